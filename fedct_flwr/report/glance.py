@@ -1,13 +1,12 @@
-"""What is seen first: a sentence, a few key figures, and a table with a row for each silo or each run."""
+"""The head of the page: a sentence, a few key figures, and a table with a row for each silo or each run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedct_flwr.report.figure import Table
-from fedct_flwr.report.summary import TESTS, Run, Test
-from fedct_flwr.report.words import UNKNOWN, duration, either, formatted, number, score, share, size, total_of_each
+from fedct_flwr.report.figures import UNKNOWN, Table, Values, either, formatted, mean, score, share, size
+from fedct_flwr.report.summary import TESTS, Run
 from fedct_flwr.runs.scores import METHODS
 from fedct_flwr.text.plural import count
 
@@ -16,7 +15,7 @@ _STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "f
 
 @dataclass(frozen=True)
 class Tile:
-    """A key figure: what it is, its value, and what to compare it with."""
+    """A key figure, its value, and a number to compare it with."""
 
     name: str
     value: str
@@ -25,12 +24,11 @@ class Tile:
 
 @dataclass(frozen=True)
 class Glance:
-    """The head of the page."""
+    """The head of the page. ``status`` is empty for several runs."""
 
     title: str
     subtitle: str
     status: str
-    """``unfinished``, ``completed``, ``failed``, or ``""`` for several runs."""
     status_words: str
     sentence: str
     tiles: Sequence[Tile] = ()
@@ -56,54 +54,46 @@ def glance(runs: Sequence[Run]) -> Glance:
 def _of_one(run: Run, problems: Sequence[str]) -> Glance:
     silos = count(len(run.course.silos), "silo")
     public = "" if run.num_public is None else f" · {run.num_public:,} public examples"
-    title = f"{run.study}: {run.title}"
     subtitle = f"{silos} · {_learners(run)}{public} · seed {run.settings.get('seed', '?')}"
     state = _STATUS[run.status]
     if run.status == "unfinished" and len(run.course):
         state = f"round {run.course.number[-1]} has ended"
+    title = f"{run.study}: {run.title}"
     return Glance(
-        title, subtitle, run.status, state, _words(run), _tiles(run), _silo_table(run), "Silos", problems
+        title, subtitle, run.status, state, _sentence(run), _tiles(run), _silo_table(run), "Silos", problems
     )  # fmt: skip
 
 
 def _learners(run: Run) -> str:
+    """Of a class the last part of its import path; the settings have all."""
     if run.real:
         return "learners of the silos' own"
-    return ", ".join(map(_learner, str(run.settings.get("learner", "?")).split(",")))
+    names = str(run.settings.get("learner", "?")).split(",")
+    last = [name.rpartition(".")[2] for name in names]
+    return ", ".join(short if short[:1].isupper() else name.strip() for name, short in zip(names, last, strict=True))
 
 
-def _learner(name: str) -> str:
-    """Of a class the last part of its import path: the settings have all. A function's name alone says too little."""
-    last = name.rpartition(".")[2]
-    return last if last[:1].isupper() else name.strip()
-
-
-def _words(run: Run) -> str:
+def _sentence(run: Run) -> str:
     course = run.course
     if not len(course):
         return ""
-    said = f"{count(len(course.silos), 'silo')} trained together for {count(len(course), 'round')}"
+    said = [f"{count(len(course.silos), 'silo')} trained together for {count(len(course), 'round')}"]
     if course.fixed_point:
-        said += f"; from round {course.fixed_point} on {run.kind.decided.still} changed"
-    said += f". All that left a silo are {run.leaves}" if run.leaves else ""
-    mean = {method: run.mean_score("pooled", method) for method in METHODS}
-    if np.isfinite(mean["federated"]):
+        said[0] += f"; from round {course.fixed_point} on {run.kind.decided.still} changed"
+    if run.leaves:
+        said.append(f"All that left a silo are {run.leaves}")
+    means = {method: run.mean_score("pooled", method) for method in METHODS}
+    if np.isfinite(means["federated"]):
         whose = "silos' models have a mean" if course.shares_answers else "global model has a"
-        said += f". On the pooled test set the {whose} {run.measure} of {score(mean['federated'])}"
-        beside = [
-            f"{score(mean[method])} {words}"
-            for method, words in {
-                "local": "when each trains alone",
-                "centralized": "with all data in one place",
-            }.items()
-            if np.isfinite(mean[method])
-        ]
-        said += f" ({'; '.join(beside)})" if beside else ""
+        words = {"local": "when each trains alone", "centralized": "with all data in one place"}
+        others = [f"{score(means[name])} {text}" for name, text in words.items() if np.isfinite(means[name])]
+        compared = f" ({'; '.join(others)})" if others else ""
+        said.append(f"On the pooled test set the {whose} {run.measure} of {score(means['federated'])}{compared}")
     if run.global_scores:
-        known = [f"{score(value)} of the {name}" for name, value in run.global_scores.items()]
-        said += f". Balanced accuracy of global models on the pooled test set: {', '.join(known)}"
-    said += "".join(f". {sentence[0].upper()}{sentence[1:]}" for sentence in run.gains.sentences)
-    return f"{said}."
+        known = ", ".join(f"{score(value)} of the {name}" for name, value in run.global_scores.items())
+        said.append(f"Balanced accuracy of global models on the pooled test set: {known}")
+    said += [f"{sentence[0].upper()}{sentence[1:]}" for sentence in run.gains.sentences]
+    return f"{'. '.join(said)}."
 
 
 def _tiles(run: Run) -> list[Tile]:
@@ -113,34 +103,30 @@ def _tiles(run: Run) -> list[Tile]:
     most = 1 if run.one_shot else run.settings.get("num-server-rounds", UNKNOWN)
     ended = f"fixed point in round {course.fixed_point}" if course.fixed_point else f"of {most} at most"
     tiles = [Tile("Rounds", f"{len(course):,}", ended)]
-    mean = {method: run.mean_score("pooled", method) for method in METHODS}
-    if np.isfinite(mean["federated"]):
-        others = {"alone": mean["local"], "central": mean["centralized"]}
-        beside = ", ".join(f"{score(value)} {name}" for name, value in others.items() if np.isfinite(value))
-        tiles.append(Tile(either([run.measure]), score(mean["federated"]), beside))
+    means = {method: run.mean_score("pooled", method) for method in METHODS}
+    if np.isfinite(means["federated"]):
+        others = {"alone": means["local"], "central": means["centralized"]}
+        compared = ", ".join(f"{score(value)} {name}" for name, value in others.items() if np.isfinite(value))
+        tiles.append(Tile(either([run.measure]), score(means["federated"]), compared))
     elif np.isfinite(last := course.of_run("balanced_accuracy")[-1]):
         tiles.append(Tile("Balanced accuracy", score(last), "global model, pooled test set"))
     for name, value in (run.global_scores or {}).items():
         tiles.append(Tile("Balanced accuracy", score(value), f"{name}, pooled test set"))
-    if course.shares_labels:
-        agreement = course.of_run("agreement")
-        beside = f"{share(agreement[0])} in round {course.number[0]}" if len(course) > 1 else "with the consensus"
-        tiles.append(Tile("Agreement", share(agreement[-1]), beside))
-    if course.shares_values:
-        distance = course.of_run("distance")
-        beside = f"{distance[0]:.4g} in round {course.number[0]}" if len(course) > 1 else "the silos' values"
-        tiles.append(Tile("Off the consensus", f"{distance[-1]:.4g}", beside))
-    total = total_of_each(course.of_silos("bytes_sent"))
-    beside = "in all rounds, on average"
+    near = {"agreement": ("Agreement", ".1%"), "distance": ("Off the consensus", ".4g")}
+    for column, (title, form) in near.items():
+        values = course.of_run(column)
+        if np.isfinite(values).any():
+            first = f"{formatted(values[0], form)} in round {course.number[0]}" if len(course) > 1 else ""
+            tiles.append(Tile(title, formatted(values[-1], form), first))
+    compared = "in all rounds, on average"
     if run.network_bytes:
-        beside = f"FedAvg: {size(float(run.network_bytes) * len(course))}"
-    tiles.append(Tile("Sent by a silo", size(total), beside))
+        compared = f"FedAvg: {size(float(run.network_bytes) * len(course))}"
+    tiles.append(Tile("Sent by a silo", size(_total(course.of_silos("bytes_sent"))), compared))
     if run.spending and run.spending.rows:
         row = max(run.spending.rows, key=lambda row: row.epsilon)
         tiles.append(Tile("Epsilon", f"{row.epsilon:.3g}", f"for each {row.protects}, delta {row.delta:g}"))
     expected = len(course) * len(course.silos)
-    missed = len(course.absences)
-    tiles.append(Tile("Failures", f"{missed:,}", f"of {expected:,} replies expected"))
+    tiles.append(Tile("Failures", f"{len(course.absences):,}", f"of {expected:,} replies expected"))
     return tiles
 
 
@@ -148,45 +134,51 @@ def _silo_table(run: Run) -> Table:
     course = run.course
     scores = {row.silo: row for row in run.scores}
     titles = {"local": "alone", "federated": run.title, "centralized": "central"}
-    tests: list[tuple[Test, list[str]]] = []
-    for test in TESTS:
-        known = [m for m in METHODS if any(np.isfinite(getattr(row, test)[m]) for row in run.scores)]
-        tests += [(test, known)] if known else []
-    columns = ["Silo", *(titles[m] for _, known in tests for m in known)]
-    groups = [(f"{either([run.measure])}, {test} test set", len(known)) for test, known in tests]
-    of = run.kind.near
-    # Who shares weights agrees with no label.
-    agrees = course.shares_answers or not len(course)
-    after = [of.head] if agrees else []
-    after += ["bytes sent", "median delay", "rounds missed"]
-    groups = [("", 1), *groups, ("", len(after))] if groups else []
-    columns += after
-    missed = dict.fromkeys(course.silos, 0)
-    for absence in course.absences:
-        missed[absence.silo] = missed.get(absence.silo, 0) + 1
+    known = [
+        (test, method)
+        for test in TESTS
+        for method in METHODS
+        if any(np.isfinite(getattr(row, test)[method]) for row in run.scores)
+    ]
+    near = run.kind.near
+    # Silos that share weights agree with no label.
+    after = [near.head] if course.shares_answers or not len(course) else []
+    columns = ["Silo", *(titles[method] for _, method in known), *after, "bytes sent", "median delay", "rounds missed"]
+    tests = [(test, sum(each == test for each, _ in known)) for test in TESTS]
+    groups = [(f"{either([run.measure])}, {test} test set", width) for test, width in tests if width]
+    missed = [absence.silo for absence in course.absences]
+    agrees, sent, seconds = (course.of_silos(name) for name in (near.column, "bytes_sent", "seconds"))
     rows = []
-    for place, silo in enumerate(course.silos):
+    for n, silo in enumerate(course.silos):
         row = scores.get(silo)
-        cells = [score(getattr(row, test)[m]) if row else UNKNOWN for test, known in tests for m in known]
-        seconds = course.of_silos("seconds")[:, place]
-        seconds = seconds[np.isfinite(seconds)]
-        near = [formatted(course.of_silos(of.column)[-1, place] if len(course) else np.nan, of.form)] if agrees else []
-        sent = float(np.nansum(course.of_silos("bytes_sent")[:, place]))
-        delay = duration(float(np.median(seconds))) if seconds.size else UNKNOWN
-        rows.append([silo, *cells, *near, f"{sent:,.0f}", delay, str(missed[silo])])
+        cells = [score(getattr(row, test)[method]) if row else UNKNOWN for test, method in known]
+        last = [formatted(agrees[-1, n] if len(course) else np.nan, near.form)] if after else []
+        rows.append(
+            [silo, *cells, *last, f"{np.nansum(sent[:, n]):,.0f}", _delay(seconds[:, n]), str(missed.count(silo))]
+        )
     foot = []
     if len(course):
-        means = [score(run.mean_score(test, m)) for test, known in tests for m in known]
-        sent = total_of_each(course.of_silos("bytes_sent"))
-        near = [formatted(course.of_run(of.column)[-1], of.form)] if agrees else []
-        every = course.of_silos("seconds")
-        delay = duration(float(np.nanmedian(every))) if np.isfinite(every).any() else UNKNOWN
-        foot = [["mean", *means, *near, number(sent), delay, f"{sum(missed.values()):,}"]]
-    return Table(columns, rows, foot=foot, groups=groups)
+        means = [score(run.mean_score(test, method)) for test, method in known]
+        last = [formatted(mean(agrees[-1]), near.form)] if after else []
+        foot = [["mean", *means, *last, formatted(_total(sent), ",.0f"), _delay(seconds), f"{len(missed):,}"]]
+    return Table(columns, rows, foot=foot, groups=[("", 1), *groups, ("", len(after) + 3)] if groups else [])
+
+
+def _total(sent: Values) -> float:
+    """Of a column ``(rounds, silos)``, the sum of a silo, on average; NaN where nothing is known."""
+    return float(np.nansum(sent, axis=0).mean()) if np.isfinite(sent).any() else float("nan")
+
+
+def _delay(seconds: Values) -> str:
+    """The median of the known delays."""
+    known = seconds[np.isfinite(seconds)]
+    if not known.size:
+        return UNKNOWN
+    middle = float(np.median(known))
+    return f"{middle:.2f} s" if middle < 10 else f"{middle:,.0f} s"
 
 
 def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
-    studies = list(dict.fromkeys(run.study for run in runs))
     columns = [
         "Run", "Algorithm", "Learner", "Status", "rounds", "fixed point", "alone", "co-trained",
         "central", "agreement", "bytes a silo", "failures",
@@ -195,34 +187,25 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
     for run in runs:
         course = run.course
         agreement = float(course.of_run("agreement")[-1]) if len(course) else np.nan
-        sent = total_of_each(course.of_silos("bytes_sent")) if len(course) else np.nan
+        sent = _total(course.of_silos("bytes_sent")) if len(course) else np.nan
         rows.append(
             [
-                run.label,
-                run.algorithm,
-                _learners(run),
-                _STATUS[run.status],
-                f"{len(course):,}",
+                *(run.label, run.algorithm, _learners(run), _STATUS[run.status], f"{len(course):,}"),
                 str(course.fixed_point or UNKNOWN),
                 *(score(run.pooled_score(method)) for method in METHODS),
-                share(agreement),
-                number(sent),
-                f"{len(course.absences):,}",
+                *(share(agreement), formatted(sent, ",.0f"), f"{len(course.absences):,}"),
             ]
         )
     measures = dict.fromkeys(run.measure for run in runs)
     best = max(runs, key=lambda run: np.nan_to_num(run.pooled_score("federated"), nan=-np.inf))
+    found = best.pooled_score("federated")
     said = ""
-    if np.isfinite(best.pooled_score("federated")) and len(measures) == 1:
-        value = score(best.pooled_score("federated"))
-        said = f"The best mean {best.measure} on the pooled test set is {value}, in {best.label}."
-        if any(
-            np.isnan(run.mean_score("pooled", "federated")) and np.isfinite(run.pooled_score("federated"))
-            for run in runs
-        ):
-            said += " Of a run that leaves no models at its silos, it is that of its global model."
+    if np.isfinite(found) and len(measures) == 1:
+        said = f"The best mean {best.measure} on the pooled test set is {score(found)}, in {best.label}."
+        if any(run.one_shot for run in runs):
+            said += " A one-shot run leaves no models at its silos: its score is that of its global model."
     return Glance(
-        f"{', '.join(studies)}: {len(runs)} runs",
+        f"{', '.join(dict.fromkeys(run.study for run in runs))}: {len(runs)} runs",
         "One color for each run in all figures; lines are the mean of its silos, bands 8 of 10 of them.",
         "",
         "",

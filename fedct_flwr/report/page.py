@@ -12,15 +12,11 @@ from typing import Any, Final
 
 from fedct_flwr import __version__
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.report.accuracy import accuracy
-from fedct_flwr.report.clinical import clinical
-from fedct_flwr.report.consensus import consensus
-from fedct_flwr.report.facts import privacy, settings
-from fedct_flwr.report.figure import Section
+from fedct_flwr.report.figures import Section
 from fedct_flwr.report.glance import Glance, glance
-from fedct_flwr.report.silos import silos, traffic
+from fedct_flwr.report.scores import accuracy, clinical
+from fedct_flwr.report.sections import consensus, privacy, settings, silos, traffic
 from fedct_flwr.report.summary import Run
-from fedct_flwr.report.trust import trust
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError, RunError
 
@@ -48,7 +44,7 @@ class Content:
 
 def content(runs: Sequence[Run]) -> Content:
     """All sections that have something to say."""
-    made = [section(runs) for section in (accuracy, clinical, consensus, traffic, privacy, trust, silos, settings)]
+    made = [section(runs) for section in (accuracy, clinical, consensus, traffic, privacy, silos, settings)]
     return Content(glance(runs), [section for section in made if not section.empty])
 
 

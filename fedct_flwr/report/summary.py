@@ -1,27 +1,26 @@
-"""What a run folder says, as plain values. Nothing here draws; what old runs do not have is None or empty."""
+"""A run folder as plain values. Nothing here draws; what old runs do not have is None or empty."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.algorithms.table import ALGORITHMS, what_leaves
-from fedct_flwr.config import STUDY
+from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm, what_leaves
+from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets.outcome import Outcome, outcome_of
 from fedct_flwr.files.json_file import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.privacy.spending import SILOS_TOGETHER
-from fedct_flwr.report.gains import Gains
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.spending import ALL_SILOS, SILOS_TOGETHER, Spending
 from fedct_flwr.report.round_log import Course, RoundLog, finite
-from fedct_flwr.report.spending import Books, spending
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, SiloScores, means, read
-from fedct_flwr.types import SiloName
+from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
 Status: TypeAlias = Literal["unfinished", "completed", "failed"]
 
@@ -36,6 +35,8 @@ _ARRAY_HEADER: Final = 128
 _DIGITS: Final = 1e-3
 _HEADER_BYTES: Final = 8
 _MOST_HEADER: Final = 10_000_000
+_VERDICT: Final = "verdict.json"
+_MODELS: Final = {"own": "its own", "co-trained": "co-trained"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,37 @@ class Trust:
     def same(self) -> bool:
         """Whether each silo trusts all silos the same, itself too: to four digits, as they are kept."""
         return bool(np.allclose(self.matrix, self.matrix.mean(), rtol=_DIGITS, atol=0))
+
+
+@dataclass(frozen=True)
+class Books:
+    """``note`` says in a sentence what the figures are, or why there are none."""
+
+    note: str
+    rows: tuple[Spending, ...] = ()
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Gains and losses: ``sentences`` on all silos, ``warnings``, and a row for each silo's judgment of the consensus."""
+
+    sentences: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """From a run folder; empty where it has none. Raises RunError for a damaged file."""
+        path = folder / _VERDICT
+        try:
+            said = json.loads(path.read_text("utf-8"))
+            sentences = (str(said[key]) for key in ("after_first_round", "at_the_end"))
+            rows = tuple(_gain(str(silo), facts) for silo, facts in said["judgments"].items())
+            return cls(tuple(filter(None, sentences)), tuple(map(str, said["warnings"])), rows)
+        except FileNotFoundError:
+            return cls()
+        except UNREADABLE:
+            raise RunError(f"{path} is damaged: take it away, and the report goes without") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +214,7 @@ class RunReader:
             scores=tuple(read(self.folder.path / FILE)),
             global_scores=_global_scores(result),
             gains=Gains.read(self.folder.path),
-            spending=spending(self.folder, self._settings, course.silos, result) if ended else None,
+            spending=_spending(self.folder, self._settings, course.silos, result) if ended else None,
             network_bytes=_network_bytes(self.folder, course),
             trust=self._last_trust(),
             quantity=self.folder.quantity,
@@ -257,3 +289,72 @@ def _trust(record: Mapping[str, Any]) -> Trust:
     if matrix.shape != (len(silos), len(silos)) or not np.isfinite(matrix).all():
         raise ValueError
     return Trust(record["round"], silos, matrix)
+
+
+def _gain(silo: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    test, weight = facts["own_test"], facts["weight"]
+    return (
+        silo,
+        str(facts["learner"] or "the one named"),
+        "–" if weight is None else f"{float(weight):g}",
+        _MODELS.get(facts["model"], "–"),
+        str(facts["why"] or "–"),
+        f"{test['verdict']} ({float(test['gain']):+.3f}, p = {float(test['p']):.2g})" if test else "–",
+    )
+
+
+def _spending(
+    folder: RunFolder, settings: Mapping[str, Any], silos: Sequence[SiloName], result: Mapping[str, Any]
+) -> Books:
+    """What a run that has ended has spent. Whatever is wrong with a ledger is said in the note."""
+    cost = result.get("privacy")
+    if isinstance(cost, dict) and "epsilon" in cost and "delta" in cost:
+        try:
+            return _of_result(Spending.from_result(cost))
+        except ValueError:
+            return Books("What was spent is not to be read from the run's result.")
+    try:
+        config = RunConfig.from_flower(settings)
+    except ConfigError:
+        return Books("The settings of this run are not those of this version: see its privacy sheet.")
+    if find_algorithm(config).kind is None and config.method.protects_silos:
+        row = Spending(
+            whom=ALL_SILOS,
+            unit=PrivacyUnit.SILO,
+            epsilon=config.epsilon,
+            delta=config.delta,
+            budget=config.epsilon,
+            accountant="settings",
+        )
+        return Books("The noise is measured for this epsilon over all rounds that the settings plan.", (row,))
+    if config.protection == "none" and not config.method.trains_together:
+        return Books("No protection: no noise was added, and there is no formal guarantee.")
+    if config.data == STUDY:
+        return Books("Real silos keep their ledgers to themselves: ask each for its own privacy sheet.")
+    return _of_ledgers(folder, config, silos)
+
+
+def _of_result(spent: Spending) -> Books:
+    if spent.where == SILOS_TOGETHER:
+        return Books(
+            f"Noise added by the silos, in shares, hides each {spent.protects}, from the coordinator too.", (spent,)
+        )
+    whom = "not from the coordinator" if spent.where == "coordinator" else "from the coordinator too"
+    return Books(f"Noise added by the {spent.where} hides each {spent.protects}, {whom}.", (spent,))
+
+
+def _of_ledgers(folder: RunFolder, config: RunConfig, silos: Sequence[SiloName]) -> Books:
+    try:
+        # Need the extra privacy, which a report of other runs does not.
+        from fedct_flwr.privacy.ledger import Ledger
+        from fedct_flwr.silo.release import account
+
+        num_public = int(folder.read_json("config.json").get("num_public", 0))
+        privacy = config.privacy_settings(config.asked_about(num_public))
+        accounts = [account(Ledger(folder.silo_privacy(silo)), silo, config.study, privacy) for silo in silos]
+    except ModuleNotFoundError:
+        return Books("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
+    except (FedctError, OSError, ValueError):
+        return Books("The silos' ledgers in the run folder cannot be read.")
+    note = "Recomputed from the silos' ledgers; noise of a simulation follows from a seed and protects nobody."
+    return Books(note, tuple(accounts))

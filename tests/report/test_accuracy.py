@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.report.accuracy import accuracy
-from fedct_flwr.report.figure import Section
+from fedct_flwr.report.figures import Section
+from fedct_flwr.report.scores import accuracy
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.report.folders import SILOS, add_round, begin, finished

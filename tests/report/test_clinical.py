@@ -6,8 +6,8 @@ from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.report.clinical import clinical
 from fedct_flwr.report.page import content, document
+from fedct_flwr.report.scores import clinical
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.runs.scores import OnTest, save
 from tests.report.folders import SILOS, finished

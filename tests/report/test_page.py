@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.report.figure import COLORS
+from fedct_flwr.report.figures import COLORS
 from fedct_flwr.report.page import Content, as_script, content, document, fragment, plotly_script
 from fedct_flwr.report.summary import read_runs
 from tests.report.folders import (

@@ -1,0 +1,321 @@
+"""Tables, sections, and figures as Plotly's JSON; how numbers are said. Colors of paper and text are the page's."""
+
+import base64
+import html
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedct_flwr.report.round_log import Course
+from fedct_flwr.report.summary import Run
+
+COLORS: Final = (
+    "#2f7fdb", "#d4680f", "#149568", "#c44a9c", "#8b66d9", "#a37b0c", "#0c8fa3", "#d64a44", "#71829a", "#9a6f52",
+)  # fmt: skip
+"""Of silos in their order, or of runs in theirs; each is seen on white and on the dark page."""
+DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
+MUTED: Final = "#7f8ea3"
+UNKNOWN: Final = "–"
+_SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "pentagon")
+_FEW: Final = 20
+_MOST_POINTS: Final = 200
+"""Rounds of a figure: a person sees no more, and a page shall stay small."""
+_MOST_LINES: Final = 8
+"""More silos than that are a band."""
+_MARKED: Final = 30
+_TICKS: Final = 12
+_LONG_TAIL: Final = 20.0
+"""Where one value is this many times another, the axis is logarithmic."""
+
+Values: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells are text. Columns after the first ``words`` are numbers, which stand below each other.
+
+    ``groups`` are headings over this many columns each, ``foot`` are rows that sum up.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+    foot: Sequence[Sequence[str]] = ()
+    groups: Sequence[tuple[str, int]] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """``message`` is a sentence on the values, ``note`` says where they come from."""
+
+    id: str
+    title: str
+    message: str
+    traces: Sequence[dict[str, Any]]
+    layout: dict[str, Any]
+    table: Table
+    note: str = ""
+    height: int = 330
+
+    @property
+    def plot(self) -> dict[str, Any]:
+        """The figure in Plotly's form."""
+        return {"data": list(self.traces), "layout": self.layout}
+
+
+@dataclass(frozen=True)
+class Section:
+    """All below one heading. ``notes`` are sentences for facts that cannot be drawn."""
+
+    id: str
+    title: str
+    figures: Sequence[Figure] = ()
+    tables: Sequence[tuple[str, Table]] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to say."""
+        return not (self.figures or self.tables or self.notes)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How numbers are said: on the axis (d3's format) and in words (Python's)."""
+
+    axis: str
+    tick: str
+    words: str
+
+    def __call__(self, value: float) -> str:
+        """In words, with a dash for an unknown value."""
+        return formatted(value, self.words)
+
+
+def formatted(value: float, form: str) -> str:
+    """A number by Python's format specification, with a dash for an unknown one."""
+    return UNKNOWN if np.isnan(value) else f"{value:{form}}"
+
+
+def score(value: float) -> str:
+    """A balanced accuracy or R², as the table of a run has it."""
+    return formatted(value, ".3f")
+
+
+def share(value: float) -> str:
+    """A share as a percentage."""
+    return formatted(value, ".1%")
+
+
+def size(value: float) -> str:
+    """Bytes, in the unit that leaves three digits or so.
+
+    >>> size(605), size(25_000), size(1_650_000)
+    ('605 bytes', '25.0 kB', '1.65 MB')
+    """
+    if np.isnan(value):
+        return UNKNOWN
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if value >= unit:
+            return f"{value / unit:.2f} {name}"
+    return f"{value / 1e3:.1f} kB" if value >= 10_000 else f"{value:,.0f} bytes"
+
+
+def mean(values: Values) -> float:
+    """The mean of all known values; NaN without any, as in folders of older versions.
+
+    >>> mean(np.array([1.0, np.nan, 3.0])), mean(np.array([np.nan]))
+    (2.0, nan)
+    """
+    there = values[np.isfinite(values)]
+    return float(there.mean()) if there.size else float("nan")
+
+
+def either(measures: Iterable[str]) -> str:
+    """The names of several runs' scores, with a capital.
+
+    >>> either(["balanced accuracy", "R²", "balanced accuracy"])
+    'Balanced accuracy or R²'
+    """
+    text = " or ".join(dict.fromkeys(measures))
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def numbers(values: ArrayLike) -> Any:
+    """Numbers for a trace: a list where few, else Plotly's typed array, which is a third of the text."""
+    array = np.asarray(values)
+    if array.size < _FEW:
+        known = array.astype(object)
+        known[np.isnan(array)] = None
+        return known.tolist()
+    kind = "i4" if np.issubdtype(array.dtype, np.integer) else "f4"
+    data = base64.b64encode(np.ascontiguousarray(array, dtype=f"<{kind}").tobytes()).decode()
+    shape = {"shape": ", ".join(map(str, array.shape))} if array.ndim > 1 else {}
+    return {"dtype": kind, "bdata": data, **shape}
+
+
+def plain(name: str) -> str:
+    """A name as Plotly shows it: unescaped, it would read some HTML."""
+    return html.escape(name, quote=False)
+
+
+def layout(*, x: dict[str, Any], y: dict[str, Any], **other: Any) -> dict[str, Any]:
+    """The layout that all figures share."""
+    legend = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom", "traceorder": "normal"}
+    return {
+        "margin": {"l": 64, "r": 16, "t": 8, "b": 48},
+        "hovermode": "x unified",
+        "legend": legend,
+        "xaxis": {"automargin": True, **x},
+        "yaxis": {"automargin": True, "rangemode": "tozero", **y},
+        **other,
+    }
+
+
+def over_rounds(
+    ident: str,
+    title: str,
+    what: str,
+    runs: Sequence[Run],
+    of: Callable[[Course], Values],
+    scale: Scale,
+    *,
+    levels: Sequence[tuple[str, float]] = (),
+    note: str = "",
+    y: dict[str, Any] | None = None,
+) -> Figure | None:
+    """Lines over the rounds: one for each silo, or a band of many; of several runs one for each run.
+
+    ``of`` gives a column of the round log, ``(rounds, silos)``, or ``(rounds,)`` for one line. ``what`` it is begins
+    the message. ``levels`` are named dashed lines. None where no value is known.
+    """
+    shown = [(run, _kept(run.course)) for run in runs if np.isfinite(of(run.course)).any()]
+    if not shown:
+        return None
+    traces, table = _of_one(*shown[0], of, scale) if len(runs) == 1 else _of_several(shown, runs, of, scale)
+    last = max(int(run.course.number[-1]) for run, _ in shown)
+    span = [0.8, last + 0.2 + last * 0.01]
+    traces += [
+        {
+            "type": "scatter", "mode": "lines", "name": plain(name), "x": span, "y": [value, value],
+            "line": {"color": MUTED, "width": 1.5, "dash": DASHES[1 + place % 2]},
+            "hovertemplate": f"%{{y:{scale.tick}}}",
+        }
+        for place, (name, value) in enumerate(levels)
+    ]  # fmt: skip
+    ends = [mean(of(run.course)[at[-1]]) for run, at in shown] + [value for _, value in levels]
+    known = [end for end in ends if end > 0]
+    wide = {"type": "log", "rangemode": "normal", "dtick": 1} if known and max(known) > _LONG_TAIL * min(known) else {}
+    some = "" if all(len(at) == len(run.course) for run, at in shown) else f"Of many rounds, {_MOST_POINTS} are shown."
+    return Figure(
+        ident,
+        title,
+        _message(what, runs, [run for run, _ in shown], of, scale),
+        traces,
+        layout(
+            x={
+                "title": {"text": "Round"},
+                "tickformat": "d",
+                "range": span,
+                **({"dtick": 1} if last <= _TICKS else {}),
+            },
+            y={"title": {"text": scale.axis}, "tickformat": scale.tick, **wide, **(y or {})},
+            showlegend=len(traces) > 1,
+        ),
+        table,
+        " ".join(filter(None, (note, some))),
+    )
+
+
+def _message(what: str, runs: Sequence[Run], known: Sequence[Run], of: Callable[[Course], Values], scale: Scale) -> str:
+    if len(runs) > 1:
+        last = ", ".join(f"{run.label} {scale(mean(of(run.course)[-1:]))}" for run in known)
+        return f"{what} in the last round: {last}."
+    course, values = known[0].course, of(known[0].course)
+    first, *others = np.flatnonzero(np.isfinite(values).reshape(len(values), -1).any(axis=1))
+    at = others[-1] if others else first
+    before = f", after {scale(mean(values[first : first + 1]))} in round {course.number[first]}" if others else ""
+    fixed = f"; fixed point since round {course.fixed_point}" if course.fixed_point else ""
+    return f"{what}: {scale(mean(values[at : at + 1]))} in round {course.number[at]}{before}{fixed}."
+
+
+def _kept(course: Course) -> NDArray[np.intp]:
+    """Positions of the rounds that are shown: evenly spaced, with the first, the last and the fixed point."""
+    shown = np.linspace(0, len(course) - 1, min(len(course), _MOST_POINTS)).round().astype(np.intp)
+    return np.union1d(shown, np.flatnonzero(course.number == (course.fixed_point or 0)))
+
+
+def _of_one(
+    run: Run, at: NDArray[np.intp], of: Callable[[Course], Values], scale: Scale
+) -> tuple[list[dict[str, Any]], Table]:
+    values, rounds = of(run.course)[at], run.course.number[at]
+    names: Sequence[str]
+    if values.ndim == 1:
+        names, columns = [scale.axis], values[:, None]
+        traces = [_line(run.label, rounds, values, 0, scale, MUTED)]
+    elif values.shape[1] <= _MOST_LINES:
+        names, columns = run.course.silos, values
+        traces = [_line(name, rounds, values[:, n], n, scale) for n, name in enumerate(names)]
+    else:
+        names, columns = ("mean", "10%", "90%"), _spread(values)
+        traces = [*_band(rounds, columns, 0, named=True), _line("mean of silos", rounds, columns[:, 0], 0, scale)]
+    rows = [[str(number), *map(scale, row)] for number, row in zip(rounds, columns, strict=True)]
+    return traces, Table(["Round", *names], rows, words=0)
+
+
+def _of_several(
+    shown: Sequence[tuple[Run, NDArray[np.intp]]], runs: Sequence[Run], of: Callable[[Course], Values], scale: Scale
+) -> tuple[list[dict[str, Any]], Table]:
+    traces: list[dict[str, Any]] = []
+    cells: dict[str, dict[int, str]] = {}
+    for run, at in shown:
+        values, rounds, place = of(run.course)[at], run.course.number[at], runs.index(run)
+        if values.ndim > 1:
+            columns = _spread(values)
+            traces += _band(rounds, columns, place, named=not any("fill" in trace for trace in traces))
+            values = columns[:, 0]
+        traces.append({**_line(run.label, rounds, values, place, scale), "legendgroup": run.label})
+        cells[run.label] = dict(zip(rounds.tolist(), map(scale, values), strict=True))
+    every = sorted({number for column in cells.values() for number in column})
+    rows = [[str(number), *(column.get(number, UNKNOWN) for column in cells.values())] for number in every]
+    return traces, Table(["Round", *cells], rows, words=0)
+
+
+def _spread(values: Values) -> Values:
+    """Over the silos of each round ``(rounds, silos)``: mean, 10% and 90% quantile, ``(rounds, 3)``."""
+    found = np.full((len(values), 3), np.nan)
+    some = np.isfinite(values).any(axis=1)
+    if some.any():
+        found[some, 0] = np.nanmean(values[some], axis=1)
+        found[some, 1:] = np.nanquantile(values[some], [0.1, 0.9], axis=1).T
+    return found
+
+
+def _line(
+    name: str, rounds: NDArray[np.int64], values: Values, place: int, scale: Scale, color: str = ""
+) -> dict[str, Any]:
+    color = color or COLORS[place % len(COLORS)]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(rounds) <= _MARKED else "lines",
+        "name": plain(name),
+        "x": numbers(rounds),
+        "y": numbers(values),
+        "line": {"color": color, "width": 2, "dash": DASHES[place // len(COLORS) % len(DASHES)]},
+        "marker": {"color": color, "size": 7, "symbol": _SYMBOLS[place % len(_SYMBOLS)]},
+        "hovertemplate": f"%{{y:{scale.tick}}}",
+    }
+
+
+def _band(rounds: NDArray[np.int64], columns: Values, place: int, *, named: bool) -> list[dict[str, Any]]:
+    if len(rounds) == 1:
+        return []
+    red, green, blue = (int(COLORS[place % len(COLORS)][at : at + 2], 16) for at in (1, 3, 5))
+    edge = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "x": numbers(rounds)}
+    fill = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.18)"}
+    low = {**edge, "y": numbers(columns[:, 1]), "showlegend": False}
+    high = {**edge, **fill, "y": numbers(columns[:, 2]), "name": "8 of 10 silos", "showlegend": named}
+    return [low, high]

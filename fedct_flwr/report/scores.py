@@ -1,0 +1,400 @@
+"""The sections on scores: of the models at the end and by round, and all metrics with intervals."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.report.figures import (
+    COLORS,
+    DASHES,
+    MUTED,
+    UNKNOWN,
+    Figure,
+    Scale,
+    Section,
+    Table,
+    either,
+    layout,
+    numbers,
+    over_rounds,
+    plain,
+    score,
+)
+from fedct_flwr.report.round_log import Course
+from fedct_flwr.report.summary import TESTS, Run, Test
+from fedct_flwr.runs.score_notes import metric_means, notes
+from fedct_flwr.runs.scores import METHODS
+from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
+from fedct_flwr.scoring.assessment import OF_CLASSES, OF_VALUES
+from fedct_flwr.scoring.calibration import BINS
+from fedct_flwr.scoring.intervals import Estimate
+
+_TITLES: Final[dict[Test, str]] = {"own": "each silo's own test set", "pooled": "the pooled test set"}
+_MEANING: Final = {
+    BALANCED_ACCURACY.name: "Balanced accuracy: mean recall over the classes of the test set. ",
+    R_SQUARED.name: "R²: share of the test set's variance that a model explains; below 0 it is worse than the mean. ",
+}
+_METRICS: Final = {
+    "balanced_accuracy": "balanced accuracy",
+    "accuracy": "accuracy",
+    "auc": "AUC",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "brier": "Brier score",
+    "r_squared": "R²",
+    "mae": "mean absolute error",
+    "rmse": "root mean squared error",
+}
+_MOST_ROWS: Final = 16
+"""More silos than that are box plots."""
+_MOST_CURVES: Final = 8
+_MOST_CLASSES: Final = 12
+_MARGIN: Final = 0.03
+
+
+def accuracy(runs: Sequence[Run]) -> Section:
+    """Balanced accuracies, or R²: of the end, from the scoreboard; of each round, where replies carried test scores."""
+    title = either(run.measure for run in runs)
+    if any(run.measure == BALANCED_ACCURACY.name for run in runs):
+        title = "Accuracy"
+    figures = [_final(runs), *(_by_round(runs, test) for test in TESTS)]
+    # A run that asks once has no round to compare with.
+    told = [run for run in runs if len(run.course) and not run.one_shot]
+    silent = not any(figures[1:]) and bool(told)
+    words = (
+        "Scores of each round are unknown: silos report them only where report-scores is set and their policy allows."
+    )
+    return Section("accuracy", title, [each for each in figures if each], notes=[words] if silent else [])
+
+
+def _column(course: Course, test: str) -> NDArray[np.float64]:
+    """By silo ``(rounds, silos)``; the global model's ``(rounds,)`` where silos share weights."""
+    of_silos = course.of_silos(f"{test}_{'r_squared' if course.shares_values else 'balanced_accuracy'}")
+    if test == "pooled" and not np.isfinite(of_silos).any():
+        return course.of_run("balanced_accuracy")
+    return of_silos
+
+
+def _by_round(runs: Sequence[Run], test: Test) -> Figure | None:
+    levels = []
+    if len(runs) == 1:
+        names = {"local": "alone, mean", "centralized": "all data in one place, mean"}
+        levels = [(names[m], value) for m in names if np.isfinite(value := runs[0].mean_score(test, m))]
+    measure = either(run.measure for run in runs)
+    return over_rounds(
+        f"accuracy-{test}",
+        f"Round by round, on {_TITLES[test]}",
+        f"Mean {measure[:1].lower() + measure[1:] if measure[1:2] != '²' else measure}",
+        runs,
+        lambda course: _column(course, test),
+        Scale(measure, ".3~f", ".3f"),
+        levels=levels,
+        y={"rangemode": "normal", "type": "linear"},
+        note="Dashed: the same learners without co-training." if levels else "",
+    )
+
+
+def _final(runs: Sequence[Run]) -> Figure | None:
+    """A row for each silo, or for each of several runs; box plots of many silos."""
+    known = [run for run in runs if run.scores]
+    if not known:
+        return None
+    single = len(runs) == 1
+    values: Mapping[str, Mapping[str, list[float]]]
+    if single:
+        names = [row.silo for row in known[0].scores]
+        values = {test: {m: [getattr(row, test)[m] for row in known[0].scores] for m in METHODS} for test in TESTS}
+    else:
+        names = [run.label for run in known]
+        values = {
+            "own": {m: [run.mean_score("own", m) for run in known] for m in METHODS},
+            "pooled": {m: [run.pooled_score(m) for run in known] for m in METHODS},
+        }
+    tests = [test for test in TESTS if np.isfinite([*values[test].values()]).any()]
+    if not tests:
+        return None
+    titles = _methods(known[0]) if single else {**_methods(known[0]), "federated": "co-trained"}
+    # A run may go without baselines.
+    shown = [m for m in METHODS if m == "federated" or any(np.isfinite(values[test][m]).any() for test in tests)]
+    columns = ["Silo" if single else "Run", *(f"{test}: {titles[m]}" for test in tests for m in shown)]
+    rows = [[n, *(score(values[t][m][i]) for t in tests for m in shown)] for i, n in enumerate(names)]
+    foot = [["mean", *(score(known[0].mean_score(t, m)) for t in tests for m in shown)]] if single else []
+    levels = dict(known[0].global_scores or {}) if single and tests[-1] == "pooled" else {}
+    for name, value in levels.items():
+        place = columns.index(f"pooled: {titles['federated']}")
+        foot.append([name, *(score(value) if n == place else UNKNOWN for n in range(1, len(columns)))])
+    many = len(names) > _MOST_ROWS
+    return Figure(
+        "accuracy-final",
+        "At the end",
+        _final_words(known, tests, titles, levels, single=single),
+        _points(names, values, tests, titles, levels, many=many),
+        _axes(values, tests, names, levels, many=many),
+        Table(columns, rows, foot=foot),
+        "".join(dict.fromkeys(_MEANING[run.measure] for run in known)),
+        height=330 if many else 110 + 30 * len(names),
+    )
+
+
+def _final_words(
+    runs: Sequence[Run], tests: Sequence[Test], titles: Mapping[str, str], levels: Mapping[str, float], *, single: bool
+) -> str:
+    said = []
+    for test in tests:
+        if single:
+            means = {titles[method]: runs[0].mean_score(test, method) for method in METHODS}
+        else:
+            means = {
+                run.label: run.pooled_score("federated") if test == "pooled" else run.mean_score(test, "federated")
+                for run in runs
+            }
+        known = [f"{name} {score(mean)}" for name, mean in means.items() if np.isfinite(mean)]
+        said += [f"Mean over silos on {_TITLES[test]}: {', '.join(known)}."] if known else []
+    if levels:
+        said.append(f"Global models (dashed): {', '.join(f'{name} {score(value)}' for name, value in levels.items())}.")
+    return " ".join(said)
+
+
+def _points(
+    names: Sequence[str],
+    values: Mapping[str, Mapping[str, list[float]]],
+    tests: Sequence[str],
+    titles: Mapping[str, str],
+    levels: Mapping[str, float],
+    *,
+    many: bool,
+) -> list[dict[str, Any]]:
+    looks: dict[str, dict[str, Any]] = {
+        "local": {"symbol": "circle-open", "color": MUTED, "size": 10, "line": {"width": 2}},
+        "centralized": {"symbol": "diamond-tall", "color": MUTED, "size": 11},
+        "federated": {"symbol": "circle", "color": COLORS[0], "size": 12},
+    }
+    labels = [plain(name) for name in names]
+    traces: list[dict[str, Any]] = []
+    for place, test in enumerate(tests):
+        axes = _pair(place)
+        for method, look in looks.items():
+            found = np.array(values[test][method])
+            if np.isfinite(found).any():
+                kind = (
+                    {"type": "box", "y": [plain(titles[method])] * len(found), "orientation": "h"}
+                    if many
+                    else {"type": "scatter", "mode": "markers", "y": labels, "hovertemplate": "%{y}: %{x:.3f}"}
+                )
+                common = {"name": plain(titles[method]), "legendgroup": method, "showlegend": place == 0}
+                traces.append({**kind, **common, "x": numbers(found), "marker": look, **axes})
+    ends = [plain(titles["local"]), plain(titles["federated"])] if many else [labels[0], labels[-1]]
+    traces += [
+        {
+            "type": "scatter", "mode": "lines", "name": plain(name), **_pair(len(tests) - 1),
+            "x": [value, value], "y": ends,
+            "line": {"color": MUTED, "width": 1.5, "dash": DASHES[1 + place % (len(DASHES) - 1)]},
+        }
+        for place, (name, value) in enumerate(levels.items())
+    ]  # fmt: skip
+    return traces
+
+
+def _pair(place: int) -> dict[str, str]:
+    """The axes of one of two plots that stand side by side."""
+    suffix = str(place + 1) if place else ""
+    return {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+
+
+def _axes(
+    values: Mapping[str, Mapping[str, list[float]]],
+    tests: Sequence[str],
+    names: Sequence[str],
+    levels: Mapping[str, float],
+    *,
+    many: bool,
+) -> dict[str, Any]:
+    known = np.array([*levels.values(), *(v for test in tests for method in METHODS for v in values[test][method])])
+    span = [float(np.nanmin(known)) - _MARGIN, min(1.0, float(np.nanmax(known))) + _MARGIN]
+    found: dict[str, Any] = layout(x={}, y={}, hovermode="closest")
+    order = {} if many else {"categoryorder": "array", "categoryarray": [plain(name) for name in names]}
+    for place, test in enumerate(tests):
+        suffix = place + 1 if place else ""
+        width = 1 / len(tests)
+        domain = [place * width + 0.03 * bool(place), (place + 1) * width - 0.03 * (place < len(tests) - 1)]
+        found[f"xaxis{suffix}"] = {
+            "domain": domain, "automargin": True, "range": span, "tickformat": ".2f",
+            "title": {"text": f"{test.capitalize()} test set"}, **({"anchor": f"y{suffix}"} if place else {}),
+        }  # fmt: skip
+        found[f"yaxis{suffix}"] = {
+            "anchor": f"x{suffix}", "automargin": True, "autorange": "reversed", "showticklabels": place == 0,
+            "type": "category", **order,
+        }  # fmt: skip
+    return found
+
+
+def clinical(runs: Sequence[Run]) -> Section:
+    """All metrics of a run's models with their intervals; of several runs, the means over their silos."""
+    known = [run for run in runs if any(row.tests for row in run.scores)]
+    title = "Metrics with intervals" if len(runs) == 1 else "Means of all metrics"
+    if not known:
+        return Section("metrics", title)
+    if len(runs) > 1:
+        return Section("metrics", title, tables=list(_compared(known)))
+    run = known[0]
+    figures = [figure for test in TESTS if (figure := _calibration(run, test))]
+    return Section("metrics", title, figures, [*_by_silo(run), *_confusions(run)], [*notes(run.scores), *_words(run)])
+
+
+def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
+    titles = _methods(run)
+    for test in TESTS:
+        there = [(row, row.tests[test]) for row in run.scores if test in row.tests and row.tests[test].n]
+        names = _known_metrics(run, test)
+        if not there or not names:
+            continue
+        positive = there[0][1].positive
+        counts = ["n", *([positive] if positive else [])]
+        rows = [
+            [
+                row.silo,
+                titles[method],
+                f"{found.n:,}",
+                *([f"{found.positives:,}"] if positive else []),
+                *(_interval(row.metric(test, method, name)) for name in names),
+            ]
+            for row, found in there
+            for method in METHODS
+            if method in found.models
+        ]
+        averages = {name: metric_means(run.scores, test, name) for name in names}
+        foot = [
+            ["mean", titles[m], *([""] * len(counts)), *(score(averages[name].get(m, np.nan)) for name in names)]
+            for m in METHODS
+            if any(m in found for found in averages.values())
+        ]
+        columns = ["Silo", "Model", *counts, *(_METRICS[name] for name in names)]
+        yield f"On {_TITLES[test]}", Table(columns, rows, words=2, foot=foot)
+
+
+def _confusions(run: Run) -> Iterator[tuple[str, Table]]:
+    titles = _methods(run)
+    for test in TESTS:
+        rows: list[list[str]] = []
+        classes: list[str] = []
+        for row in run.scores:
+            found = row.tests.get(test)
+            if not found or not found.n:
+                continue
+            classes = [*found.classes]
+            for method in METHODS:
+                if method in found.models and (matrix := found.models[method].confusion):
+                    named = zip(classes, matrix, strict=True)
+                    rows += [[row.silo, titles[method], name, *(f"{n:,}" for n in line)] for name, line in named]
+        if rows and len(classes) <= _MOST_CLASSES:
+            columns = ["Silo", "Model", "True class", *(f"predicted: {name}" for name in classes)]
+            yield f"Confusion matrices on {_TITLES[test]}", Table(columns, rows, words=3)
+
+
+def _calibration(run: Run, test: Test) -> Figure | None:
+    """The reliability diagram of the co-trained models, of the first silos where there are many."""
+    curves = {
+        row.silo: found.calibration
+        for row in run.scores
+        if test in row.tests and (found := row.tests[test].models.get("federated")) and found.calibration
+    }
+    if not curves:
+        return None
+    positive = next(row.tests[test].positive for row in run.scores if row.silo in curves)
+    silos = [row.silo for row in run.scores]
+    line = {"color": MUTED, "dash": "dash", "width": 1.5}
+    traces: list[dict[str, Any]] = [
+        {"type": "scatter", "mode": "lines", "x": [0, 1], "y": [0, 1], "showlegend": False, "line": line}
+    ]
+    for name, bins in [*curves.items()][:_MOST_CURVES]:
+        color = COLORS[silos.index(name) % len(COLORS)]
+        errors = {
+            "type": "data", "symmetric": False, "thickness": 1, "color": color,
+            "array": numbers([part.observed_high - part.observed for part in bins]),
+            "arrayminus": numbers([part.observed - part.observed_low for part in bins]),
+        }  # fmt: skip
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": plain(name),
+                "x": numbers([part.predicted for part in bins]),
+                "y": numbers([part.observed for part in bins]),
+                "customdata": [part.n for part in bins],
+                "marker": {"color": color, "size": 9},
+                "line": {"color": color, "width": 1.5},
+                "error_y": errors,
+                "hovertemplate": "stated %{x:.2f}, observed %{y:.2f}, n = %{customdata}",
+            }
+        )
+    rows = [
+        [
+            name,
+            f"{part.low:.1f}–{part.high:.1f}",
+            f"{part.n:,}",
+            score(part.predicted),
+            _interval(Estimate(part.observed, part.observed_low, part.observed_high)),
+        ]
+        for name, bins in curves.items()
+        for part in bins
+    ]
+    every = [part for bins in curves.values() for part in bins]
+    off = sum(part.n * abs(part.predicted - part.observed) for part in every) / sum(part.n for part in every)
+    what = f"probability of {positive}" if positive else "probability of the named class"
+    few = f" The first {_MOST_CURVES} silos are drawn." if len(curves) > _MOST_CURVES else ""
+    return Figure(
+        f"calibration-{test}",
+        f"Calibration on {_TITLES[test]}",
+        f"The {what} that co-trained models state is off by {off:.3f} on average over the bins.",
+        traces,
+        layout(
+            x={"title": {"text": "stated probability"}, "range": [0, 1]},
+            y={"title": {"text": "observed share"}, "range": [0, 1], "rangemode": "normal"},
+            hovermode="closest",
+        ),
+        Table(["Silo", "Bin", "n", "stated", "observed"], rows, words=2),
+        f"{BINS} bins of equal width; bars are 95% intervals. A calibrated model lies on the dashed line.{few}",
+        height=380,
+    )
+
+
+def _compared(runs: Sequence[Run]) -> Iterator[tuple[str, Table]]:
+    for test in TESTS:
+        names = [name for name in _METRICS if any(name in _known_metrics(run, test) for run in runs)]
+        rows = [
+            [run.label, *(score(metric_means(run.scores, test, name).get("federated", np.nan)) for name in names)]
+            for run in runs
+        ]
+        if names:
+            columns = ["Run", *(_METRICS[name] for name in names)]
+            yield f"Co-trained, on {_TITLES[test]}: means over silos", Table(columns, rows)
+
+
+def _known_metrics(run: Run, test: Test) -> list[str]:
+    every = (*OF_CLASSES, *OF_VALUES)
+    return [name for name in every if any(row.metric(test, m, name) for row in run.scores for m in METHODS)]
+
+
+def _methods(run: Run) -> dict[str, str]:
+    return {"local": "alone", "federated": run.title, "centralized": "central"}
+
+
+def _interval(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return UNKNOWN
+    if not np.isfinite([estimate.low, estimate.high]).all():
+        return score(estimate.value)
+    return f"{score(estimate.value)} ({estimate.low:.2f}–{estimate.high:.2f})"
+
+
+def _words(run: Run) -> Iterator[str]:
+    tests = [test for row in run.scores for test in row.tests.values()]
+    if positive := next((test.positive for test in tests if test.positive), ""):
+        yield (
+            f"Sensitivity is the share of {positive} that a model finds, specificity the share of the others that it "
+            "leaves alone. The setting positive-class names another class."
+        )
+    if tests:
+        yield "In brackets: 95% intervals. Each silo counts the same in a mean, whatever its n."
