@@ -63,7 +63,7 @@ class Books:
 
 @dataclass(frozen=True)
 class Gains:
-    """Gains and losses: ``sentences`` on all silos, ``warnings``, and a row for each silo's judgment of the consensus."""
+    """Gains and losses: ``sentences`` on all silos, ``warnings``, and a row for each silo's view of the consensus."""
 
     sentences: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
