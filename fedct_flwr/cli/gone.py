@@ -2,7 +2,15 @@
 
 from typing import Final
 
+_ARCHIVE: Final = "stop the services, pack or unpack the folder with tar, start them: docs/operations.md"
+_STATUS: Final = "'fedct silo status FOLDER' shows it, and --json prints it for your monitoring: docs/operations.md"
 GONE: Final[dict[str, str]] = {
+    "coordinator backup": _ARCHIVE,
+    "coordinator restore": _ARCHIVE,
+    "coordinator tidy": "stop the SuperLink, remove its database, start it and register the silos: docs/operations.md",
+    "silo overview": _STATUS,
+    "silo page": _STATUS,
+    "silo notify": _STATUS,
     "budget": "docs/privacy.md has the noise by mechanism and number of labels; try a protection with 'fedct simulate'",
     "coordinator start": "run the coordinator with docker/coordinator/compose.yaml or the units in docker/systemd",
     "watch": "'fedct simulate' serves the page while it runs; 'fedct report RUN' writes that of any run",

@@ -20,8 +20,6 @@ class CoordinatorConfig(Settings):
     """Where silos find the gateway, as ``host:port``: their invitations say so."""
     max_message: int = Field(default=LONGEST_MESSAGE, ge=100_000, le=1_000_000_000)
     """Bytes of the longest message that the gateway takes."""
-    keep_days: int = Field(default=0, ge=0, le=36_500)
-    """Days that the database keeps a run after its end; 0: for ever."""
 
 
 class KitConfig(Settings):

@@ -385,7 +385,6 @@ def test_the_installed_command_says_the_same(
         ("export", "--model", "odd", "--output", "model.onnx"),
         ("predict", "--model", "records.csv", "odd"),
         ("silo", "join", "odd", "silo", "--fingerprint", "aa"),
-        ("coordinator", "restore", "odd", "coordinator"),
         ("report", "odd"),
         ("audit", "odd"),
         ("simulate", "--resume", "odd"),

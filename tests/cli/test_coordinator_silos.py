@@ -1,13 +1,10 @@
-"""Silos by name over a coordinator's life: rotate, depart; backup and restore. A table stands for the SuperLink.
+"""Silos by name over a coordinator's life: rotate, depart. A table stands for the SuperLink.
 
 What a real SuperLink makes of keys is in tests/processes/test_coordinated_runs.py.
 """
 
-import contextlib
 import shutil
-import sqlite3
 import ssl
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +25,7 @@ from fedct_flwr.cli.coordinator.status import facts
 from fedct_flwr.engine.nodes import Node, list_nodes
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.types import ConfigError, RunError
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct
 from tests.hospitals import write_study_folder
 
 SILOS = ("basel", "zurich")
@@ -286,36 +283,7 @@ def test_the_second_step_asks(fedct: Fedct, folder: CoordinatorFolder, types: Ca
     assert folder.next_ca.exists()
 
 
-# --- backup and restore
-
-
-def database(folder: CoordinatorFolder) -> sqlite3.Connection:
-    made = sqlite3.connect(folder.state / "state.db")
-    made.execute("PRAGMA journal_mode=WAL")
-    made.execute("CREATE TABLE IF NOT EXISTS runs (id INTEGER)")
-    made.execute("INSERT INTO runs VALUES (7)")
-    made.commit()
-    return made
-
-
-def test_a_moved_host_is_as_it_was_before(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, link: Link) -> None:
-    # While it is at work: nothing of this is in the database's own file yet.
-    with database(folder):
-        file = tmp_path / "backup.tar.gz"
-        done = fedct("coordinator", "backup", folder.path, file)
-        assert done.code == 0, done.err
-    assert file.stat().st_mode & 0o777 == 0o600
-    folder.path.rename(tmp_path / "gone")
-    done = fedct("coordinator", "restore", file, tmp_path / "there")
-    assert done.code == 0, done.err
-    there = CoordinatorFolder.open(tmp_path / "there")
-    for name in ("certificates/ca.key", "certificates/server.pem", "secret", "silos/basel.pub", "coordinator.toml"):
-        assert (there.path / name).read_bytes() == (tmp_path / "gone" / name).read_bytes()
-    assert (there.path / "secret").stat().st_mode & 0o777 == 0o600
-    assert sqlite3.connect(there.state / "state.db").execute("SELECT id FROM runs").fetchall() == [(7,)]
-    # Plain `flwr` finds the authority where it is now.
-    assert str(there.ca) in there.flower_config.read_text("utf-8")
-    assert fedct("coordinator", "register", there.path).code == 0
+# --- a lost database
 
 
 def test_a_lost_database_is_filled_again_from_the_keys(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
@@ -323,87 +291,3 @@ def test_a_lost_database_is_filled_again_from_the_keys(fedct: Fedct, folder: Coo
     done = fedct("coordinator", "register", folder.path)
     assert done.out == "basel is registered\nzurich is registered\n"
     assert len(link.nodes) == 2
-
-
-def test_nothing_is_restored_over_a_coordinator(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    file = tmp_path / "backup.tar.gz"
-    fedct("coordinator", "backup", folder.path, file)
-    before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
-    done = fedct("coordinator", "restore", file, folder.path)
-    assert done.code == ConfigError.exit_code
-    assert "never put over a coordinator" in done.sentence
-    assert {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()} == before
-
-
-def test_a_folder_of_any_name_is_backed_up_with_its_database(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
-) -> None:
-    odd = CoordinatorFolder(folder.path.rename(tmp_path / "study #2? 100%25"))
-    with contextlib.closing(database(odd)):
-        assert fedct("coordinator", "backup", odd.path, tmp_path / "backup.tar.gz").code == 0
-    assert fedct("coordinator", "restore", tmp_path / "backup.tar.gz", tmp_path / "there").code == 0
-    with contextlib.closing(sqlite3.connect(tmp_path / "there" / "state" / "state.db")) as found:
-        assert found.execute("SELECT id FROM runs").fetchall() == [(7,)]
-
-
-def test_a_backup_overwrites_nothing(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    (tmp_path / "thesis.tar.gz").write_bytes(b"years")
-    assert fedct("coordinator", "backup", folder.path, tmp_path / "thesis.tar.gz").code == ConfigError.exit_code
-    assert (tmp_path / "thesis.tar.gz").read_bytes() == b"years"
-
-
-@pytest.mark.parametrize("harm", ["half", "flipped", "sum", "noise", "gone", "other", "outside"])
-def test_what_is_no_backup_restores_nothing(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, harm: str) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
-    file = place / "backup.tar.gz"
-    fedct("coordinator", "backup", folder.path, file)
-    if harm == "half":
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    elif harm in ("flipped", "sum"):
-        content = bytearray(file.read_bytes())
-        content[len(content) // 2 if harm == "flipped" else -8] ^= 0xFF
-        file.write_bytes(content)
-    elif harm == "noise":
-        file.write_bytes(b"noise")
-    elif harm == "gone":
-        file.unlink()
-    else:
-        with tarfile.open(file, "w:gz") as archive:
-            archive.add(folder.settings, "../x" if harm == "outside" else "x")
-    done = fedct("coordinator", "restore", file, place / "there")
-    assert done.code == ConfigError.exit_code
-    assert str(file) in done.sentence
-    assert [path.name for path in place.iterdir()] == ([] if harm == "gone" else ["backup.tar.gz"])
-
-
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device", str(tmp_path))
-
-    monkeypatch.setattr(tarfile.TarFile, "add", full)
-    monkeypatch.setattr("zipfile.ZipFile.write", full)
-    (tmp_path / "backups").mkdir()
-    for command in (("backup", folder.path, tmp_path / "backups" / "b.tar.gz"), ("invite", folder.path, "bern")):
-        done = fedct("coordinator", *command)
-        assert done.code == RunError.exit_code
-        assert "No space left on device" in done.sentence
-    assert list((tmp_path / "backups").iterdir()) == []
-    assert sorted(path.name for path in folder.invitations.iterdir()) == ["basel.zip", "zurich.zip"]
-
-
-def test_a_silos_new_key_is_admitted_next_to_its_old_one(
-    fedct: Fedct, folder: CoordinatorFolder, link: Link, kit: Kit
-) -> None:
-    connection = kit.folder / "connection"
-    old = {name: (connection / name).read_bytes() for name in ("node.key", "node.key.pub")}
-    (folder.silos / "geneva.pub").write_bytes(old["node.key.pub"])
-    fedct("coordinator", "register", folder.path)
-    done = fedct("silo", "rotate", kit.folder)
-    assert done.code == 0, done.err
-    assert {name: (connection / f"{name}.former").read_bytes() for name in old} == old
-    assert (connection / "node.key").stat().st_mode & 0o777 == 0o600
-    assert fedct("coordinator", "rotate", folder.path, f"geneva={connection / 'node.key.pub'}").code == 0
-    assert len(link.nodes) == 4

@@ -1,4 +1,4 @@
-"""What machines read of silo and coordinator: logs as JSON, numbers for Prometheus, messages to a webhook; no data."""
+"""What machines read of silo and coordinator: logs as JSON, numbers for Prometheus; no data."""
 
 import contextlib
 import json
@@ -6,26 +6,20 @@ import logging
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from fedct_flwr.cli.coordinator import metrics as coordinators
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
-from fedct_flwr.cli.silo import notify as notify_module
-from fedct_flwr.cli.silo.notify import Watcher
 from fedct_flwr.engine.flower import BIN
-from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import VARIABLE, JsonFormatter, about, log_line
-from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.common_budget import common_budget
@@ -198,117 +192,3 @@ def test_a_coordinators_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert found["run_absences", "heart-1", "basel", "LIMIT"] == 1
     assert found["certificate_days", "server"] == 824
     assert CoordinatorFolder.open(folder.path)
-
-
-# --- messages
-
-
-def events(watcher: Watcher) -> list[str]:
-    return [event["event"] for event in watcher.look()]
-
-
-def put_agent(kit: Kit, *, heard: float = 1, **changes: object) -> None:
-    """An agent that has just heard from its SuperNode, which heard from the coordinator so many seconds ago."""
-    now, itself = time.time(), psutil.Process()
-    facts = {
-        "pid": itself.pid,
-        "started": itself.create_time(),
-        "study": "x",
-        "seen": now,
-        "connected": True,
-        "working": False,
-    }
-    (kit.state / STATUS_FILE).write_text(
-        json.dumps({**facts, "round": 0, "heard": now - heard, "trouble": "", **changes}), "utf-8"
-    )
-
-
-@pytest.fixture
-def watcher(kit: Kit) -> Watcher:
-    """One that has looked once, at a silo that is well."""
-    put_agent(kit)
-    with kit.log() as log:
-        log.append(LogEntry(Event.OPENED))
-        log.append(LogEntry(Event.REFUSED, reason="LIMIT"))
-    made = Watcher(kit.config)
-    assert events(made) == []
-    return made
-
-
-def test_a_refusal_is_told_once(kit: Kit, watcher: Watcher) -> None:
-    with kit.log() as log:
-        log.append(LogEntry(Event.REFUSED, reason="LIMIT"))
-    (event,) = watcher.look()
-    assert (event["event"], event["silo"]) == ("refusal", "cleveland")
-    assert set(event) == {"event", "silo", "time", "sentence"}
-    assert events(watcher) == []
-
-
-def test_revocation_silence_and_an_agent_that_is_gone_are_told(kit: Kit, watcher: Watcher) -> None:
-    withdraw(kit.state)
-    assert events(watcher) == ["revocation"]
-    put_agent(kit, heard=100, trouble="status-503")
-    (event,) = watcher.look()
-    assert event["event"] == "silence"
-    assert "503" in event["sentence"]
-    put_agent(kit)
-    assert events(watcher) == []
-    put_agent(kit, heard=100)
-    assert events(watcher) == ["silence"]
-    put_agent(kit, shut="log")
-    assert events(watcher) == ["shut"]
-    put_agent(kit, stale=True)
-    assert events(watcher) == ["stale-records"]
-    put_agent(kit, seen=time.time() - 600)
-    assert events(watcher) == ["agent-hangs"]
-    put_agent(kit, pid=0)
-    assert events(watcher) == ["agent-down"]
-
-
-@pytest.mark.parametrize("harm", ["changed", "noise"])
-def test_a_broken_log_is_told(kit: Kit, watcher: Watcher, harm: str) -> None:
-    path = kit.state / "egress.jsonl"
-    text = path.read_text("utf-8")
-    path.write_text(text.replace("LIMIT", "LIMITS") if harm == "changed" else f"noise\n{text}", "utf-8")
-    assert events(watcher) == ["broken-log"]
-    assert events(watcher) == []
-
-
-class Ended(Exception):
-    pass
-
-
-def test_what_could_not_be_posted_is_posted_later(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    posted: list[dict[str, str]] = []
-    codes = iter([500, 200])
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        posted.append(json.loads(request.content))
-        return httpx.Response(next(codes))
-
-    def looks() -> Iterator[None]:
-        yield
-        raise Ended
-
-    left = looks()
-    transport = httpx.MockTransport(answer)
-    monkeypatch.setattr(httpx, "HTTPTransport", lambda **_: transport)
-    monkeypatch.setattr(notify_module.time, "sleep", lambda _: next(left))
-    with pytest.raises(Ended):
-        fedct("silo", "notify", kit.folder, "--url", "https://hooks.example/secret")
-    assert [event["event"] for event in posted] == ["agent-down", "agent-down"]
-
-
-def test_a_webhook_has_a_whole_address(fedct: Fedct, kit: Kit) -> None:
-    assert fedct("silo", "notify", kit.folder, "--url", "hooks.example").code == ConfigError.exit_code
-
-
-@pytest.mark.parametrize(
-    "url", ["https://bot:s3cr/et@hooks.example/", "https://hooks.example:abc/s3cr", "https:///s3cr"]
-)
-def test_what_is_no_address_is_said_at_the_start_and_not_quoted(fedct: Fedct, kit: Kit, url: str) -> None:
-    """It ended the command at the first event, with a traceback that had a piece of the password."""
-    said = fedct("silo", "notify", kit.folder, "--url", url)
-    assert said.code == ConfigError.exit_code
-    assert "--url is no address" in said.err
-    assert "s3cr" not in said.err

@@ -81,7 +81,6 @@ def test_what_a_status_says(
         with Ledger(kit.state) as ledger:
             ledger.charge(kit.study.name, DATA_SET, Budget(1.0, 1e-5), pure(0.5))
     assert fedct("silo", "status", kit.folder).out == wording(name="at work")
-    assert fedct("silo", "overview", kit.folder.name).out == wording(name="overview")
 
 
 def test_what_a_check_says(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:

@@ -33,10 +33,6 @@ gateway = {gateway}
 # Bytes of the longest message that the gateway takes. Labels of 50,000 public examples are 25,000 bytes; probabilities
 # are a byte for each example and each class but one.
 max-message = {max_message}
-
-# Days that the SuperLink's database keeps a run after its end: its log, its settings, its code. Older runs are deleted
-# at each start. Silos' keys, results and models stay. 0: nothing is ever deleted.
-keep-days = {keep_days}
 """
 _SECRET_BYTES: Final = 32
 _OWNER_ONLY: Final = 0o700
@@ -128,7 +124,7 @@ def prepare(
 def _write_settings(folder: CoordinatorFolder, gateway: str) -> None:
     """``coordinator.toml`` with this gateway, and with what else was said there."""
     kept = folder.config()
-    text = _SETTINGS.format(gateway=json.dumps(gateway), max_message=kept.max_message, keep_days=kept.keep_days)
+    text = _SETTINGS.format(gateway=json.dumps(gateway), max_message=kept.max_message)
     write_atomically(folder.settings, text.encode())
 
 

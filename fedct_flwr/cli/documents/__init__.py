@@ -29,17 +29,14 @@ from fedct_flwr.cli.documents.silo import (
     Approval,
     Finding,
     Findings,
-    Overview,
     Sent,
-    SharedLimits,
-    StudyOverview,
     Verification,
 )
 
 __all__ = [
     "Account", "Approval", "Attack", "Audit", "Bin", "ColumnFacts", "Comparison", "CoordinatorStatus",
     "CoordinatorsSilo", "DataFinding", "Departed", "ExposedRecord", "Finding", "Findings", "Inspection",
-    "Invited", "ListedSilo", "MeanScores", "Metric", "Model", "OnTest", "Overview", "OwnTest", "Predictions",
-    "PrivacySheet", "Registration", "Repeats", "Run", "Scores", "Seat", "Sent", "SharedLimits", "SiloScores", "Silos",
-    "Stopped", "StudyOverview", "TableFacts", "Verdict", "Verification",
+    "Invited", "ListedSilo", "MeanScores", "Metric", "Model", "OnTest", "OwnTest", "Predictions",
+    "PrivacySheet", "Registration", "Repeats", "Run", "Scores", "Seat", "Sent", "SiloScores", "Silos",
+    "Stopped", "TableFacts", "Verdict", "Verification",
 ]  # fmt: skip

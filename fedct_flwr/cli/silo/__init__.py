@@ -15,12 +15,9 @@ HELPS = {
     "carry": "For an air gap: turn questions into sealed files, and hand answers back.",
     "answer": "For an air gap: answer one sealed question, through the same gate.",
     "status": "Show what the agent does, what has left and what is left of the limits.",
-    "overview": "Show several studies of one house together, and what left over all of them.",
-    "page": "Show status, what has left and the limits in a browser on this machine.",
     "verify": "Prove that the log of all that left is whole.",
     "predict": "Use the silo's own trained model on new records.",
     "metrics": "Give Prometheus numbers: rounds, refusals, limits left, last exchange, certificates, disk.",
-    "notify": "Post to a webhook on refusal, revocation, silence and a broken log.",
     "revoke": "Withdraw the approval: from now on nothing leaves.",
 }
 
