@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from fedct_flwr.config import RunConfig, TransferSettings
-from fedct_flwr.config.mechanisms import ANSWERING, IN_SHARES, MECHANISMS, NoisePlan, TallyNoise
+from fedct_flwr.config.mechanisms import IN_SHARES, NoisePlan, TallyNoise
 from fedct_flwr.config.run import of_run
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.config.transfer import MAX_PARTITIONS
-from fedct_flwr.config.uses import Needs, Uses, either, uses
+from fedct_flwr.config.uses import Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, consistent, plurality
 from fedct_flwr.coordinator.label_sharing import ASKING, IN_SUMS, Summable
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -100,11 +100,6 @@ class FedKT(Summable):
             return (
                 f"fedkt's students learn from all public examples at privacy-level = {self.privacy_level!r}: set 'L2', "
                 "or leave lessons out"
-            )
-        if self.mechanism and MECHANISMS[self.mechanism].abstains:
-            return (
-                f"fedkt labels every example under noise, and {self.mechanism} not: set mechanism to "
-                f"{either(ANSWERING)}, or algorithm to 'dp-pate'"
             )
         if config.corruption == "collusion":
             return (

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fedct_flwr.algorithms.fedct import Qualified, Share
 from fedct_flwr.config.mechanisms import NoisePlan, TallyNoise
 from fedct_flwr.config.run import of_run
 from fedct_flwr.config.uses import Needs, Uses, uses
@@ -17,7 +16,6 @@ from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
 from fedct_flwr.coordinator.label_sharing import ASKING, IN_SUMS, Summable
 
 _GAUSSIAN = "gaussian"
-_CONFIDENT = "confident-gaussian"
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,10 @@ class PrivatePATE(PATE):
         PATE.used
         # A gamma says how much noise there is, and epsilon follows.
         | uses("epsilon", needs=Needs("gamma = 0", lambda config: not config.method.gamma))
-        | uses("quorum", needs=Needs(f"mechanism = {_CONFIDENT!r}", lambda c: c.method.mechanism == _CONFIDENT))
     )
 
     mechanism: TallyNoise = ""
-    """Noise on votes: LNMax of the first paper, GNMax and confident GNMax of the second; empty: gaussian."""
-    quorum: Share = Qualified.quorum
-    """Share of all silos' votes above which confident GNMax gives a label."""
+    """Noise on votes: LNMax of the first paper, GNMax of the second; empty: gaussian."""
     gamma: Annotated[float, Field(ge=0)] = 0.0
     """The noise has the scale 1 / gamma in votes; 0: what epsilon and delta call for."""
     epsilon: float = of_run("epsilon")
@@ -59,5 +54,5 @@ class PrivatePATE(PATE):
 
     @property
     def noise(self) -> NoisePlan:
-        """LNMax of arXiv:1610.05755; GNMax and confident GNMax of arXiv:1802.08908, §4."""
-        return NoisePlan(self.mechanism or _GAUSSIAN, self.epsilon, self.delta, self.gamma, self.quorum)
+        """LNMax of arXiv:1610.05755; GNMax of arXiv:1802.08908, §4."""
+        return NoisePlan(self.mechanism or _GAUSSIAN, self.epsilon, self.delta, self.gamma)

@@ -26,8 +26,6 @@ class Entry:
     """Whether protections may take it for a silo's own teachers."""
     in_shares: bool = False
     """Whether silos can add it, each a share of it, so that the sum of all shares is this noise."""
-    abstains: bool = False
-    """Whether some examples get no label."""
     needs_delta: bool = False
     """Whether it promises nothing at delta = 0."""
 
@@ -44,12 +42,6 @@ MECHANISMS: Final[Mapping[str, Entry]] = MappingProxyType(
             in_shares=True,
             needs_delta=True,
         ),
-        "confident-gaussian": Entry(
-            made_by="fedct_flwr.privacy.mechanisms.confident_gaussian:ConfidentGaussian",
-            on_counts=True,
-            abstains=True,
-            needs_delta=True,
-        ),
         "gumbel": Entry(made_by="fedct_flwr.privacy.mechanisms.gumbel:Gumbel", on_counts=True, of_teachers=True),
     }
 )
@@ -58,19 +50,16 @@ MECHANISMS: Final[Mapping[str, Entry]] = MappingProxyType(
 ON_COUNTS: Final = tuple(name for name, entry in MECHANISMS.items() if entry.on_counts)
 """Those for counts of votes."""
 
-ANSWERING: Final = tuple(name for name in ON_COUNTS if not MECHANISMS[name].abstains)
-"""Those among them that label every example."""
-
-IN_SHARES: Final = tuple(name for name in ANSWERING if MECHANISMS[name].in_shares)
+IN_SHARES: Final = tuple(name for name in ON_COUNTS if MECHANISMS[name].in_shares)
 """Those among them that silos can add in shares."""
 
-OF_TEACHERS: Final = tuple(name for name in ANSWERING if MECHANISMS[name].of_teachers)
+OF_TEACHERS: Final = tuple(name for name in ON_COUNTS if MECHANISMS[name].of_teachers)
 """Those among them for a silo's own teachers."""
 
 
 TallyNoise: TypeAlias = Annotated[str, one_of(("", *ON_COUNTS))]
 """Noise on all silos' votes; empty: what the algorithm takes by default."""
-TransferNoise: TypeAlias = Annotated[str, one_of(ANSWERING)]
+TransferNoise: TypeAlias = Annotated[str, one_of(ON_COUNTS)]
 """Noise on the votes of students' teachers."""
 VoteNoise: TypeAlias = Annotated[str, one_of(OF_TEACHERS)]
 """Noise on the votes of a silo's own teachers."""
@@ -85,8 +74,6 @@ class NoisePlan(NamedTuple):
     delta: float
     gamma: float = 0.0
     """The noise has the scale 1 / gamma in votes, whatever that costs; 0: what epsilon and delta call for."""
-    quorum: float = 1.0
-    """Share of all silos' votes above which a mechanism that abstains gives a label."""
 
 
 def wrong_delta(key: str, name: str, names: Iterable[str], delta: float) -> str:

@@ -93,7 +93,7 @@ def _consensus(method: LabelSharing, study: Study) -> tuple[Consensus, Spending 
     queries = config.asked_about(study.terms.num_public)
     if method.noise_in_shares:
         return _in_shares(method, noise, study, queries)
-    mechanism = tally_mechanism(noise, max(1, method.votes), queries, len(study.roster.silos))
+    mechanism = tally_mechanism(noise, max(1, method.votes), queries)
     spent = spent_by(mechanism, queries, noise.delta)
     log_cost("Labels protect each silo as a whole, not from the coordinator", spent)
     decide = noisy(mechanism, noise_for(real=study.dataset is None))

@@ -9,7 +9,6 @@ from fedct_flwr.types import LABEL_DTYPE, HardLabels, VoteCounts
 def noisy_max(mechanism: Mechanism, counts: VoteCounts, noise: Noise) -> HardLabels:
     """The class of each example, ``(examples,)``: where nobody voted, noise decides.
 
-    ABSTAIN only where the mechanism itself abstains, which is what it says, and not that nobody voted.
     ``counts`` ``(examples, classes)``; ``mechanism`` is one on vote counts, which releases counts or already labels.
 
     Formal guarantees:

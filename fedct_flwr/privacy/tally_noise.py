@@ -1,37 +1,32 @@
 """Noise on the tally at the coordinator: which mechanism, how much of it, and what it costs; and what silos' costs."""
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from numpy.random import Generator
 
 from fedct_flwr.config.mechanisms import NoisePlan
 from fedct_flwr.consensus.counting import Decide
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate, epsilon_in_time
+from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.fedkt import price_of
-from fedct_flwr.privacy.mechanisms import MECHANISMS, ON_COUNTS, ConfidentGaussian, CountNoise, Mechanism
+from fedct_flwr.privacy.mechanisms import MECHANISMS, ON_COUNTS, CountNoise, Mechanism
 from fedct_flwr.privacy.noisy_max import noisy_max
 from fedct_flwr.privacy.randomness import Noise, SecureNoise, simulated
 from fedct_flwr.privacy.spending import ALL_SILOS, NoiseOnVotes, Spending
 from fedct_flwr.types import HardLabels, VoteCounts
 
-TallyNoise: TypeAlias = CountNoise | ConfidentGaussian
-
 _LEAST_SCALE: Final = 0.05
 
 
-def tally_mechanism(plan: NoisePlan, votes: int, num_queries: int, num_silos: int) -> TallyNoise:
+def tally_mechanism(plan: NoisePlan, votes: int, num_queries: int) -> CountNoise:
     """The mechanism of this plan, for silos with ``votes`` votes each, that keeps the plan's epsilon and delta.
 
-    With a ``gamma`` its scale is 1 / gamma in votes, whatever that costs. A confident Gaussian answers where more than
-    ``quorum`` of all silos agree. Raises ConfigError where no noise keeps the budget.
+    With a ``gamma`` its scale is 1 / gamma in votes, whatever that costs. Raises ConfigError where no noise
+    keeps the budget.
     """
 
-    def of(scale: float) -> TallyNoise:
-        if plan.mechanism not in ON_COUNTS:
-            threshold = plan.quorum * num_silos * votes
-            return ConfidentGaussian(scale, threshold=threshold, votes_per_unit=votes, unit=PrivacyUnit.SILO)
+    def of(scale: float) -> CountNoise:
         return ON_COUNTS[plan.mechanism](scale, votes_per_unit=votes, unit=PrivacyUnit.SILO)
 
     if plan.gamma:
@@ -52,7 +47,7 @@ def noisy(mechanism: Mechanism, make_noise: Callable[[Generator], Noise]) -> Dec
     """Decide on counts after noise: the class that then has most votes.
 
     Every row goes through the mechanism, also one without any vote: to abstain there would tell, without noise, that
-    there was none. So nothing is ABSTAIN but what the mechanism itself abstains from.
+    there was none. So nothing is ABSTAIN.
 
     Formal guarantees:
         For each silo as a whole, all its votes replaced by whatever else: the labels together cost what the mechanism's
@@ -73,23 +68,19 @@ def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
     return (lambda rng: SecureNoise()) if real else simulated
 
 
-def spent_by(mechanism: TallyNoise, num_queries: int, delta: float, *, partitions: int = 1) -> Spending:
+def spent_by(mechanism: CountNoise, num_queries: int, delta: float, *, partitions: int = 1) -> Spending:
     """What the labels of ``num_queries`` examples cost a unit.
 
     ``partitions``: how many times a silo goes through the mechanism for each example, at L2. Epsilon is the least that
     our accountants can promise for this mechanism whatever the votes are.
     """
-    if isinstance(mechanism, ConfidentGaussian):
-        tightest, gumbel, paper = epsilon_in_time(mechanism.event(num_queries), delta), None, None
-    else:
-        price = price_of(mechanism, num_queries, times=partitions, delta=delta)
-        tightest, gumbel, paper = price.tightest, price.gumbel.upper, price.paper
+    price = price_of(mechanism, num_queries, times=partitions, delta=delta)
     name = next(name for name, kind in MECHANISMS.items() if type(mechanism) is kind)
     return Spending(
         whom=ALL_SILOS,
         unit=mechanism.unit,
-        epsilon=tightest.upper,
+        epsilon=price.tightest.upper,
         delta=delta,
-        accountant=tightest.accountant,
-        noise=NoiseOnVotes(name, num_queries, mechanism.scale, gumbel, paper),
+        accountant=price.tightest.accountant,
+        noise=NoiseOnVotes(name, num_queries, mechanism.scale, price.gumbel.upper, price.paper),
     )

@@ -91,7 +91,6 @@ def test_every_misspelling_of_a_key_names_it_and_its_table(table: str, key: str)
         ("transfer", "partitions", -1),
         ("transfer", "partitions", 101),
         ("transfer", "teachers", 1001),
-        ("transfer", "noise", "confident-gaussian"),
         ("transfer", "gamma", -0.1),
         ("privacy", "epsilon", 0),
         ("privacy", "epsilon", -1.0),

@@ -113,7 +113,6 @@ def test_a_silo_refuses_noise_that_is_dearer_than_its_budget(
     [
         {"mechanism": "laplace"},
         {"mechanism": "gumbel"},
-        {"mechanism": "confident-gaussian"},
         {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "laplace"},
         {"delta": 0.0},
         {"gamma": 1e5},

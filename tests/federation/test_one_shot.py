@@ -33,13 +33,6 @@ RUNS: dict[str, dict[str, Any]] = {
     "pate": {"algorithm": "pate", "num_server_rounds": 1},
     "dp-pate": {"algorithm": "dp-pate", "num_server_rounds": 1, "gamma": 2.0},
     "laplace": {"algorithm": "dp-pate", "num_server_rounds": 1, "gamma": 2.0, "mechanism": "laplace"},
-    "confident": {
-        "algorithm": "dp-pate",
-        "num_server_rounds": 1,
-        "gamma": 5.0,
-        "mechanism": "confident-gaussian",
-        "quorum": 0.6,
-    },
 }
 QUERIES = 228
 SILOS = 4
@@ -160,7 +153,6 @@ class TestRefused:
             {"algorithm": "fedct", "partitions": 2},
             {"algorithm": "pate", "gamma": 1.0},
             {"algorithm": "dp-pate", "privacy_level": "L1"},
-            {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "confident-gaussian"},
             {"algorithm": "pate", "lessons": 9},
             {"algorithm": "fedkt", "gamma": 1.0},
             {"algorithm": "fedavg", "gamma": 1.0},
@@ -168,7 +160,6 @@ class TestRefused:
             {"algorithm": "fedkt", "protection": "teachers"},
             {"algorithm": "fedkt", "teachers": 60},
             {"algorithm": "dp-pate", "delta": 0.0},
-            {"algorithm": "dp-pate", "delta": 0.0, "gamma": 0.1, "mechanism": "confident-gaussian"},
             {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "gaussian", "delta": 0.0},
             {"algorithm": "fedkt", "privacy_level": "L2", "mechanism": "gaussian", "delta": 0.0},
             {"algorithm": "fedkt", "privacy_level": "L2", "noise": "gaussian"},

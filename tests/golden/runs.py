@@ -141,9 +141,6 @@ HARD: Final[dict[str, Golden]] = {
     "dp-pate": _run(algorithm="dp-pate", num_server_rounds=1, gamma=2.0),
     "dp-pate-laplace": _run(algorithm="dp-pate", num_server_rounds=1, gamma=2.0, mechanism="laplace"),
     "dp-pate-gumbel": _run(algorithm="dp-pate", num_server_rounds=1, gamma=2.0, mechanism="gumbel"),
-    "dp-pate-confident": _run(
-        algorithm="dp-pate", num_server_rounds=1, gamma=5.0, mechanism="confident-gaussian", quorum=0.6
-    ),
     "dp-pate-by-epsilon": _run(algorithm="dp-pate", num_server_rounds=1, epsilon=50.0),
     "hospitals": _hospital({}, algorithm="fedct"),
     "hospitals-scores": _hospital({"policy": {"metrics": True}}, algorithm="fedct", report_scores=True),

@@ -9,7 +9,7 @@ from fedct_flwr.config.mechanisms import NoisePlan
 from fedct_flwr.consensus.counting import consistent
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.mechanisms import ConfidentGaussian, Gaussian, Laplace
+from fedct_flwr.privacy.mechanisms import Gaussian, Laplace
 from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.privacy.tally_noise import noise_for, noisy, spent_by, tally_mechanism
 from fedct_flwr.types import ABSTAIN, ConfigError
@@ -42,28 +42,20 @@ def test_noise_goes_on_rows_without_a_vote_too_and_favors_no_class() -> None:
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "gumbel"])
 def test_with_little_noise_the_votes_decide(kind: str) -> None:
     counts = np.tile(np.int32([0, 9, 3]), (1000, 1))
-    mechanism = tally_mechanism(plan(kind, gamma=10.0), 1, 1000, 12)
+    mechanism = tally_mechanism(plan(kind, gamma=10.0), 1, 1000)
     assert (noisy(mechanism, SIMULATED)(counts, NOBODY, np.random.default_rng(0)) == 1).all()
-
-
-def test_a_confident_mechanism_answers_where_the_quorum_of_all_silos_agrees() -> None:
-    mechanism = tally_mechanism(plan("confident-gaussian", gamma=100.0, quorum=0.75), 1, 3, 8)
-    assert mechanism == ConfidentGaussian(0.01, 6.0, unit=PrivacyUnit.SILO)
-    counts = np.int32([[6, 2], [5, 3], [0, 8]])
-    labels = noisy(mechanism, SIMULATED)(counts, NOBODY[:3], np.random.default_rng(0))
-    assert labels.tolist() == [0, ABSTAIN, 1]
 
 
 def test_noise_is_calibrated_to_the_budget_for_all_votes_of_a_silo() -> None:
     for votes in (1, 3):
-        mechanism = tally_mechanism(plan("laplace", epsilon=60.0), votes, 50, 4)
+        mechanism = tally_mechanism(plan("laplace", epsilon=60.0), votes, 50)
         assert mechanism.unit is PrivacyUnit.SILO
         assert 59 < spent_by(mechanism, 50, 1e-5).epsilon <= 60
 
 
 def test_a_budget_that_no_noise_keeps_is_refused() -> None:
     with pytest.raises(ConfigError, match="no noise keeps what is planned"):
-        tally_mechanism(plan("gaussian", delta=0.0), 1, 50, 4)
+        tally_mechanism(plan("gaussian", delta=0.0), 1, 50)
 
 
 class TestSpending:
@@ -94,10 +86,10 @@ class TestSpending:
         assert (spent.unit, spent.where) == (PrivacyUnit.EXAMPLE, "silo")
 
     def test_gaussian_noise_has_no_number_of_the_papers(self) -> None:
-        for mechanism in (Gaussian(40.0), ConfidentGaussian(40.0, 6.0)):
-            spent = spent_by(mechanism, 100, 1e-5)
-            assert "epsilon_moments" not in spent.to_result()
-            assert spent.epsilon == pytest.approx(epsilon(mechanism.event(100), 1e-5).upper)
+        mechanism = Gaussian(40.0)
+        spent = spent_by(mechanism, 100, 1e-5)
+        assert "epsilon_moments" not in spent.to_result()
+        assert spent.epsilon == pytest.approx(epsilon(mechanism.event(100), 1e-5).upper)
 
     def test_what_promises_nothing_is_told_at_once(self) -> None:
         spent = spent_by(Laplace(0.5), 5000, 1e-5)

@@ -9,7 +9,7 @@ import tomli_w
 from fedct_flwr.config import Connection, LearnerSettings, Policy, PrivacySettings, TransferSettings
 from fedct_flwr.config.caps import Cap, Total, caps_of
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.config.mechanisms import ANSWERING
+from fedct_flwr.config.mechanisms import ON_COUNTS
 from fedct_flwr.config.protections import COVER_VOTES, PROTECTIONS
 from fedct_flwr.config.records import RecordsSettings
 from fedct_flwr.config.settings import kebab
@@ -244,7 +244,7 @@ def silo_toml(
         "caps": _caps(),
         "over_studies": _over_studies(),
         "covering": _either(COVER_VOTES),
-        "noises": _either(ANSWERING),
+        "noises": _either(ON_COUNTS),
     }
     return _TEMPLATE.format(**{name: _toml(value) for name, value in values.items()}, **explained)
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from fedct_flwr.config import mechanisms
 from fedct_flwr.privacy.mechanisms.base import CountNoise, Mechanism, event_of
-from fedct_flwr.privacy.mechanisms.confident_gaussian import ConfidentGaussian
 from fedct_flwr.privacy.mechanisms.gaussian import Gaussian
 from fedct_flwr.privacy.mechanisms.gumbel import Gumbel
 from fedct_flwr.privacy.mechanisms.laplace import Laplace
@@ -17,7 +16,6 @@ from fedct_flwr.privacy.mechanisms.xor import Xor
 __all__ = [
     "MECHANISMS",
     "ON_COUNTS",
-    "ConfidentGaussian",
     "CountNoise",
     "Gaussian",
     "Gumbel",
@@ -33,6 +31,6 @@ MECHANISMS: Final[Mapping[str, type[Mechanism]]] = MappingProxyType(
 )
 
 ON_COUNTS: Final[Mapping[str, type[CountNoise]]] = MappingProxyType(
-    {name: resolve_name(mechanisms.MECHANISMS[name].made_by) for name in mechanisms.ANSWERING}
+    {name: resolve_name(mechanisms.MECHANISMS[name].made_by) for name in mechanisms.ON_COUNTS}
 )
 """Noise on vote counts for the class that has most of them to be told (``noisy_max``)."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from fedct_flwr.privacy.mechanisms import (
     MECHANISMS,
-    ConfidentGaussian,
     Gaussian,
     Gumbel,
     Laplace,
@@ -64,17 +63,6 @@ def _noisy_counts(vote: Input, log_weight: Callable[[int], float]) -> Mapping[Ou
     noise = {x: math.exp(log_weight(x)) for x in range(-REACH, REACH + 1)}
     total = sum(noise.values())
     return {(vote[0] + x, vote[1] + y): noise[x] / total * noise[y] / total for x, y in itertools.product(noise, noise)}
-
-
-def _confident(vote: Input, scale: float, threshold: float, ratio: float) -> Mapping[Output, float]:
-    """Of two classes: nobody below the threshold, or else whoever leads after noise, and either of them in a tie."""
-    check, noise = _discrete_gaussian(ratio * scale), _discrete_gaussian(scale)
-    answers = math.fsum(chance for x, chance in check.items() if max(vote) + x >= threshold)
-    first = math.fsum(
-        noise[x] * noise[y] * (0.5 if vote[0] + x == vote[1] + y else vote[0] + x > vote[1] + y)
-        for x, y in itertools.product(noise, noise)
-    )
-    return {-1: 1 - answers, 0: answers * first, 1: answers * (1 - first)}
 
 
 def _discrete_gaussian(scale: float) -> dict[int, float]:
@@ -132,15 +120,6 @@ CASES: dict[str, list[Case]] = {
             math.inf,
         )
         for scale, votes in [(1.0, 1), (3.0, 1), (3.0, 2)]
-    ],
-    "confident-gaussian": [
-        Case(
-            ConfidentGaussian(scale, threshold, votes),
-            COUNTS if votes == 1 else TWICE,
-            lambda v, s=scale, t=threshold: _confident(v, s, t, 2.0),
-            math.inf,
-        )
-        for scale, threshold, votes in [(1.0, 6.0, 1), (3.0, 9.0, 1), (3.0, 8.0, 2)]
     ],
     "gumbel": [
         Case(Gumbel(scale, votes), adjacent, lambda v, s=scale: _gumbel(v, s), 2 * votes / scale)
