@@ -13,9 +13,8 @@ from benchmarks.federation import Runs
 from fedct_flwr.secure_sum.coordinator import Replies, Requests, SumCoordinator
 from fedct_flwr.secure_sum.exchange import begin_session, in_memory, sum_securely
 from fedct_flwr.secure_sum.messages import Header, Step
-from fedct_flwr.secure_sum.plain import sum_modulo
 from fedct_flwr.secure_sum.silo import Summand
-from fedct_flwr.secure_sum.terms import Shape, Terms
+from fedct_flwr.secure_sum.terms import Shape, Terms, sum_modulo
 
 _PLAIN_BYTES: Final = 8
 _MOST_OF_PLAIN: Final = 1.3

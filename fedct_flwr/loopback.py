@@ -28,7 +28,7 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedct_flwr.coordinator.exchange import PromptGrid
-from fedct_flwr.learners.one_thread import one_thread
+from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD
 from fedct_flwr.types import RunError
 

@@ -157,7 +157,7 @@ FAULTS = [
         "learners/test_guard.py",
     ),
     # Training on a table, and with networks.
-    Fault("learners/relabel.py", "self.classes_[codes]", "codes", "learners/test_sklearn.py"),
+    Fault("learners/sklearn.py", "self.classes_[codes]", "codes", "learners/test_sklearn.py"),
     Fault("learners/drift.py", "value - own[name] for", "own[name] - value for", "learners/test_drift.py"),
     Fault("labelers/dp_linear.py", "residuals = _clipped(residuals, longest)", "pass", "labelers/test_joint_linear.py"),
     # Readers.

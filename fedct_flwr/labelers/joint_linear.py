@@ -21,7 +21,7 @@ from fedct_flwr.labelers.public_bins import PublicBins
 from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
 from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, least_multiplier
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.secure_sum.plain import sum_modulo
+from fedct_flwr.secure_sum.terms import sum_modulo
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels
 
 BITS: Final = 64

@@ -22,22 +22,63 @@ next to the same extent. So a run whose last labels take some rounds to settle w
 
 What it does not see: a silo's own labels are part of the consensus, so the comparison leans towards trust, the more the
 fewer silos there are.
+
+Examples are foreign if they are unlike own records: trees learn to tell own records from public examples, as domain
+classifiers do (Bickel, Brückner, Scheffer, "Discriminative learning under covariate shift", JMLR 10, 2009).
 """
 
 import contextlib
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.base import Learner, Lightening, Tabulating
-from fedct_flwr.learners.foreign import foreign
-from fedct_flwr.learners.out_of_fold import Evidence, Looked, OwnRecords, Pseudo, chosen
-from fedct_flwr.learners.out_of_fold_values import OwnValues
+from fedct_flwr.learners.out_of_fold import Evidence, Looked, OwnRecords, OwnValues, Pseudo, chosen
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
+
+FOREIGN: Final = 0.3
+"""A foreign example is an own record with a smaller probability than this, if there were as many of these."""
+_MISTAKEN: Final = 0.1
+"""Share of own records that may look as foreign as a foreign example: few records look foreign to one another."""
+_TREES: Final = 50
+_LEAF: Final = 3
+_MOST: Final = 1000
+"""Own records that a tree learns from, and as many public examples: more would take long and tell little more."""
+
+
+def foreign(both: Any, own: int, rng: Generator) -> NDArray[np.bool_]:
+    """Which public examples are foreign to own records ``(n - own,)``; none where trees cannot learn from them.
+
+    ``both`` ``(n, ...)`` has the ``own`` records, then the public examples, as a model takes them.
+    """
+    from sklearn.tree import DecisionTreeClassifier  # not at the top: algorithms and their kinds wait for no learner
+
+    count = both.shape[0]
+    table = both.reshape(count, -1) if both.ndim > 2 else both
+    likely, asked = np.zeros(count), np.zeros(count)
+    for _ in range(_TREES):
+        # As in a balanced random forest; judged are examples that the tree has not learned.
+        each = min(own, _MOST)
+        drawn = np.concatenate([rng.integers(0, own, each), rng.integers(own, count, each)])
+        rest = np.setdiff1d(np.arange(count), drawn)
+        tree = DecisionTreeClassifier(
+            max_features="sqrt", min_samples_leaf=_LEAF, random_state=int(rng.integers(1 << 31))
+        )
+        try:
+            likely[rest] += tree.fit(table[drawn], drawn < own).predict_proba(table[rest])[:, 1]
+        except (ValueError, TypeError):
+            # Text, for example, that a model of somebody's own takes as it is.
+            return np.zeros(count - own, dtype=np.bool_)
+        asked[rest] += 1
+    likely = np.divide(likely, asked, out=np.ones(count), where=asked > 0)
+    found: NDArray[np.bool_] = likely[own:] < min(FOREIGN, np.quantile(likely[:own], _MISTAKEN))
+    return found
+
 
 WEIGHTS: Final = (1.0, 0.3, 0.1, 0.03)
 """Of pseudo-labels, from the first that is tried; 0 where none of them will do. With the last, own records decide where

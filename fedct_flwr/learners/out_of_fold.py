@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.learners.balance import class_weights
 from fedct_flwr.learners.base import Learner, Probabilistic, Stacking
-from fedct_flwr.learners.one_thread import one_thread
-from fedct_flwr.types import Examples, Features, HardLabels
+from fedct_flwr.learners.workers import one_thread
+from fedct_flwr.types import Examples, Features, Groups, HardLabels
 
 FOLDS: Final = 5
 _ENOUGH: Final = 500
@@ -232,3 +232,36 @@ def _folds(y: HardLabels, rng: Generator, groups: NDArray[np.generic] | None) ->
 def _by_class(y: HardLabels, rng: Generator) -> Iterator[int]:
     order = rng.permutation(len(y))
     yield from order[np.argsort(y[order], kind="stable")].tolist()
+
+
+class OwnValues(OwnRecords):
+    """A silo's own records with values, divided once: high and low values are dealt out alike.
+
+    ``groups`` ``(n,)`` are kept together; ``hasty`` as for ``OwnRecords``.
+    """
+
+    def __init__(self, private: Examples, rng: Generator, groups: Groups | None = None, *, hasty: bool = False) -> None:
+        super().__init__(private, rng, groups, hasty=hasty)
+        self._variance = float(private.y.var()) or 1.0
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether they can speak for or against a model: at least two different values to ask about."""
+        return len(np.unique(self.y)) > 1
+
+    @property
+    def know_classes(self) -> bool:
+        """Of values there is nothing to tell apart."""
+        return True
+
+    def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
+        """How much better the ``second`` values are than the first, both as ``said`` gives them, ``(asked,)``."""
+        return Evidence.of(self._losses(first) - self._losses(second))
+
+    def loss(self, predicted: NDArray[np.float64]) -> float:
+        """The mean loss of values."""
+        return float(self._losses(predicted).mean())
+
+    def _losses(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = (predicted - self.y) ** 2 / self._variance
+        return found

@@ -11,10 +11,11 @@ from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.files.atomic import write_atomically
@@ -23,10 +24,42 @@ from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.binning import train
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.preprocessing import apply, rows_at_a_time
-from fedct_flwr.learners.relabel import Relabeled
 from fedct_flwr.learners.text import with_plain_numbers
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError
+
+
+class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Trains ``estimator`` on the classes at hand, numbered without gaps, and predicts in the study's label space.
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> Relabeled(DecisionTreeClassifier()).fit(np.array([[0.0], [1.0]]), np.array([2, 7])).predict(np.array([[1.0]]))
+    array([7])
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Features, y: HardLabels, **fit_params: Any) -> Self:
+        """Train a clone of the estimator."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.estimator_ = train(clone(self.estimator), X, codes, **fit_params)
+        return self
+
+    def predict(self, X: Features) -> NDArray[Any]:
+        """The class of each example in the numbering that ``fit`` was given."""
+        codes = classes_of(
+            self.estimator_.predict(X), X.shape[0], len(self.classes_), model=type(self.estimator_).__name__
+        )
+        labels: NDArray[Any] = self.classes_[codes]
+        return labels
+
+    @available_if(lambda self: hasattr(self.estimator_, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Features) -> NDArray[Any]:
+        """The probability of each of ``classes_``, ``(n, k)``."""
+        probabilities: NDArray[Any] = self.estimator_.predict_proba(X)
+        return probabilities
+
 
 CONTAINERS: Final = frozenset({"collections.OrderedDict", "functools.partial"})
 """What trained models keep their parts in: LightGBM's scores, scikit-learn's functions. Both hold what is in the file

@@ -1,13 +1,32 @@
 """Training spread over processes, with the same results whatever their number."""
 
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, parallel_config
+from threadpoolctl import ThreadpoolController
 
-from fedct_flwr.learners.one_thread import one_thread
 from fedct_flwr.types import TrainingError
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """While it lasts, and for the thread that enters it.
+
+    OpenMP counts for each thread that Python starts anew: a limit in one says nothing to the others. BLAS has one limit
+    for all.
+    """
+    return _libraries(len(sys.modules)).limit(limits=1)  # type: ignore[no-any-return]  # threadpoolctl is untyped
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """Those that are loaded: to find them takes milliseconds, so that is done anew only when there are more modules."""
+    return ThreadpoolController()
+
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")

@@ -19,10 +19,10 @@ from fedct_flwr.types import DataError
 
 TYPES: Final = frozenset(
     {
-        "fedct_flwr.learners.image_features.Patches", "fedct_flwr.learners.image_features.Pixels",
+        "fedct_flwr.learners.views.Patches", "fedct_flwr.learners.views.Pixels",
         "fedct_flwr.learners.language.Sentences", "fedct_flwr.learners.language.Tokens",
         "fedct_flwr.learners.preprocessing.Numbers", "fedct_flwr.learners.preprocessing.Words",
-        "fedct_flwr.learners.relabel.Relabeled", "fedct_flwr.learners.text.Table", "fedct_flwr.learners.text.Texts",
+        "fedct_flwr.learners.sklearn.Relabeled", "fedct_flwr.learners.text.Table", "fedct_flwr.learners.text.Texts",
         "numpy.dtype", "sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss",
         "sklearn._loss.link.Interval", "sklearn._loss.link.LogitLink", "sklearn._loss.link.MultinomialLogit",
         "sklearn._loss.loss.HalfBinomialLoss", "sklearn._loss.loss.HalfMultinomialLoss",

@@ -1,13 +1,25 @@
 """What all silos of a secure sum agree on: who may take part, how many must, how many may collude, what is added."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.types import ConfigError, SiloName
+
+
+def sum_modulo(vectors: Sequence[NDArray[np.uint64]], bits: int) -> NDArray[np.uint64]:
+    """The plain sum that a secure one equals, bit for bit."""
+    total = np.zeros_like(vectors[0])
+    for vector in vectors:
+        total += vector  # wraps modulo 2^64, of which 2^bits is a divisor
+    return total & np.uint64((1 << bits) - 1)
+
 
 FEWEST_SILOS: Final = 3
 MOST_SILOS: Final = 100

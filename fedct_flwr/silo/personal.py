@@ -4,26 +4,79 @@ The silo keeps what the model has learned only after the answer to the question 
 the model keeps nothing of that question. The model of before the study, of its own records alone, is kept next to it.
 """
 
+import base64
 import hashlib
+import json
 import struct
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.json_file import UNREADABLE
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
-from fedct_flwr.learners.guard import Decision, Guard
-from fedct_flwr.silo.decided import Subject
-from fedct_flwr.silo.decided import read as read_decision
-from fedct_flwr.silo.decided import write as write_decision
+from fedct_flwr.learners.guard import Decision, Guard, Trust
+from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.silo.judgment import Judge, Judgment
 from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes
 from fedct_flwr.wire.content import Instruction
+
+_STORED: Final = np.dtype("<i2")
+
+
+class Subject(NamedTuple):
+    """What a decision is about: one of Flower's runs, the settings of the model, the public set, the silo's records."""
+
+    run_id: int
+    model_digest: bytes
+    public_fingerprint: bytes
+    private: Examples
+
+    def facts(self) -> dict[str, Any]:
+        """As the file has it; of the records a digest of their classes, which tells when some are added or gone."""
+        records = hashlib.sha256(self.private.y.tobytes()).hexdigest()
+        public = self.public_fingerprint.hex()
+        return {"run": self.run_id, "model": self.model_digest.hex(), "public": public, "records": records}
+
+
+def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
+    """Write a decision. Raises OSError."""
+    trust = decision.trust
+    labels = base64.b64encode(decision.targets.astype(_STORED).tobytes()).decode()
+    said = {
+        "weight": trust.weight,
+        "evidence": trust.evidence,
+        "foreign": trust.foreign,
+        "round": decision.round,
+        "labels": labels,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps({**subject.facts(), **said}).encode())
+
+
+def read_decision(path: Path, subject: Subject, round_: int, *, resumed: bool) -> Decision | None:
+    """The decision that ``write`` wrote, if it was made up to this round on the same subject.
+
+    A run that is ``resumed`` has another number in Flower. None for a damaged file: the silo decides anew.
+    """
+    try:
+        raw = json.loads(path.read_text("utf-8"))
+        wanted = subject.facts()
+        if resumed:
+            wanted["run"] = raw["run"]
+        if raw["round"] > round_ or any(raw[name] != value for name, value in wanted.items()):
+            return None
+        evidence = Evidence(*raw["evidence"]) if raw["evidence"] else None
+        targets = np.frombuffer(base64.b64decode(raw["labels"]), dtype=_STORED).astype(LABEL_DTYPE)
+        return Decision(Trust(raw["weight"], evidence, raw["foreign"]), targets, raw["round"])
+    except UNREADABLE:
+        return None
+
 
 _LEARNER: Final = "learner-"
 # Of the last question that was learned, SHA-256; of the settings it was learned under.

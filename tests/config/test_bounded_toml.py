@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.config import StudyConfig
-from fedct_flwr.config.bounded_toml import MOST_BYTES, most_parts, read_bounded
+from fedct_flwr.config.settings import MOST_BYTES, most_parts, read_bounded
 from fedct_flwr.types import ConfigError
 
 

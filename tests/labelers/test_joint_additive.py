@@ -13,7 +13,7 @@ from fedct_flwr.labelers.dp_linear import RESIDUAL
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
 from fedct_flwr.labelers.public_bins import PublicBins
 from fedct_flwr.labelers.public_features import NORM
-from fedct_flwr.secure_sum.plain import sum_modulo
+from fedct_flwr.secure_sum.terms import sum_modulo
 from fedct_flwr.types import Examples
 from tests.labelers.test_joint_linear import Silent, noises
 

@@ -24,7 +24,7 @@ from fedct_flwr.privacy.events import composed
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.noise_shares import least_multiplier
 from fedct_flwr.privacy.randomness import SimulatedNoise
-from fedct_flwr.secure_sum.plain import sum_modulo
+from fedct_flwr.secure_sum.terms import sum_modulo
 from fedct_flwr.types import ConfigError, DataError, Examples
 
 SCHEMA = Schema.numeric(("a", "b", "c"), ("x", "y", "z"))

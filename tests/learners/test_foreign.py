@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedct_flwr.learners.foreign import foreign
+from fedct_flwr.learners.guard import foreign
 
 RNG = np.random.default_rng(0)
 OWN = RNG.normal(size=(60, 2))

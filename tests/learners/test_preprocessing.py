@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.learners import preprocessing, rare_categories
+from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.preprocessing import apply, standard, transformed
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import DataError, TrainingError
@@ -185,7 +185,7 @@ class TestVeryManyCategories:
 
     @pytest.fixture(autouse=True)
     def few_values(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rare_categories, "MOST_VALUES", 40_000)
+        monkeypatch.setattr(preprocessing, "MOST_VALUES", 40_000)
         monkeypatch.setattr(preprocessing, "MOST_VALUES", 40_000)
 
     def test_take_no_more_memory_than_is_said_and_frequent_ones_stay(self):

@@ -20,9 +20,9 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS
-from fedct_flwr.learners.image_features import Patches, Pixels
 from fedct_flwr.learners.language import Sentences, Tokens
 from fedct_flwr.learners.text import Table, Texts
+from fedct_flwr.learners.views import Patches, Pixels
 from fedct_flwr.models.audit import TYPES
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ConfigError, DataError

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from fedct_flwr.report.spending import _of_result
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.models.card import promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.sheet_of_shares import sheet_of_shares
 from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
-from fedct_flwr.report.spending import _of_result
 
 NOISE = NoiseOnVotes("gaussian", 1228, 59.655, honest=4, may_collude=2)
 COST = Spending(whom="all silos", unit=PrivacyUnit.SILO, epsilon=1.99912, delta=1e-5, accountant="pld", noise=NOISE)

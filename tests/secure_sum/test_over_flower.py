@@ -14,7 +14,7 @@ from fedct_flwr.secure_sum.coordinator import SecureSum, SumCoordinator
 from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.secure_sum.plain import sum_modulo
+from fedct_flwr.secure_sum.terms import sum_modulo
 from fedct_flwr.silo.summing import ACTION, answer_sum
 from fedct_flwr.wire.messages import from_record
 from tests.secure_sum.silos import BITS, Federation, fault_of, federation, names, shape

@@ -9,9 +9,8 @@ from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.secure_sum.plain import sum_modulo
 from fedct_flwr.secure_sum.silo import Summand
-from fedct_flwr.secure_sum.terms import MOST_SILOS
+from fedct_flwr.secure_sum.terms import MOST_SILOS, sum_modulo
 from tests.secure_sum.silos import BITS, Federation, Numbers, federation, key, names, shape, terms
 
 LEAVES = {step: at for at, step in enumerate((Step.ASK, Step.SURVIVORS, Step.OPEN))}

@@ -8,8 +8,8 @@ import pytest
 
 from fedct_flwr.learners.guard import Decision, Guard, Trust
 from fedct_flwr.learners.out_of_fold import Evidence
-from fedct_flwr.silo.decided import Subject, read, write
 from fedct_flwr.silo.judgment import Judgment
+from fedct_flwr.silo.personal import Subject, read_decision, write_decision
 from fedct_flwr.types import Examples
 from fedct_flwr.wire.content import Instruction
 from tests.hospitals import STUDY
@@ -25,26 +25,26 @@ DECISION = Decision(Trust(0.3, Evidence(-0.1, 0.02, 3), foreign=True), np.int16(
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     found = tmp_path / "judgments" / "essen.decision"
-    write(found, SUBJECT, DECISION)
+    write_decision(found, SUBJECT, DECISION)
     return found
 
 
 def test_it_goes_through_a_file(path: Path) -> None:
-    found = read(path, SUBJECT, 3, resumed=False)
+    found = read_decision(path, SUBJECT, 3, resumed=False)
     assert found is not None
     assert (found.trust, found.round) == (DECISION.trust, 2)
     assert found.targets.tolist() == [1, -1, 0]
-    write(path, SUBJECT, Decision(Trust(1.0), DECISION.targets, 2))
-    found = read(path, SUBJECT, 2, resumed=False)
+    write_decision(path, SUBJECT, Decision(Trust(1.0), DECISION.targets, 2))
+    found = read_decision(path, SUBJECT, 2, resumed=False)
     assert found is not None
     assert found.trust == Trust(1.0)
 
 
 def test_a_resumed_run_goes_on_with_it_and_another_run_does_not(path: Path) -> None:
     other = SUBJECT._replace(run_id=8)
-    assert read(path, other, 3, resumed=False) is None
-    assert read(path, other, 3, resumed=True) is not None
-    assert read(path, other, 1, resumed=True) is None
+    assert read_decision(path, other, 3, resumed=False) is None
+    assert read_decision(path, other, 3, resumed=True) is not None
+    assert read_decision(path, other, 1, resumed=True) is None
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,15 @@ def test_a_resumed_run_goes_on_with_it_and_another_run_does_not(path: Path) -> N
 )
 def test_it_is_of_one_model_one_public_set_and_the_same_records(path: Path, other: dict[str, Any]) -> None:
     for resumed in (False, True):
-        assert read(path, SUBJECT._replace(**other), 3, resumed=resumed) is None
+        assert read_decision(path, SUBJECT._replace(**other), 3, resumed=resumed) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"round": 1}', "\x00"])
 def test_a_damaged_file_is_no_decision(path: Path, text: str) -> None:
     path.write_text(text)
-    assert read(path, SUBJECT, 3, resumed=False) is None
+    assert read_decision(path, SUBJECT, 3, resumed=False) is None
     path.unlink()
-    assert read(path, SUBJECT, 3, resumed=False) is None
+    assert read_decision(path, SUBJECT, 3, resumed=False) is None
 
 
 class Asked:

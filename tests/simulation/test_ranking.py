@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedct_flwr.simulation.ranking import holm, ranked, verdict
+from fedct_flwr.simulation.comparing import holm, ranked, verdict
 
 
 def test_without_test_records_it_is_the_paired_t_test() -> None:
