@@ -43,7 +43,7 @@ class PublicSet:
 
     @cached_property
     def unchanging(self) -> Features:
-        """``X`` as a read-only view, always the same: what is made of it can be kept, see ``learners.preprocessing``."""
+        """``X`` as a read-only view, always the same, so that ``learners.preprocessing`` can keep results for it."""
         view = self.X.view()
         view.flags.writeable = False
         return view

@@ -4,8 +4,9 @@ Of images: typical patches, and pixels. Of tables with text: the table without i
 words. What is chosen of them, ``automatic`` does.
 
 Images become rows of numbers: A. Coates, A. Y. Ng, H. Lee, "An analysis of single-layer networks in unsupervised
-feature learning", AISTATS 2011: the centers of k-means over whitened patches, by distance, summed over regions. On FashionMNIST
-with 50, 200 and 1,000 labeled images a linear model on them has .68, .78 and .85, on pixels .65, .73 and .80.
+feature learning", AISTATS 2011: the centers of k-means over whitened patches, by distance, summed over regions. On
+FashionMNIST with 50, 200 and 1,000 labeled images a linear model on them has .68, .78 and .85; on pixels it has
+.65, .73 and .80.
 
 Formal guarantees: patches are learned from the public set alone, and an image's features depend on that image alone.
 """

@@ -186,7 +186,6 @@ class TestVeryManyCategories:
     @pytest.fixture(autouse=True)
     def few_values(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(preprocessing, "MOST_VALUES", 40_000)
-        monkeypatch.setattr(preprocessing, "MOST_VALUES", 40_000)
 
     def test_take_no_more_memory_than_is_said_and_frequent_ones_stay(self):
         codes = np.concatenate([np.arange(3000), np.repeat([7, 9, NAN], 400)])
