@@ -12,18 +12,15 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.kinds.summed import NOTHING, SUMS, Summed
-from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.secure_sum.coordinator import Requests, SumCoordinator
 from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
@@ -138,22 +135,6 @@ def test_ready_answers_are_added_and_all_that_leaves_is_on_record(hospitals: dic
         assert verdict.intact
 
 
-def test_probabilities_are_added_as_whole_255ths_and_on_record(tmp_path: Path) -> None:
-    first = np.float32([1, 0.2, 0.5, 0, 0.6])
-    with ExitStack() as stack:
-        hospitals = opened(tmp_path, stack, SURE)
-        for hospital in hospitals.values():
-            assert isinstance(hospital.answer(np.stack([first, 1 - first], axis=1)), bytes)
-        total = summed(hospitals, coordinator_of(hospitals)).reshape(-1, 2)
-        np.testing.assert_array_equal(total[:, 0], 4 * np.int64([255, 51, 128, 0, 153]))
-        for name, hospital in hospitals.items():
-            spent = hospital.gate.spent()
-            assert (spent.rounds, spent.queries) == (1, 10)
-            released = [entry for entry in hospital.gate._log.entries() if entry.event is Event.RELEASED]
-            assert [entry.kind for entry in released] == ["soft-sum"]
-            assert verify_log(hospital.silo.state, hospital.key.public_key(), name).intact
-
-
 @pytest.mark.parametrize(
     ("policy", "reason"),
     [
@@ -207,16 +188,6 @@ def test_what_was_not_answered_is_not_added(hospitals: dict[str, Hospital]) -> N
     assert total.max() <= 3
 
 
-def test_a_step_that_is_refused_is_no_answer(hospitals: dict[str, Hospital]) -> None:
-    hospital = hospitals["zurich"]
-    for request in (b"noise", Header(Step.ASK, bytes(16), 1).encode()):
-        hospital.add(request)
-    # So the agent rests longer after each, and the log tells why.
-    assert hospital.gate.answers() == 0
-    reasons = [entry.reason for entry in hospital.gate._log.entries() if entry.event is Event.ADDED]
-    assert reasons == [Fault.MALFORMED.name, Fault.SESSION.name]
-
-
 def test_nothing_of_a_sum_leaves_without_policy_approval_and_room(tmp_path: Path) -> None:
     with ExitStack() as stack:
         hospitals = opened(tmp_path / "few", stack, max_bytes=200)
@@ -238,26 +209,3 @@ def test_nothing_of_a_sum_leaves_without_policy_approval_and_room(tmp_path: Path
 def test_a_study_that_protects_less_than_the_policy_asks_is_refused(tmp_path: Path, policy: dict[str, int]) -> None:
     with ExitStack() as stack, pytest.raises(ConfigError):
         opened(tmp_path, stack, **policy)
-
-
-@pytest.mark.parametrize(
-    "kinds",
-    [
-        ["sum"],
-        ["soft-sum"],
-        ["soft-sum", "soft"],
-        ["sum", "hard"],
-    ],
-)
-def test_a_privacy_sheet_says_sums_where_nothing_else_may_leave(
-    tmp_path: Path, kinds: list[str], wording: SnapshotAssertion
-) -> None:
-    answers = Answers.of(SiloConfig.read_toml(write_silo_folder(tmp_path, policy={"kinds": kinds})))
-    assert answers.bare() == wording
-
-
-@pytest.mark.parametrize("kind", ["sum", "soft-sum"])
-def test_sums_need_a_study_with_keys(tmp_path: Path, kind: str) -> None:
-    config = SiloConfig.read_toml(write_silo_folder(tmp_path, policy={"kinds": [kind]}))
-    with pytest.raises(ConfigError, match=f"has '{kind}'"):
-        check_sums(config, read_study(config.study))

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 from flwr.app import ConfigRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
@@ -20,20 +19,15 @@ from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.hospital import agent, supernode
 from fedct_flwr.hospital.agent import run_agent
 from fedct_flwr.hospital.agent_status import (
-    STALE,
     STATUS_FILE,
     Shut,
-    Status,
-    StatusFile,
-    read_status,
     sentence_of,
 )
 from fedct_flwr.hospital.latest_state import lost_line
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event
-from fedct_flwr.hospital.revocation import REVOKED, is_revoked, withdraw
+from fedct_flwr.hospital.revocation import is_revoked, withdraw
 from fedct_flwr.hospital.supernode import SuperNode, Task
-from fedct_flwr.hospital.watched import Watched
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
@@ -154,47 +148,6 @@ def test_refusals_in_a_row_are_answered_ever_more_slowly(silo: Silo) -> None:
     assert time.monotonic() - began > 1.4
 
 
-def test_an_agent_stops_at_once_in_the_middle_of_a_long_rest(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent, "_AGAIN_SECONDS", PATIENCE)
-    monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 2 * PATIENCE)
-    silo.api.ask(odd_record())
-    silo.api.ask(odd_record())
-    silo.start()
-    eventually(lambda: len(silo.of(Event.REFUSED)) == 2)
-    silo.reply()
-    time.sleep(0.5)
-    silo.api.ask(odd_record())
-    time.sleep(1.5)
-    assert len(silo.of(Event.REFUSED)) == 2
-    assert silo.status()["connected"] is True
-    began = time.monotonic()
-    silo.end()
-    assert time.monotonic() - began < PATIENCE
-
-
-def test_images_are_not_looked_at_before_each_decision_but_their_folder_is(silo: Silo) -> None:
-    images = silo.config.study / "images"
-    images.mkdir()
-    (images / "1.png").write_bytes(b"one")
-    files = Watched(silo.file, silo.config)
-    inside = images / "1.png"
-    inside.write_bytes(b"other")
-    assert files.unchanged()
-    (images / "2.png").touch()
-    assert not files.unchanged()
-
-
-def test_a_file_that_is_added_to_the_study_or_a_study_that_is_gone_is_noticed(silo: Silo) -> None:
-    files = Watched(silo.file, silo.config)
-    assert files.unchanged()
-    (silo.config.study / "more.csv").touch()
-    assert not files.unchanged()
-    (silo.config.study / "more.csv").unlink()
-    assert files.unchanged()
-    silo.config.study.rename(silo.folder / "gone")
-    assert not files.unchanged()
-
-
 def test_a_silo_with_a_protection_says_what_it_promises_and_stops_at_its_budget(
     make: Make, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
 ) -> None:
@@ -289,67 +242,6 @@ def test_a_full_disk_is_told_before_anybody_asks(silo: Silo, monkeypatch: pytest
     eventually(lambda: not unwell(silo) and (silo.config.state / STATUS_FILE).stat().st_ino != before)
 
 
-@pytest.mark.parametrize("harm", ["written", "removed"])
-def test_records_that_changed_since_they_were_read_are_told_and_shut_nothing(silo: Silo, harm: str) -> None:
-    silo.start()
-    eventually(lambda: silo.status().get("connected"))
-    path = silo.folder / "data.csv"
-    records = path.read_bytes()
-    if harm == "written":
-        path.write_bytes(records[: records.rindex(b"\n", 0, -1) + 1])
-    else:
-        path.unlink()
-    eventually(lambda: read_agent(silo.config.state).status.stale)
-    assert silo.said.count(STALE) == 1
-    assert read_agent(silo.config.state).healthy
-    silo.ask()
-    assert isinstance(silo.outcome(), np.ndarray)
-
-
-def test_rounds_that_passed_without_the_silo_are_told_where_it_had_answered(silo: Silo) -> None:
-    """The coordinator tells nobody that an answer came late: it asks in a later round."""
-    silo.start()
-    missed = []
-    for run, number in ((1, 1), (1, 2), (1, 5), (1, 7), (1, 7), (2, 9), (2, 10)):
-        silo.ask(number, run)
-        assert isinstance(silo.outcome(number), np.ndarray)
-        eventually(lambda number=number: silo.status()["round"] == number and not silo.status()["working"])  # type: ignore[misc]
-        missed.append(silo.status()["missed"])
-    assert missed == [0, 0, 2, 3, 3, 0, 0]
-    told = [said for said in silo.said if "passed without this silo" in said]
-    assert [said.partition(" passed")[0] for said in told] == ["run 1: 2 rounds have", "run 1: 1 round has"]
-
-
-def test_a_status_written_over_a_longer_one_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = StatusFile(tmp_path / STATUS_FILE, Status(7, study="a study with a long name"))
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-    file.put(urgent=True, study="a study")
-    assert file.failed
-    assert read_status(tmp_path) == Status(7, study="a study")
-    file.put(urgent=True, shut="log", study="a study with a longer name")
-    assert read_status(tmp_path) == Status(7, study="a study with a longer name", shut="log")
-    monkeypatch.undo()
-    file.put(urgent=True, shut="")
-    assert not file.failed
-    assert [path.name for path in tmp_path.iterdir()] == [STATUS_FILE]
-
-
-def test_a_file_that_was_written_anew_is_told_though_its_words_are_as_approved(silo: Silo) -> None:
-    silo.start()
-    eventually(lambda: silo.status().get("connected") and not unwell(silo))
-    path = silo.folder / "study" / "study.toml"
-    before = path.stat().st_mtime_ns
-    path.touch()
-    eventually(lambda: unwell(silo) == Shut.FILES)
-    assert sentence_of(Shut.FILES) in silo.said
-    os.utime(path, ns=(before, before))
-    eventually(lambda: not unwell(silo))
-
-
 @pytest.mark.parametrize("hangs", [False, True], ids=["in training", "with a SuperNode that hangs"])
 def test_a_withdrawal_stands_in_the_log_whatever_the_agent_does(
     silo: Silo, monkeypatch: pytest.MonkeyPatch, hangs: bool, wording: SnapshotAssertion
@@ -375,16 +267,6 @@ def test_a_withdrawal_stands_in_the_log_whatever_the_agent_does(
         (silo.folder / "hold").unlink()
         assert silo.outcome() is Refusal.NOT_APPROVED
     assert [said for said in silo.said if "withdrawn" in said] == wording
-
-
-def test_a_withdrawal_whose_file_cannot_be_removed_is_one_line_of_the_log(silo: Silo) -> None:
-    silo.start()
-    (silo.config.state / REVOKED).mkdir()
-    eventually(lambda: silo.of(Event.REVOKED))
-    time.sleep(2.5)
-    assert len(silo.of(Event.REVOKED)) == 1
-    silo.ask()
-    assert silo.outcome() is Refusal.NOT_APPROVED
 
 
 def test_two_runs_are_kept_apart(silo: Silo) -> None:
@@ -494,62 +376,7 @@ def test_an_answer_that_nobody_waits_for_any_more_stays_here(silo: Silo, monkeyp
     assert len(silo.of(Event.ADMITTED)) == 1
 
 
-def test_a_supernode_that_hangs_does_not_keep_the_agent_from_stopping(
-    silo: Silo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agent, "_GRACE_SECONDS", 0.5)
-    blocked = threading.Event()
-    silo.start()
-    monkeypatch.setattr(silo.api.state, "get_tasks", lambda **_: blocked.wait(2 * PATIENCE) and [])
-    time.sleep(1.0)
-    began = time.monotonic()
-    try:
-        silo.end()
-        assert time.monotonic() - began < PATIENCE
-    finally:
-        blocked.set()
-
-
-def test_an_agent_whose_words_nobody_can_read_goes_on(silo: Silo) -> None:
-    def full(sentence: str) -> None:
-        raise OSError(28, "No space left on device")
-
-    worker = threading.Thread(target=run_agent, args=(silo.file,), kwargs={"stop": silo.stop, "say": full})
-    worker.start()
-    silo.ask()
-    assert isinstance(silo.outcome(), np.ndarray)
-    silo.end()
-    worker.join()
-
-
 def test_a_second_agent_of_the_same_silo_is_turned_away(silo: Silo) -> None:
     silo.start()
     with pytest.raises(RunError, match="another process of this silo is at work"):
         run_agent(silo.file, stop=threading.Event(), say=print)
-
-
-def test_an_agent_without_a_key_or_a_secret_says_which(silo: Silo) -> None:
-    (silo.folder / "connection" / "secret").unlink()
-    with pytest.raises(ConfigError, match="secret"):
-        run_agent(silo.file, stop=threading.Event(), say=print)
-    silo.config.egress_key.unlink()
-    with pytest.raises(ConfigError, match="key"):
-        run_agent(silo.file, stop=threading.Event(), say=print)
-
-
-def test_idle_and_at_work_the_agent_costs_next_to_nothing(silo: Silo) -> None:
-    process = psutil.Process(silo.start_process().pid)
-    for number in range(1, 11):
-        silo.ask(number)
-        silo.reply()
-    memory = process.memory_info().rss
-    for number in range(11, 41):
-        silo.ask(number)
-        silo.reply()
-    assert process.memory_info().rss < memory + 8 * 2**20
-    before, began = process.cpu_times(), time.monotonic()
-    time.sleep(5)
-    after = process.cpu_times()
-    share = (after.user + after.system - before.user - before.system) / (time.monotonic() - began)
-    # Right after a round it looks for the next one often; a minute later far more rarely.
-    assert share < 0.1

@@ -1,7 +1,6 @@
 """Questions and answers carried as files, between a SuperNode's real API and a real gate."""
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +24,7 @@ from fedct_flwr.hospital.sealed_file import (
     write_question,
 )
 from fedct_flwr.hospital.supernode import SuperNode, carried_task
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import DataError
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Silo, silos_in
@@ -102,15 +101,6 @@ def test_a_question_answered_twice_has_one_answer(carried: Carried) -> None:
     assert [entry.payload for entry in silo.of(Event.REPEATED)] == [silo.of(Event.RELEASED)[0].payload]
 
 
-def test_what_is_refused_is_carried_back_as_a_refusal(carried: Carried) -> None:
-    silo = carried.silo
-    silo.api.ask(to_record(b"no instruction"))
-    question = carried.question()
-    assert not answer_file(silo.file, question, carried.answer_of(question), silo.said.append)
-    assert silo.outcome() is Refusal.MALFORMED
-    assert len(silo.of(Event.REFUSED)) == 1
-
-
 def test_a_message_that_is_none_is_refused_and_not_carried_as_it_came(carried: Carried) -> None:
     carried.silo.api.ask(RecordDict())
     question = carried.question()
@@ -166,19 +156,6 @@ def test_a_messages_name_is_no_path(tmp_path: Path, secret: Path) -> None:
     assert len(said) == 2
 
 
-def test_a_medium_that_is_gone_ends_nothing(tmp_path: Path, secret: Path) -> None:
-    task, said = carried_task(3, 7, "train", "0" * 64, {}, to_record(b"asked")), list[str]()
-    Carrier(SimpleNamespace(), secret, tmp_path / "gone", said.append, threading.Event())._carry(task)  # type: ignore[arg-type]
-    assert len(said) == 1
-
-
-def test_files_are_read_back(tmp_path: Path, secret: Path) -> None:
-    write_question(tmp_path / "question", QUESTION, secret)
-    write_answer(tmp_path / "answer", ANSWER, secret)
-    assert read_question(tmp_path / "question", secret) == QUESTION
-    assert read_answer(tmp_path / "answer", secret) == ANSWER
-
-
 def test_no_file_opens_for_another_purpose_silo_or_content(tmp_path: Path, secret: Path) -> None:
     path, other = tmp_path / "question", tmp_path / "other"
     other.write_text("another silo's")
@@ -199,14 +176,6 @@ def test_no_file_opens_for_another_purpose_silo_or_content(tmp_path: Path, secre
         read_question(tmp_path / "missing", secret)
 
 
-def test_without_the_secret_nothing_is_sealed_or_opened(tmp_path: Path) -> None:
-    for key in (tmp_path / "missing", tmp_path / "empty"):
-        (tmp_path / "empty").touch()
-        with pytest.raises(ConfigError):
-            write_question(tmp_path / "question", QUESTION, key)
-    assert not (tmp_path / "question").exists()
-
-
 def test_a_question_that_could_not_be_logged_gets_no_answer(carried: Carried) -> None:
     """Whoever has the connected machine has the secret. Such a question got a refusal that no line told of."""
     silo, path = carried.silo, carried.files / "question-1.fedct"
@@ -219,12 +188,3 @@ def test_a_question_that_could_not_be_logged_gets_no_answer(carried: Carried) ->
     with pytest.raises(DataError, match="of a kind that Flower does not have"):
         answer_file(silo.file, path, carried.answer_of(path), silo.said.append)
     assert not carried.answer_of(path).exists()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs devices")
-def test_a_link_to_a_device_is_not_read(tmp_path: Path, secret: Path) -> None:
-    """A link to /dev/zero on the medium filled the memory of the machine with the records."""
-    path = tmp_path / "question-1.fedct"
-    path.symlink_to("/dev/null")
-    with pytest.raises(DataError, match="is no file"):
-        read_question(path, secret)

@@ -62,13 +62,6 @@ def test_whoever_changes_the_terms_changes_their_digest(section: str, changes: d
     assert terms_digest(changed(silo.config, section, **changes), silo.study) != before
 
 
-def test_how_students_are_taught_is_among_the_terms_where_their_votes_may_leave(silo: Silo) -> None:
-    before = terms_digest(silo.config, silo.study)
-    assert terms_digest(changed(silo.config, "transfer", partitions=3), silo.study) == before
-    voting = changed(silo.config, "policy", kinds=("counts",))
-    assert terms_digest(changed(voting, "transfer", partitions=3), silo.study) != terms_digest(voting, silo.study)
-
-
 def as_before(silo: Silo, policy: set[str], transfer: set[str]) -> bytes:
     """The digest of a version without these settings."""
     agreed = {
@@ -221,13 +214,6 @@ def test_only_the_last_word_counts(silo: Silo) -> None:
         approve(log, silo.config, silo.study)
         log.append(LogEntry(Event.REFUSED))
     assert current(silo.entries()) == terms_digest(silo.config, silo.study)
-
-
-@pytest.mark.parametrize("terms", [None, 5, "zz", ""])
-def test_an_approval_without_legible_terms_approves_nothing(terms: object, silo: Silo) -> None:
-    details = {} if terms is None else {"terms": terms}
-    found = current([LogEntry(Event.APPROVED, details=details)])
-    assert found != terms_digest(silo.config, silo.study)
 
 
 def test_an_approval_that_cannot_be_logged_is_none(silo: Silo, wording: SnapshotAssertion) -> None:

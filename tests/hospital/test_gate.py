@@ -202,15 +202,6 @@ def test_a_refusal_passes_as_one_and_names_its_own_silo_alone(gate: Gate, silo: 
     assert gate.answers() == 0
 
 
-def test_the_agent_refuses_for_its_own_reasons(gate: Gate, silo: Silo) -> None:
-    left = gate.refuse(Refusal.STOPPING, RUN, CODE)
-    assert left is not None
-    assert outcome(from_record(left)) is Refusal.STOPPING
-    entry = last(silo)
-    assert (entry.event, entry.reason, entry.run, entry.code) == (Event.REFUSED, "STOPPING", RUN, CODE)
-    assert entry.bytes == len(encode_refusal("cleveland", Refusal.STOPPING))
-
-
 def test_a_hash_that_is_none_does_not_get_into_the_log(gate: Gate, silo: Silo) -> None:
     gate.refuse(Refusal.STOPPING, RUN, "a message for whoever reads this\n" * 9999)
     assert last(silo).code == "not a hash"
@@ -285,19 +276,6 @@ def test_votes_leave_only_if_the_policy_says_so_and_the_log_says_what_left(tmp_p
         assert (last.kind, last.queries, last.bytes) == told
 
 
-def test_labels_whose_votes_are_shared_leave_only_if_the_policy_says_so(tmp_path: Path) -> None:
-    for kinds, passes in ((["hard", "soft"], False), (["shares"], True)):
-        silo = open_silo(tmp_path / kinds[0], kinds=kinds, max_queries=9)
-        request, reply = silo.shares_request(), silo.reply()
-        with silo.gate() as gate:
-            ask_and_answer(gate, request, reply, passes=passes)
-            if passes:
-                assert held(gate, to_record(silo.shares_request(2))) is Refusal.LIMIT
-                assert held(gate, to_record(silo.request(2))) is Refusal.POLICY
-        last = next(entry for entry in silo.entries() if entry.event is not Event.APPROVED)
-        assert (last.kind, last.queries) == (("shares", 5) if passes else ("", 0))
-
-
 def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_class(tmp_path: Path) -> None:
     for kinds, passes in ((["hard", "counts"], False), (["soft"], True)):
         silo = open_silo(tmp_path / kinds[0], kinds=kinds, max_queries=19)
@@ -342,13 +320,6 @@ def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
         # Nor does an answer leave to what was never admitted.
         left = gate.release(to_record(silo.probabilities()), request, RUN, CODE)
         assert outcome(from_record(left)) == (silo.probabilities() if passes else Refusal.LIMIT)
-
-
-def test_warming_up_has_the_same_limit_of_rounds(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path, kinds=["soft"], max_local_rounds=5, max_consensus_weight=0)
-    with silo.gate() as gate:
-        assert gate.admit(to_record(silo.warm_up_request(rounds=5)), RUN, CODE)
-        assert held(gate, to_record(silo.warm_up_request(rounds=6))) is Refusal.LIMIT
 
 
 def test_what_was_not_asked_for_stays(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import approve, terms_digest
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event
@@ -31,14 +30,13 @@ from fedct_flwr.silo.joint import joint_labeler
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.site import joint_of
 from fedct_flwr.silo.workplace import gated
-from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, RUN
 from tests.hospital.test_adding import Hospital, coordinator_of, opened
-from tests.hospitals import STUDY, write_silo_folder
+from tests.hospitals import STUDY
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -150,16 +148,6 @@ def test_a_step_is_the_sum_of_what_silos_drew_and_each_is_charged_once(hospitals
         assert {line.kind for line in lines if line.event is Event.ADDED} == {"joint"}
 
 
-def test_a_step_of_an_additive_labeler_is_added_where_the_study_says_so(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        hospitals = opened(tmp_path, stack, agreed=AGREED + 'labeler = "additive"\n', kinds=["joint"])
-        question = step(hospitals["zurich"])
-        assert question.joint is not None
-        assert question.joint.columns == len(hospitals["zurich"].silo.study.schema.columns)
-        assert all(isinstance(ask(hospital, question), bytes) for hospital in hospitals.values())
-        assert len(total(hospitals, question).summands) == 4
-
-
 def test_noise_follows_from_no_seed(hospitals: dict[str, Hospital], tmp_path: Path) -> None:
     question = step(hospitals["zurich"])
     with ExitStack() as stack:
@@ -225,28 +213,6 @@ def test_the_model_learns_the_labels_once_the_answer_has_left_whatever_becomes_o
         question = replace(step(hospital, STEPS + 1, weights=None), targets=np.zeros(228, dtype=np.int16))
         assert isinstance(ask(hospital, question), bytes)
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == wording
-
-
-@pytest.mark.parametrize(
-    ("tables", "sentence"),
-    [
-        ({"policy": {"kinds": ["joint", "hard"]}}, "covers no other kind of message"),
-        ({"policy": {"kinds": ["joint"]}, "privacy": {"protection": "dp-linear"}}, "silos add their noise to sums"),
-        ({"policy": {"kinds": ["joint"], "metrics": True}}, "scores are computed from private records"),
-        ({"policy": {"kinds": ["joint"]}, "data": {"test-fraction": 0.2, "test-file": ""}}, "which records are held"),
-    ],
-)
-def test_what_would_break_the_guarantee_is_refused(tmp_path: Path, tables: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
-        SiloConfig.read_toml(write_silo_folder(tmp_path, **tables))
-
-
-def test_a_study_may_not_cost_more_than_the_silo_allows(tmp_path: Path) -> None:
-    with ExitStack() as stack, pytest.raises(ConfigError, match="costs each record epsilon 3 at delta 1e-05, and"):
-        opened(tmp_path / "dear", stack, agreed=AGREED + "epsilon = 3\n", kinds=["joint"])
-    config = SiloConfig.read_toml(write_silo_folder(tmp_path / "none", policy={"kinds": ["joint"]}))
-    with pytest.raises(ConfigError, match=r"has no \[sums\] in study.toml"):
-        check_sums(config, read_study(config.study))
 
 
 def test_a_budget_of_the_joint_labeler_is_part_of_what_is_approved(hospitals: dict[str, Hospital]) -> None:

@@ -188,17 +188,6 @@ def bytes_of(hospital: Hospital) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in found}
 
 
-def test_with_a_silo_that_is_gone_three_go_on(federation: Federation) -> None:
-    def gone(silo: str, message: Message) -> None:
-        if silo == "zurich" and int(message.metadata.group_id) >= 4:
-            raise RuntimeError
-
-    federation.fault = gone
-    folder = federation.run()
-    assert [len(line["silos"]) for line in folder.rounds()] == [4] * 3 + [3] * (STEPS - 2)
-    assert "lost" not in folder.read_json("result.json")["joint"]
-
-
 def test_a_run_beyond_the_budget_ends_in_one_sentence(federation: Federation) -> None:
     federation.run()
     federation.folder = federation.folder.with_name("second")

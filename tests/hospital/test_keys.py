@@ -1,14 +1,12 @@
 """Keys: private ones are readable by their owner alone, and none is ever overwritten."""
 
 import stat
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.hospital.keys import (
     create_egress_key,
@@ -48,12 +46,6 @@ def test_no_key_is_overwritten(create: Callable[[Path], None], public: str, tmp_
     assert not path.exists()
 
 
-def test_two_keys_differ(tmp_path: Path) -> None:
-    create_egress_key(tmp_path / "a.key")
-    create_egress_key(tmp_path / "b.key")
-    assert (tmp_path / "a.key").read_bytes() != (tmp_path / "b.key").read_bytes()
-
-
 def test_the_node_key_is_one_that_flowers_supernode_takes(tmp_path: Path) -> None:
     path = tmp_path / "node.key"
     create_node_key(path)
@@ -63,16 +55,6 @@ def test_the_node_key_is_one_that_flowers_supernode_takes(tmp_path: Path) -> Non
     assert isinstance(private, ec.EllipticCurvePrivateKey)
     assert isinstance(private.curve, ec.SECP384R1)
     assert private.public_key() == public
-
-
-def test_ssh_keygen_reads_the_node_key(tmp_path: Path) -> None:
-    path = tmp_path / "node.key"
-    create_node_key(path)
-    try:
-        read = subprocess.run(["ssh-keygen", "-y", "-f", path], capture_output=True, text=True, check=True).stdout
-    except FileNotFoundError:
-        pytest.skip("needs ssh-keygen")
-    assert read.split()[:2] == (tmp_path / "node.key.pub").read_text().split()[:2]
 
 
 @pytest.mark.parametrize("load", [load_egress_key, load_public_key])
@@ -93,18 +75,3 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
         load_public_key(tmp_path / "egress.key")
     with pytest.raises(ConfigError, match="Ed25519 private"):
         load_egress_key(tmp_path / "egress.pub")
-
-
-def test_a_missing_key_says_how_to_make_one(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError, match="make one with 'fedct silo init'"):
-        load_egress_key(tmp_path / "egress.key")
-    with pytest.raises(ConfigError) as caught:
-        load_public_key(tmp_path)
-    assert str(caught.value) == wording
-
-
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    (tmp_path / "keys").write_text("")
-    with pytest.raises(ConfigError) as caught:
-        create_egress_key(tmp_path / "keys" / "egress.key")
-    assert str(caught.value) == wording

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,6 @@ from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.codec import encode_refusal
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 from tests.hospital.gates import CODE, KEY, RUN, Silo
@@ -107,26 +104,6 @@ def test_each_total_has_a_limit_and_the_log_names_it(
     assert next(record.getMessage() for record in caplog.records if field in record.getMessage()) == wording
 
 
-def test_what_left_before_is_counted_too(study: Callable[..., Silo], folder: Path) -> None:
-    before = study("before", shares=False)
-    assert isinstance(ask(before, 1), bytes)
-    shared = before.config.records.model_copy(update={"folder": folder, "max_queries": 9})
-    now = replace(before, config=before.config.model_copy(update={"records": shared}))
-    with EgressLog.open(now.state, now.config.silo, KEY) as log:
-        approve(log, now.config, now.study)
-    assert ask(now, 2) is Refusal.LIMIT
-    assert counted(folder)[0].queries == 5
-    # Once, however often the agent starts.
-    assert isinstance(ask(now, 3, size=4), bytes)
-    assert ask(now, 4, size=1) is Refusal.LIMIT
-    assert counted(folder)[0].queries == 9
-
-
-def test_a_study_without_the_folder_counts_for_itself(study: Callable[..., Silo], folder: Path) -> None:
-    assert isinstance(ask(study("alone", shares=False), 1), bytes)
-    assert not folder.exists()
-
-
 def test_it_is_counted_before_it_leaves(study: Callable[..., Silo], folder: Path) -> None:
     silo = study("one", **MANY)
     with silo.gate() as gate:
@@ -203,23 +180,6 @@ def test_a_folder_that_is_lost_for_good_is_begun_anew_once_somebody_says_so(
     assert counted(folder)[0].queries == 10
 
 
-def test_whoever_only_reads_the_books_needs_no_folder_of_its_own(study: Callable[..., Silo]) -> None:
-    silo = study("one", **MANY)
-    assert isinstance(ask(silo, 1), bytes)
-    newcomer = replace(silo, config=silo.config.model_copy(update={"state": silo.state / "none"}))
-    assert over_studies_of(newcomer).spent()[0].queries == 5
-
-
-def test_a_refusal_that_the_limit_has_no_room_for_is_not_sent(study: Callable[..., Silo], folder: Path) -> None:
-    silo = study("one", max_rounds=1, max_bytes=120)
-    while counted(folder)[0].bytes + len(encode_refusal("one", Refusal.LIMIT)) <= 120:
-        ask(silo, 1)
-    with silo.gate() as gate, pytest.raises(Held) as held:
-        gate.admit(to_record(silo.request(2)), RUN, CODE)
-    assert held.value.record is None
-    assert counted(folder)[0].bytes <= 120
-
-
 CHARGE = """
 import sys, pathlib
 from fedct_flwr.hospital.books import Spent
@@ -269,9 +229,3 @@ def test_the_limits_and_the_folder_are_approved(study: Callable[..., Silo], tmp_
         records = silo.config.records.model_copy(update=change)
         digests.add(terms_digest(silo.config.model_copy(update={"records": records}), silo.study))
     assert len(digests) == 4
-
-
-def test_without_a_folder_a_limit_is_refused(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError) as caught:
-        SiloConfig.read_toml(write_silo_folder(tmp_path / "one", records={"max-queries": 5}))
-    assert str(caught.value) == wording
