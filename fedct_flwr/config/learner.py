@@ -48,6 +48,7 @@ class LearnerSettings(Settings):
     packages: Names = ()
     """Installed packages whose learners may be trained, beside the short names: importing them runs their code."""
     preprocessing: Literal["standard", "none"] = "standard"
+    """Standard: impute and scale numbers, one column for each category. None: for images, or a learner that does it."""
     pseudo_weight: PseudoWeight = 1.0
     """Weight of a pseudo-labeled public example beside 1 for a private one; auto: the silo's own records decide, see
     ``learners/guard.py``."""

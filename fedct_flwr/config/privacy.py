@@ -27,7 +27,10 @@ class PrivacySettings(OwnSettings):
     set, trained once, with a plan of its own too. ``teachers``: a noisy vote of models trained on parts of the records.
     ``randomized-response``: the personal model's, each of them changed at random."""
     epsilon: float = Field(default=1.0, gt=0)
+    """For each record, in total over the whole study with all its runs. A smaller one protects more. To raise it needs
+    a new approval, and what was spent stays so."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
+    """The chance that epsilon does not hold, in total; well below one divided by the number of records."""
     rounds: int = Field(default=10, ge=1, le=MAX_INT)
     """Rounds of the study, all runs together."""
     queries: int = Field(default=0, ge=0, le=MAX_INT)

@@ -72,16 +72,12 @@ class Protection:
 
     leaves: str
     """What leaves where labels are asked for, for who approves it."""
-    choice: str
-    """The same in a few words, with the learners that it is for, where one protection is to be chosen."""
     of_auto: str = ""
     """What ``learner = "auto"`` chooses under it, and what covers the choice: a sentence; empty if it refuses that."""
     labeler: str = ""
     """Import path of what makes the ``Labeler`` of a ``Start``; empty: the personal model answers itself."""
     own: type[Settings] = Settings
     """The settings that it alone has, and their checks: one of the bases of ``OwnSettings``."""
-    own_words: str = ""
-    """What these settings are, in a sentence."""
     check: Callable[[Any, float], str] = lambda own, delta: ""
     """What is wrong with them at this delta, a sentence; empty if nothing is."""
     extra: str = "privacy"
@@ -111,7 +107,6 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
     {
         "none": Protection(
             leaves="the labels of the model itself, without noise",
-            choice="the model's own, nothing is promised",
             extra="",
             reads_votes=True,
             covers_votes=True,
@@ -120,9 +115,7 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             labeler="fedct_flwr.labelers.dp_sgd:labeler",
             leaves="the labels of a network of their own, in whose training no record's gradient counts for more than "
             "a fixed length and noise is added to every step",
-            choice="those of a network that is trained with noise over the rounds, for learners that are networks",
             own=OfDpSgd,
-            own_words="the longest that a record's gradient may be",
             check=_needs_delta("dp-sgd"),
             extra="dp-sgd",
             of_learner=_network,
@@ -132,7 +125,6 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             labeler="fedct_flwr.labelers.dp_linear:labeler",
             leaves="the labels of a linear model on features learned from the public set, trained once by gradients "
             "with noise",
-            choice="those of a linear model that is trained once with noise, for tables and images",
             of_auto="the silo chooses its own model by its records, and nothing of it leaves: the labels are those of "
             "a linear model that depends on no choice",
             check=_needs_delta("dp-linear"),
@@ -142,14 +134,9 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             labeler="fedct_flwr.labelers.teachers:labeler",
             leaves="for each public example the class that most of several models voted for, with noise on the votes; "
             "each record was seen by one of these models alone",
-            choice="a noisy vote of models that each saw a part of the records, for any learner",
             of_auto="the silo chooses its own model by its records, and nothing of it leaves: the models that vote "
             "choose nothing, they are logistic regressions",
             own=OfTeachers,
-            own_words="how many vote (0: as the number of records suggests), and the noise on the votes "
-            + "("
-            + " or ".join(f'"{name}"' for name in OF_TEACHERS)
-            + ")",
             check=_check_noise,
             trains_once=True,
             covers_votes=True,
@@ -158,7 +145,6 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             labeler="fedct_flwr.labelers.randomized:labeler",
             leaves="the labels of the model, each of them replaced by another class at random so often that none tells "
             "much",
-            choice="the model's own, each changed at random",
             of_auto="the silo chooses its model by its records, and its epsilon covers the choice: each label is "
             "changed at random, whichever model says it",
             reads_votes=True,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from fedct_flwr.config.settings import MAX_INT, OptionalRelativePath, Settings
 
@@ -15,8 +15,6 @@ class RecordsSettings(Settings):
     over several studies. The limits count as those under ``[policy]`` do, with all that left before the folder was
     named.
     """
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     folder: OptionalRelativePath = None
     """Where the studies write down together what has left about these records."""

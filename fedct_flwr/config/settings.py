@@ -146,6 +146,8 @@ class Settings(BaseModel):
         populate_by_name=False,
         strict=False,
         allow_inf_nan=False,
+        # What a new silo.toml says of each key.
+        use_attribute_docstrings=True,
         # So that the paths among them start at the file's folder too.
         validate_default=True,
     )
@@ -220,7 +222,7 @@ def _unknown(model: type[BaseModel], raw: Mapping[str, Any], path: str = "") -> 
         here = f"{path}.{key}" if path else key
         if key not in fields:
             yield path, key, list(fields)
-        elif isinstance(value, Mapping) and (inner := _table(fields[key])):
+        elif isinstance(value, Mapping) and (inner := table_of(fields[key])):
             if get_origin(fields[key].annotation) is dict:
                 for name, table in value.items():
                     if isinstance(table, Mapping):
@@ -229,7 +231,7 @@ def _unknown(model: type[BaseModel], raw: Mapping[str, Any], path: str = "") -> 
                 yield from _unknown(inner, value, here)
 
 
-def _table(field: FieldInfo) -> type[BaseModel] | None:
+def table_of(field: FieldInfo) -> type[BaseModel] | None:
     """The settings that a field holds: one, or in a dict one for each name."""
     kinds = [field.annotation, *get_args(field.annotation)]
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)

@@ -6,7 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from fedct_flwr.config.caps import AtLeast, AtOnce, Cap, Total, caps_of
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
@@ -45,6 +45,7 @@ class DataSettings(Settings):
     test_file: OptionalRelativePath = None
     """Labeled records that are never trained on, to score the model with; empty: ``test-fraction`` of ``file``."""
     test_fraction: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the records of ``file`` that are never trained on."""
     tables: SiloTables = SiloTables()
     """The form of ``file`` and ``test-file``, where they are tables; the study's may have another. ``group`` keeps a
     patient's records on one side of the split."""
@@ -64,8 +65,6 @@ class Policy(Settings):
     The limits of rounds, queries and bytes are totals over all that ever left for a study and its public set, whatever
     was approved in between. Those of local rounds and of the consensus's weight hold for each question.
     """
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     kinds: tuple[Literal["hard", "shares", "soft", "counts", "sum", "count-sum", "soft-sum", "joint"], ...] = ("hard",)
     """Messages that may leave: one class for each queried example (hard; shares, where other silos learn the share of
@@ -203,14 +202,17 @@ class Connection(Settings):
     superlink: Annotated[VisibleName, Unbroken]
     """The coordinator, as ``host:port``."""
     ca_certificate: RelativePath = Path("connection/ca.crt")
+    """The authority that signs the coordinator's certificate."""
     node_key: RelativePath = Path("connection/node.key")
+    """The SuperNode's key. The coordinator knows this silo by its public half, node.key.pub."""
     client_certificate: RelativePath = Path("connection/client.crt")
     """What opens the coordinator's gateway, from the invitation; not there where the gateway asks for none."""
     client_key: RelativePath = Path("connection/client.key")
     secret: RelativePath = Path("connection/secret")
     """What the agent shows to its SuperNode."""
     supernode: Annotated[VisibleName, Unbroken] = "127.0.0.1:9094"
-    """Where the SuperNode listens for its agent, as ``host:port``."""
+    """Where the SuperNode listens for its agent, as ``host:port``. The agent calls it by plain HTTP and shows the
+    secret: keep both on one machine, or on a network that the two share with nobody."""
 
 
 class SiloConfig(Settings):
@@ -224,7 +226,8 @@ class SiloConfig(Settings):
     egress_key: RelativePath = Path("keys/egress.key")
     """Ed25519 key that signs the egress log."""
     approvers: Annotated[dict[str, RelativePath], Field(default_factory=dict)]
-    """Names and public keys (Ed25519, PEM) of those of whom two have to approve; empty: anybody at this machine may."""
+    """Four eyes: people and their public keys (Ed25519, PEM). Two of them have to approve, each with fedct silo approve
+    --by NAME --key FILE; empty: anybody at this machine may."""
     data: DataSettings
     learner: LearnerSettings
     policy: Policy = Policy()

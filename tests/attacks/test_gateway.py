@@ -26,7 +26,7 @@ from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import create_client_certificate
 from fedct_flwr.cli.coordinator.gateway import NO_CERTIFICATE, VERDICT_HEADER, Gateway, in_container
 from fedct_flwr.cli.findings import Mark
-from fedct_flwr.cli.silo import probes_network
+from fedct_flwr.cli.silo import checks_network
 from fedct_flwr.cli.silo.connect import supernode_command
 from fedct_flwr.cli.silo.findings import Silo
 from fedct_flwr.config import SiloConfig
@@ -314,7 +314,7 @@ def test_a_silo_without_a_certificate_is_told_what_to_ask_for(
     create_node_key(connection.node_key)
     connection.secret.write_text("secret")
     silo = Silo(tmp_path / "silo" / "silo.toml")
-    (finding,) = probes_network.coordinator(silo)
+    (finding,) = checks_network.coordinator(silo)
     assert finding.said == wording
     assert finding.fix == wording
     # The SuperNode is told so by the gateway, in the form of Flower's errors.
@@ -327,10 +327,10 @@ def test_a_silo_without_a_certificate_is_told_what_to_ask_for(
 
     for name in ("client.crt", "client.key"):
         shutil.copy(coordinator.kit / name, connection.client_certificate.with_name(name))
-    good = [found.said for found in probes_network.coordinator(silo)]
+    good = [found.said for found in checks_network.coordinator(silo)]
     assert good[0] == wording
-    (finding,) = probes_network.client_certificate(silo)
+    (finding,) = checks_network.client_certificate(silo)
     assert finding.mark is Mark.GOOD
     shutil.copy(coordinator.folder.server_key, connection.client_key)
-    (finding,) = probes_network.client_certificate(silo)
+    (finding,) = checks_network.client_certificate(silo)
     assert finding.said == wording

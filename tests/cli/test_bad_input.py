@@ -2,9 +2,6 @@
 
 import json
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,9 +12,7 @@ from fedct_flwr import __version__
 from fedct_flwr.cli import main
 from fedct_flwr.types import ConfigError, DataError, FedctError, RunError, TrainingError
 from tests.cli.runner import Outcome, files_below
-from tests.patience import PATIENCE
 
-FEDCT = Path(sys.executable).parent / "fedct"
 ERRORS: list[type[FedctError]] = [ConfigError, DataError, RunError, TrainingError]
 SETTINGS, DATA, RUN = ConfigError.exit_code, DataError.exit_code, RunError.exit_code
 
@@ -148,63 +143,6 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_data_folder_without_the_label_column(fedct: Callable[..., Outcome], here: Path, data: Path) -> None:
-    outcome = fedct("simulate", "--data-dir", data, "--label", "sick")
-    assert outcome.code == DATA
-    assert outcome.sentence == f"{data / 'north.csv'} has no column 'sick': it has 'age', 'ill'"
-    assert files_below(here) == []
-
-
-def test_a_data_folder_without_public_set(
-    fedct: Callable[..., Outcome], here: Path, data: Path, wording: SnapshotAssertion
-) -> None:
-    (data / "public.csv").unlink()
-    outcome = fedct("simulate", "--data-dir", data, "--label", "ill")
-    assert outcome.code == DATA
-    assert outcome.sentence == wording
-    assert files_below(here) == []
-
-
-def test_a_file_is_no_data_folder(fedct: Callable[..., Outcome], data: Path) -> None:
-    outcome = fedct("simulate", "--data-dir", data / "north.csv", "--label", "ill")
-    assert (outcome.code, "no folder" in outcome.sentence) == (DATA, True)
-
-
-def test_a_data_folder_without_a_label_is_answered_with_the_option_to_give(
-    fedct: Callable[..., Outcome], data: Path
-) -> None:
-    assert "--label" in fedct("simulate", "--data-dir", data).sentence
-
-
-@pytest.mark.parametrize("place", [".", "./", "../wards"])
-def test_a_study_is_named_after_its_data_folder_however_that_is_written(
-    fedct: Callable[..., Outcome], data: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    monkeypatch.chdir(data)
-    # The settings are fine, so it gets as far as the data.
-    assert fedct("simulate", "--data-dir", place, "--label", "sick").code == DATA
-
-
-@pytest.mark.parametrize("name", ["our wards", "_wards", ".wards", "Süd", "größe", "w" * 80])
-def test_a_data_folder_whose_name_can_name_no_study_is_no_riddle(
-    fedct: Callable[..., Outcome], data: Path, name: str
-) -> None:
-    folder = data.rename(data.parent / name)
-    outcome = fedct("simulate", "--data-dir", folder, "--label", "sick")
-    # Either a name was made of it, or the user is told how to give one; nobody has typed a study here.
-    assert outcome.code == DATA or "--set study=" in outcome.sentence
-
-
-def test_an_interpreter_that_workers_cannot_be_started_with(
-    fedct: Callable[..., Outcome], here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/home/my work/.venv/bin/python")
-    outcome = fedct("simulate")
-    assert outcome.code == RUN
-    assert "there is a space in the path" in outcome.sentence
-    assert files_below(here) == []
-
-
 # --- run folders
 
 
@@ -215,24 +153,6 @@ def test_a_run_folder_that_holds_something(fedct: Callable[..., Outcome], here: 
     assert outcome.code == RUN
     assert outcome.sentence.startswith(f"the run folder {here / 'run'} exists: choose another one, or resume")
     assert files_below(here) == ["run", "run/result.json"]
-
-
-def test_a_run_folder_that_is_a_file(fedct: Callable[..., Outcome], here: Path) -> None:
-    (here / "run").write_text("mine")
-    outcome = fedct("simulate", "--run-dir", "run")
-    assert (outcome.code, "exists" in outcome.sentence) == (RUN, True)
-    assert (here / "run").read_text() == "mine"
-
-
-def test_a_run_folder_below_a_file(fedct: Callable[..., Outcome], here: Path) -> None:
-    (here / "file").write_text("mine")
-    outcome = fedct("simulate", "--run-dir", "file/run")
-    assert (outcome.code, str(here / "file") in outcome.sentence) == (RUN, True)
-
-
-def test_an_existing_run_folder_is_told_before_the_data_are_read(fedct: Callable[..., Outcome], here: Path) -> None:
-    (here / "run").write_text("mine")
-    assert fedct("simulate", "--run-dir", "run", "--data-dir", "/nowhere", "--label", "y").code == RUN
 
 
 @pytest.mark.parametrize(
@@ -259,11 +179,6 @@ def test_a_run_of_a_newer_version(fedct: Callable[..., Outcome], here: Path, com
     assert outcome.sentence.endswith(f"is of fedct-flwr 99.0 and this is {__version__}: update fedct-flwr")
 
 
-def test_a_new_run_folder_cannot_be_given_with_one_to_resume(fedct: Callable[..., Outcome], here: Path) -> None:
-    (here / "run").mkdir()
-    assert fedct("simulate", "--resume", "run", "--run-dir", "other").code == SETTINGS
-
-
 # --- text that a terminal might take for something else
 
 
@@ -272,11 +187,6 @@ def test_square_brackets_are_said_as_they_were_typed(fedct: Callable[..., Outcom
     outcome = fedct("simulate", "--set", f"quorum-{key}")
     assert outcome.code == SETTINGS
     assert key in outcome.sentence
-
-
-def test_a_long_sentence_stays_on_one_line(fedct: Callable[..., Outcome]) -> None:
-    key = "a-key-that-nobody-knows-" * 10
-    assert f"unknown key {key!r}" in fedct("simulate", "--set", f"{key}=1").sentence
 
 
 # --- exit codes
@@ -306,35 +216,6 @@ def test_an_interrupt_is_no_traceback(fedct: Callable[..., Outcome], monkeypatch
 # --- what is no mistake
 
 
-def test_help_names_the_commands(fedct: Callable[..., Outcome]) -> None:
-    outcome = fedct("--help")
-    assert outcome.code == 0
-    assert "simulate" in outcome.out
-    assert "--version" in outcome.out
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        "--data", "--data-dir", "--label", "--learner", "--learner-params", "--algorithm", "--rounds", "--seed",
-        "--run-dir", "--resume", "--set",
-    ],
-)  # fmt: skip
-def test_help_names_every_option(fedct: Callable[..., Outcome], option: str) -> None:
-    outcome = fedct("simulate", "--help")
-    assert outcome.code == 0
-    assert re.search(rf"{option}\s", outcome.out)
-
-
-def test_help_tells_where_a_run_goes_by_default(fedct: Callable[..., Outcome]) -> None:
-    assert "runs/STUDY-TIME" in fedct("simulate", "--help").out
-
-
-def test_the_version(fedct: Callable[..., Outcome]) -> None:
-    outcome = fedct("--version")
-    assert (outcome.code, outcome.out) == (0, f"fedct-flwr {__version__}\n")
-
-
 @pytest.mark.parametrize(("typed", "meant"), [(["simulat"], "simulate"), (["silo", "aprove"], "approve")])
 def test_a_command_that_was_meant_is_proposed_once(fedct: Callable[..., Outcome], typed: list[str], meant: str) -> None:
     assert fedct(*typed).err.count(meant) == 1
@@ -351,31 +232,6 @@ def test_what_the_command_line_does_not_know_is_a_matter_of_settings(
 
 
 # --- the installed command, in a process of its own
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["--data", "hart-disease"], SETTINGS),
-        (["--resume", "nowhere"], RUN),
-    ],
-)
-def test_the_installed_command_says_the_same(
-    here: Path, arguments: list[str], code: int, wording: SnapshotAssertion
-) -> None:
-    ended = subprocess.run(
-        [str(FEDCT), "simulate", *arguments],
-        cwd=here,
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    assert (ended.returncode, ended.stdout) == (code, "")
-    assert ended.stderr == wording
-    assert ended.stderr.count("\n") == 1
-    assert files_below(here.parent) == ["here", "home"]
 
 
 @pytest.mark.parametrize(

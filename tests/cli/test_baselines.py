@@ -9,8 +9,7 @@ import pytest
 from fedct_flwr import simulate
 from fedct_flwr.baselines import references
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import load
-from fedct_flwr.types import ConfigError, TrainingError
+from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct
 
 QUICK = ("--in-process", "--no-watch", "--learner", "decision-tree", "--rounds", "1")
@@ -57,16 +56,6 @@ def test_only_what_was_trained_is_shown(
     assert "could not be trained" not in outcome.out
 
 
-def test_a_run_without_them_says_so_in_json_and_memory(fedct: Fedct, here: Path) -> None:
-    document = json.loads(fedct("simulate", *QUICK, "--run-dir", "run", "--no-baselines", "--json").out)
-    assert document["mean"]["pooled"]["local"] is None
-    assert 0 < document["mean"]["pooled"]["federated"] < 1
-    assert document["mean"]["silos"] == 4
-    run = simulate("heart-disease", learner="decision-tree", rounds=1, baselines="local", progress=False)
-    assert math.isnan(run.rows[0].own["centralized"])
-    assert "central" not in repr(run)
-
-
 def test_a_run_goes_on_with_others(fedct: Fedct, here: Path) -> None:
     simulate("heart-disease", learner="decision-tree", rounds=1, run_dir=here / "run", baselines="none", progress=False)
     run = simulate(resume=here / "run", rounds=2, baselines="all", progress=False)
@@ -77,27 +66,3 @@ def test_a_misspelled_one_and_one_that_is_set_twice_are_refused(fedct: Fedct, he
     assert fedct("simulate", *QUICK, "--set", "baselines=some").code == ConfigError.exit_code
     outcome = fedct("simulate", *QUICK, "--no-baselines", "--set", "baselines=all")
     assert (outcome.code, "--no-baselines" in outcome.sentence) == (ConfigError.exit_code, True)
-
-
-def test_each_learner_has_its_own_model_of_all_records(trained: list[tuple[str, int]]) -> None:
-    learners = "decision-tree,naive-bayes,decision-tree,naive-bayes"
-    config = RunConfig.from_flower({"study": "s", "data": "heart-disease", "learner": learners})
-    found = references.References(config, load(config))
-    models = [found.of(position)["centralized"] for position in range(4)]
-    assert (models[0], models[1]) == (models[2], models[3])
-    assert models[0] != models[1]
-    assert [position for name, position in trained if name == "centralized"] == [0, 1]
-
-
-def test_one_that_fails_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[int] = []
-
-    def fails(config: RunConfig, dataset: object, position: int) -> None:
-        tried.append(position)
-        raise TrainingError("no")
-
-    monkeypatch.setattr(references, "centralized", fails)
-    config = RunConfig.from_flower({"study": "s", "data": "heart-disease", "learner": "naive-bayes"})
-    found = references.References(config, load(config))
-    assert [set(found.of(position)) for position in range(4)] == [{"local"}] * 4
-    assert tried == [0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.cli import documents
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct
 
 
@@ -54,19 +54,6 @@ def test_methods_are_ranked_and_chance_is_named(fedct: Fedct, here: Path) -> Non
     assert means == pytest.approx(sorted(method["mean"] for method in found["methods"]))
 
 
-def test_files_are_described_as_to_simulate(fedct: Fedct, here: Path) -> None:
-    wards(here / "wards")
-    for name in ("public", "essen", "bonn"):
-        lines = (here / "wards" / f"{name}.csv").read_text().splitlines()
-        numbered = [f"{line},{'patient' if number == 0 else number // 2}" for number, line in enumerate(lines)]
-        (here / "wards" / f"{name}.csv").write_text("\n".join(numbered) + "\n")
-    compare(
-        fedct, "--group", "patient", "--accept", "unknown-values", "--learners", "naive-bayes,svm", "--run-dir", "r"
-    )
-    settings = json.loads((here / "r" / "compare.json").read_text("utf-8"))["settings"]
-    assert (settings["group-column"], settings["accept"]) == ("patient", ["unknown-values"])
-
-
 def test_what_does_not_go_together_is_left_out_with_the_reason(fedct: Fedct, here: Path) -> None:
     wards(here / "wards")
     found = compare(fedct, "--algorithms", "fedct,fedavg,pate,fedkt,nonsense", "--learners", "decision-tree")
@@ -76,13 +63,6 @@ def test_what_does_not_go_together_is_left_out_with_the_reason(fedct: Fedct, her
     assert {method["name"] for method in found["methods"]} == {
         "fedct, decision-tree", "pate, decision-tree", "alone, decision-tree"
     }  # fmt: skip
-
-
-def test_a_method_that_fails_is_left_out_and_the_others_are_ranked(fedct: Fedct, here: Path) -> None:
-    wards(here / "wards")
-    found = compare(fedct, "--learners", "naive-bayes,tests.federation.learners.Raising")
-    assert [out["name"].rpartition(".")[2] for out in found["left_out"]] == ["Raising"]
-    assert len(found["methods"]) == 2
 
 
 def test_it_goes_on_where_it_was_stopped(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,25 +90,6 @@ def test_it_goes_on_where_it_was_stopped(fedct: Fedct, here: Path, monkeypatch: 
     assert (len(calls), more["seeds"]) == (9, [0, 1, 2, 3])
 
 
-def test_one_run_each_says_nothing_of_chance(fedct: Fedct, here: Path) -> None:
-    for learner in ("naive-bayes", "decision-tree"):
-        asked = ("simulate", "--in-process", "--no-watch", "--rounds", "1", "--learner", learner, "--no-baselines")
-        assert fedct(*asked, "--run-dir", learner).code == 0
-    outcome = fedct("compare", "naive-bayes", "decision-tree", "--test", "pooled")
-    assert outcome.code == 0, outcome
-    assert "single seed" in outcome.out
-    assert "learner=naive-bayes" in outcome.out
-
-
-def test_runs_about_other_records_are_not_compared(fedct: Fedct, here: Path) -> None:
-    quick = ("simulate", "--in-process", "--no-watch", "--rounds", "1", "--learner", "naive-bayes", "--no-baselines")
-    assert fedct(*quick, "--run-dir", "a").code == 0
-    assert fedct(*quick, "--run-dir", "b", "--set", "test-fraction=0.3").code == 0
-    outcome = fedct("compare", "a", "b")
-    assert (outcome.code, "test-fraction" in outcome.sentence) == (ConfigError.exit_code, True)
-    assert fedct("compare", "a", "nothing").code == RunError.exit_code
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -147,78 +108,3 @@ def test_what_cannot_be_compared_leaves_nothing(fedct: Fedct, here: Path, option
     assert outcome.code == ConfigError.exit_code
     assert outcome.sentence
     assert not (here / "r").exists()
-
-
-def scans(folder: Path) -> Path:
-    """A folder per silo with one per class, four images of each patient, bright on the left or on the right."""
-    image = pytest.importorskip("PIL.Image")
-    rng = np.random.default_rng(0)
-    for silo in ("public", "essen", "bonn"):
-        for number in range(24):
-            ill = number // 4 % 2 == 0
-            place = folder / silo if silo == "public" else folder / silo / ("ill" if ill else "well")
-            place.mkdir(parents=True, exist_ok=True)
-            pixels = rng.integers(0, 80, (16, 20))
-            pixels[:, :10] += 120 * ill
-            pixels[:, 10:] += 120 * (not ill)
-            image.fromarray(pixels.astype(np.uint8)).save(place / f"p{number // 4:02}_{number}.png")
-    (folder / "data.toml").write_text("[images]\ngroup-pattern = '^(p[0-9]+)_'\n")
-    return folder
-
-
-def test_folders_of_images_are_compared(fedct: Fedct, here: Path) -> None:
-    scans(here / "scans")
-    options = ("--learners", "small-cnn,naive-bayes", "--rounds", "1", "--repeats", "2", "--json")
-    outcome = fedct("compare", "--data-dir", "scans", *options, "--run-dir", "r")
-    assert outcome.code == 0, outcome
-    found = json.loads(outcome.out)
-    assert [method["name"].rpartition(", ")[2] for method in found["methods"]] == ["small-cnn", "small-cnn"]
-    assert all(0 <= method["mean"] <= 1 for method in found["methods"])
-    # A learner of tables is left out, with one that reads images.
-    (left_out,) = found["left_out"]
-    assert left_out["name"].endswith("naive-bayes")
-    assert "small-cnn" in left_out["reason"]
-    refused = fedct("compare", "--data-dir", "scans", *options, "--group", "patient", "--run-dir", "again")
-    assert (refused.code, "group-pattern" in refused.sentence) == (ConfigError.exit_code, True)
-
-
-def notes(folder: Path) -> Path:
-    """Records whose text tells the class, two of each patient, and an accidental copy of the label."""
-    rng = np.random.default_rng(0)
-    words = {"ill": ["fever and cough", "severe cough"], "well": ["no complaints", "routine check"]}
-    folder.mkdir()
-    for name in ("public", "essen", "bonn"):
-        with (folder / f"{name}.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["note", "age", "code", "patient", *(["label"] if name != "public" else [])])
-            for number in range(60):
-                label = str(rng.choice([*words]))
-                note = f"{rng.choice(words[label])} on day {rng.integers(99)}, room {number}"
-                code = 2 + (label == "ill" if name != "public" else rng.integers(2))
-                writer.writerow(
-                    [
-                        note,
-                        rng.integers(20, 90),
-                        int(code),
-                        f"{name}{number // 2}",
-                        *([label] if name != "public" else []),
-                    ]
-                )
-    return folder
-
-
-def test_columns_of_text_are_compared(fedct: Fedct, here: Path) -> None:
-    notes(here / "notes")
-    options = ("--group", "patient", "--accept", "tells-the-label:code", "--set", "text-columns=note")
-    outcome = fedct(
-        *("compare", "--data-dir", "notes", "--label", "label", *options, "--run-dir", "r", "--json"),
-        *("--learners", "tfidf-linear,naive-bayes", "--rounds", "1", "--repeats", "2"),
-    )
-    assert outcome.code == 0, outcome
-    found = json.loads(outcome.out)
-    means = {method["name"]: method["mean"] for method in found["methods"]}
-    assert means["fedct-dawid-skene, tfidf-linear"] > 0.9
-    assert found["left_out"] == []
-    assert "tells-the-label" not in outcome.err
-    settings = json.loads((here / "r" / "compare.json").read_text("utf-8"))["settings"]
-    assert (settings["group-column"], settings["accept"]) == ("patient", ["tells-the-label:code"])

@@ -9,14 +9,12 @@ import socket
 import ssl
 import stat
 import tomllib
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
-from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import is_good_for
 from fedct_flwr.cli.coordinator import register, run
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
@@ -24,7 +22,7 @@ from fedct_flwr.cli.main import app
 from fedct_flwr.config.names import name_fault
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import ConfigError, DataError, FedctError, RunError
+from fedct_flwr.types import ConfigError, FedctError, RunError
 from tests.hospitals import HOSPITALS, write_study_folder
 
 
@@ -153,45 +151,11 @@ def test_init_with_another_host_renews_the_servers_certificate_and_nothing_else(
     assert changed == {"server.pem", "server.key"}
 
 
-def test_a_certificate_is_renewed_for_all_hosts_that_it_was_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
-) -> None:
-    monkeypatch.setattr(certificates, "SERVER_LIFETIME", timedelta(days=1))
-    coordinator("init", tmp_path / "c", "--host", "fl.example.org")
-    monkeypatch.undo()
-    assert coordinator("init", tmp_path / "c").output == wording
-    made = CoordinatorFolder.open(tmp_path / "c")
-    assert is_good_for(made.server_certificate, ["fl.example.org", "localhost"], made.ca)
-    assert made.config().gateway == "fl.example.org:8443"
-
-
-def test_init_makes_no_coordinator_of_a_folder_with_other_things(tmp_path: Path) -> None:
-    (tmp_path / "letters").mkdir()
-    (tmp_path / "letters" / "a.txt").touch()
-    assert "exists and is no coordinator's folder" in refusal("init", tmp_path / "letters")
-    (tmp_path / "file").touch()
-    assert "exists and is no coordinator's folder" in refusal("init", tmp_path / "file")
-
-
 def test_init_replaces_no_study_by_another(folder: Path, tmp_path: Path) -> None:
     other = write_study_folder(tmp_path / "other")
     text = (other / "study.toml").read_text("utf-8").replace('study = "heart-disease"', 'study = "another"')
     (other / "study.toml").write_text(text, encoding="utf-8")
     assert "holds another study" in refusal("init", folder, "--study", other)
-
-
-def test_init_takes_no_folder_for_a_study_that_is_none(tmp_path: Path) -> None:
-    sentence = refusal("init", tmp_path / "c", "--study", tmp_path)
-    assert "no study.toml" in sentence
-    assert "ask the coordinator" not in sentence
-    assert not (tmp_path / "c").exists()
-
-
-def test_init_names_a_host_that_is_none(tmp_path: Path) -> None:
-    assert "'https://here' is no host name" in refusal("init", tmp_path / "c", "--host", "https://here")
-    for option in ("--address", "--gateway"):
-        assert f"{option} = 'here': write host:port" in refusal("init", tmp_path / "c", option, "here")
-    assert not (tmp_path / "c").exists()
 
 
 def test_a_new_folder_has_its_superlink_where_others_do_not_reach_it(tmp_path: Path) -> None:
@@ -202,11 +166,6 @@ def test_a_new_folder_has_its_superlink_where_others_do_not_reach_it(tmp_path: P
 
 
 # --- register
-
-
-@pytest.mark.parametrize("item", ["cleveland", "=key.pub"])
-def test_register_wants_names_and_files(folder: Path, item: str, wording: SnapshotAssertion) -> None:
-    assert refusal("register", folder, item) == wording
 
 
 @pytest.mark.parametrize("name", ["a/b", "../x", "a b"])
@@ -229,11 +188,6 @@ def test_register_replaces_no_key_by_another(folder: Path, tmp_path: Path) -> No
     assert "cleveland.pub holds another key" in refusal("register", folder, f"cleveland={tmp_path / 'node.key.pub'}")
 
 
-def test_register_without_any_key_says_where_keys_belong(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    coordinator("init", tmp_path / "c")
-    assert refusal("register", tmp_path / "c") == wording
-
-
 def test_register_gives_up_on_a_superlink_that_does_not_come(
     folder: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
 ) -> None:
@@ -252,40 +206,10 @@ def keys_copied(folder: Path, old: str, new: str) -> Path:
     return path
 
 
-def test_list_says_that_nobody_answers(folder: Path, wording: SnapshotAssertion) -> None:
-    address = f"127.0.0.1:{closed_port()}"
-    assert coordinator("init", folder, "--address", address).exit_code == 0
-    said = refusal("list", folder, error=RunError)
-    assert f" {address}" in said
-    assert said == wording
-
-
 def test_register_admits_no_key_under_two_names(folder: Path, wording: SnapshotAssertion) -> None:
     keys_copied(folder, "cleveland", "zurich-2")
     said = refusal("register", folder)
     assert said == wording
-
-
-def test_register_keeps_no_key_that_another_silo_has(folder: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
-    path = keys_copied(folder, "cleveland", "copy").rename(tmp_path / "node.key.pub")
-    said = refusal("register", folder, f"basel={path}")
-    assert said == wording
-    assert not (folder / "silos" / "basel.pub").exists()
-
-
-def test_register_takes_one_key_for_a_name(folder: Path, tmp_path: Path) -> None:
-    create_node_key(tmp_path / "a")
-    create_node_key(tmp_path / "b")
-    said = refusal("register", folder, f"basel={tmp_path / 'a.pub'}", f"basel={tmp_path / 'b.pub'}")
-    assert said.startswith("basel is named twice")
-    assert not (folder / "silos" / "basel.pub").exists()
-
-
-@pytest.mark.parametrize("command", ["register", "run"])
-@pytest.mark.parametrize("name", ["long beach", "a,b", ".hidden", "x" * 65])
-def test_a_key_that_is_not_named_after_a_silo_is_told(folder: Path, command: str, name: str) -> None:
-    path = (folder / "silos" / "zurich.pub").rename(folder / "silos" / f"{name}.pub")
-    assert refusal(command, folder).startswith(f"{path} is not named after a silo: rename it to NAME.pub")
 
 
 def test_register_says_of_a_key_what_the_superlink_knows(flwr: Flwr, folder: Path) -> None:
@@ -333,24 +257,6 @@ def test_run_says_what_is_wrong_before_it_asks_the_superlink(
     assert list((folder / "runs").iterdir()) == []
 
 
-def test_run_compares_no_silos_that_the_data_set_does_not_have(folder: Path) -> None:
-    said = refusal("run", folder, "--baselines", "breast-cancer", error=DataError)
-    assert said.startswith("no silo 'budapest' in 'breast-cancer'")
-
-
-def test_run_without_silos_says_how_they_are_admitted(tmp_path: Path, study: Path) -> None:
-    coordinator("init", tmp_path / "c", "--study", study)
-    assert "admit silos with 'fedct coordinator register'" in refusal("run", tmp_path / "c")
-
-
-def test_run_needs_a_study_and_a_coordinators_folder(tmp_path: Path) -> None:
-    assert "is no coordinator's folder" in refusal("run", tmp_path)
-    coordinator("init", tmp_path / "c")
-    sentence = refusal("run", tmp_path / "c")
-    assert "no study.toml" in sentence
-    assert "ask the coordinator" not in sentence
-
-
 def test_run_overwrites_no_run(folder: Path) -> None:
     (folder / "runs" / "old").mkdir()
     (folder / "runs" / "old" / "config.json").touch()
@@ -363,32 +269,6 @@ def test_a_run_in_simulation_is_gone_on_with_elsewhere(
     RunFolder.create(tmp_path / "run", {"study": "s", "data": "heart-disease"}, {}).close()
     said = refusal("run", folder, "--resume", tmp_path / "run")
     assert said == wording
-
-
-def test_with_resume_other_settings_have_no_effect(folder: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
-    said = refusal("run", folder, "--resume", tmp_path / "run", "--set", "quorum=0.5")
-    assert said == wording
-
-
-def test_baselines_need_a_run_that_asks_for_scores(folder: Path, tmp_path: Path) -> None:
-    settings = {
-        "study": "heart-disease",
-        "data": "study",
-        "data-dir": str(folder / "study"),
-        "roster": "cleveland,zurich",
-    }
-    RunFolder.create(tmp_path / "run", settings, {}).close()
-    said = refusal("run", folder, "--resume", tmp_path / "run", "--baselines", "heart-disease")
-    assert "--baselines needs the silos' scores" in said
-
-
-def test_a_folder_without_an_address_is_to_be_made_anew(folder: Path, wording: SnapshotAssertion) -> None:
-    (folder / "flwr" / "config.toml").write_text("[superlink]\n")
-    assert refusal("stop", folder) == wording
-
-
-def test_stop_without_a_superlink_is_one_sentence(folder: Path, wording: SnapshotAssertion) -> None:
-    assert refusal("stop", folder, error=RunError) == wording
 
 
 def test_what_the_run_asks_for_is_what_the_command_line_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,13 +330,6 @@ def test_a_start_that_nobody_understands_is_stopped_all_the_same(
     assert [call.split()[1] for call in flwr.calls("stop")] == ["5", "5"]
 
 
-def test_a_start_that_is_declined_stops_nobody(flwr: Flwr, folder: Path) -> None:
-    flwr.says("list", runs(), runs(run_6="running"))
-    flwr.says("run", '{"success": false, "error-message": "[code: 7] no room"}')
-    assert "declines: no room" in refusal("run", folder, error=RunError)
-    assert not [call for call in flwr.calls("") if call.startswith("stop")]
-
-
 def test_a_superlink_that_lost_its_database_ends_the_run_and_says_how_to_go_on(flwr: Flwr, folder: Path) -> None:
     flwr.says("list", runs(), '{"success": false, "error-message": "[code: 16] Run ID not found."}')
     flwr.says("run", STARTED)
@@ -483,15 +356,6 @@ def test_a_run_whose_end_nobody_else_can_write_down_has_a_result(
     assert RunFolder(tmp_path / "run").read_json("result.json") == {"status": "failed", "reason": reason}
 
 
-def test_a_few_odd_answers_end_no_run(flwr: Flwr, folder: Path, wording: SnapshotAssertion) -> None:
-    flwr.says("list", runs(), *ODD, runs(run_5="running"), *ODD, *ODD[:2], runs(run_5="finished:failed"))
-    flwr.says("run", STARTED)
-    flwr.says("stop", DONE)
-    done = coordinator("run", folder)
-    assert str(done.exception) == wording
-    assert done.output.count("asking it again") == 2
-
-
 def test_odd_answers_for_good_end_it_and_say_so(
     flwr: Flwr, folder: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
 ) -> None:
@@ -501,8 +365,3 @@ def test_odd_answers_for_good_end_it_and_say_so(
     flwr.says("stop", DONE)
     assert refusal("run", folder, error=RunError) == wording
     assert [call.split()[1] for call in flwr.calls("stop")] == ["5"]
-
-
-def test_the_help_of_stop_says_how_to_go_on() -> None:
-    said = " ".join(coordinator("stop", "--help").output.split())
-    assert "fedct coordinator run FOLDER --resume RUN_FOLDER" in said

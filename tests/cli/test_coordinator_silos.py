@@ -5,14 +5,12 @@ What a real SuperLink makes of keys is in tests/processes/test_coordinated_runs.
 
 import shutil
 import ssl
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import Self
 
-import httpx
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -22,7 +20,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.register import node_key
 from fedct_flwr.cli.coordinator.status import facts
-from fedct_flwr.engine.nodes import Node, list_nodes
+from fedct_flwr.engine.nodes import Node
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct
@@ -108,30 +106,6 @@ def test_status_tells_of_all_silos_by_name(fedct: Fedct, folder: CoordinatorFold
     assert fedct("coordinator", "status", folder.path).code == 0
 
 
-def test_status_tells_how_full_the_disk_of_the_database_is(
-    fedct: Fedct, folder: CoordinatorFolder, link: Link, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    free = {folder.path: 10**12, folder.state: 5, folder.runs: 10**11}
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free[path]))
-    assert facts(folder)["free_bytes"] == 5
-    assert "make room" in fedct("coordinator", "status", folder.path).out
-
-
-def test_a_superlink_with_an_error_of_its_own_points_to_its_log_and_disk(
-    folder: CoordinatorFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As it answers where its database cannot be written."""
-
-    def answers(status: int) -> str:
-        monkeypatch.setattr(httpx.Client, "send", lambda _, request, **__: httpx.Response(status, request=request))
-        with pytest.raises(RunError) as caught:
-            list_nodes("127.0.0.1:1", folder.ca)
-        return str(caught.value)
-
-    assert answers(500).endswith("HTTP status 500: see its log, and whether the disk with its database is full")
-    assert answers(403).endswith("HTTP status 403")
-
-
 def test_status_without_a_superlink_tells_the_rest(fedct: Fedct, folder: CoordinatorFolder, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     def nobody(*_: object) -> list[Node]:
         raise RunError("no SuperLink answers")
@@ -160,13 +134,6 @@ def test_a_silo_that_departs_leaves_roster_and_superlink(
     assert done.sentence == wording
 
 
-def test_nobody_departs_who_is_not_there(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
-    done = fedct("coordinator", "unregister", folder.path, "zurich", "bern")
-    assert done.code == ConfigError.exit_code
-    assert len(link.nodes) == 2
-    assert list(folder.keys()) == list(SILOS)
-
-
 def test_a_nodes_key_is_rotated_with_overlap(
     fedct: Fedct, folder: CoordinatorFolder, link: Link, new_key: Path
 ) -> None:
@@ -192,12 +159,6 @@ def test_a_rotated_out_key_is_refused(fedct: Fedct, folder: CoordinatorFolder, l
         assert done.code == ConfigError.exit_code
         assert done.sentence
     assert node_key(folder.silos / "basel.pub") == node_key(new_key)
-
-
-def test_another_silos_key_is_not_rotated_in(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
-    done = fedct("coordinator", "rotate", folder.path, f"basel={folder.silos / 'zurich.pub'}")
-    assert done.code == ConfigError.exit_code
-    assert len(link.nodes) == 2
 
 
 # --- authorities
@@ -274,13 +235,6 @@ def test_the_second_step_is_finished_after_a_crash(fedct: Fedct, folder: Coordin
     assert fedct("coordinator", "rotate", folder.path, "--authorities", "--yes").code == 0
     assert not folder.next_ca.exists()
     assert lasts(folder.server_certificate, folder.ca)
-
-
-def test_the_second_step_asks(fedct: Fedct, folder: CoordinatorFolder, types: Callable[[str], None]) -> None:
-    fedct("coordinator", "rotate", folder.path, "--authorities")
-    types("n\n")
-    assert fedct("coordinator", "rotate", folder.path, "--authorities").code == 1
-    assert folder.next_ca.exists()
 
 
 # --- a lost database

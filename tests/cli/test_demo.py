@@ -1,8 +1,6 @@
 """``fedct demo``: folders that are complete, that hold what a simulation has, and that are made but once."""
 
-import os
 import stat
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +18,6 @@ from fedct_flwr.hospital.keys import load_egress_key, load_public_key
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.silo.site import real_site
-from fedct_flwr.types import ConfigError
 from tests.hospitals import HOSPITALS, dataset
 
 
@@ -77,19 +74,6 @@ def test_a_silo_has_keys_and_a_log_that_begins_with_the_approval_of_what_it_has(
     assert current(read_entries(config.state)) == terms_digest(config, read_study(config.study))
 
 
-def test_every_silo_finds_its_own_supernode_and_knows_the_coordinator(made: Path) -> None:
-    connections = [settings(made, silo).connection for silo in HOSPITALS]
-    assert [connection.superlink for connection in connections] == ["gateway:8443"] * 4
-    assert [connection.supernode for connection in connections] == [
-        f"supernode-{silo}:{9094 + number}" for number, silo in enumerate(HOSPITALS)
-    ]
-    ca = (made / "coordinator" / "certificates" / "ca.crt").read_bytes()
-    for silo, connection in zip(HOSPITALS, connections, strict=True):
-        assert connection.ca_certificate.read_bytes() == ca
-        key = connection.node_key.with_name("node.key.pub").read_bytes()
-        assert (made / "coordinator" / "silos" / f"{silo}.pub").read_bytes() == key
-
-
 def test_no_two_silos_share_a_key_or_a_secret(made: Path) -> None:
     for name in ("keys/egress.key", "connection/node.key", "connection/client.key", "connection/secret"):
         assert len({(made / "silos" / silo / name).read_bytes() for silo in HOSPITALS}) == 4
@@ -117,36 +101,3 @@ def test_a_complete_demonstration_is_left_as_it_is(made: Path, wording: Snapshot
     assert again.exit_code == 0
     assert again.output == wording
     assert contents(made) == before
-
-
-def test_a_half_written_demonstration_is_to_be_removed(made: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
-    half = tmp_path / "half"
-    (half / "silos").mkdir(parents=True)
-    done = demo(half)
-    assert isinstance(done.exception, ConfigError)
-    assert str(done.exception) == wording
-    assert [path.name for path in half.iterdir()] == ["silos"]
-
-
-@pytest.mark.parametrize("option", ["--superlink", "--address", "--supernode", "--host"])
-def test_an_address_that_is_none_is_told_before_anything_is_made(tmp_path: Path, option: str) -> None:
-    done = demo(tmp_path / "demo", option, "a b")
-    assert isinstance(done.exception, ConfigError)
-    assert "'a b'" in str(done.exception)
-    assert not (tmp_path / "demo").exists()
-
-
-def test_an_empty_folder_is_filled_for_processes_on_one_machine(tmp_path: Path) -> None:
-    done = demo(tmp_path, "--superlink", "127.0.0.1:18443", "--address", "127.0.0.1:18000", "--owner", str(os.getuid()))
-    assert done.exit_code == 0, done.output
-    assert CoordinatorFolder.open(tmp_path / "coordinator").address() == "127.0.0.1:18000"
-    assert settings(tmp_path, "long-beach").connection.supernode == "127.0.0.1:9097"
-    assert is_good_for(
-        tmp_path / "coordinator/certificates/server.pem", ["localhost", "127.0.0.1"],
-        tmp_path / "coordinator/certificates/ca.crt",
-    )  # fmt: skip
-
-
-def test_silo_toml_says_no_more_than_it_must(made: Path) -> None:
-    raw = tomllib.loads((made / "silos" / "zurich" / "silo.toml").read_text("utf-8"))
-    assert set(raw) == {"silo", "data", "learner", "policy", "connection"}

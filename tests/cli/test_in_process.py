@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -56,23 +55,3 @@ def test_a_run_that_fails_says_why_and_keeps_its_log(
     assert outcome.sentence == wording
     assert (here / "run" / "flower.log").exists()
     assert logging.getLogger("flwr").handlers == before
-
-
-def test_test_files_of_one_class_and_a_group_are_said_and_models_are_there(
-    fedct: Callable[..., Outcome], tmp_path: Path, wording: SnapshotAssertion
-) -> None:
-    rng = np.random.default_rng(0)
-    for name in ("a", "b", "public", "a.test", "b.test"):
-        rows = [f"{x:.3f},{y:.3f},{n // 2},{int(x > 0)}" for n, (x, y) in enumerate(rng.normal(size=(60, 2)))]
-        kept = [row for row in rows if row.endswith(",1")] if "test" in name else rows
-        (tmp_path / f"{name}.csv").write_text("\n".join(["x,y,patient,ill", *kept]))
-    arguments = ["--label", "ill", "--group", "patient", "--learner", "decision-tree", "--run-dir", tmp_path / "run"]
-    outcome = fedct("simulate", "--in-process", "--no-watch", "--data-dir", tmp_path, *arguments)
-    assert outcome.code == 0
-    said = " ".join(outcome.out.split())
-    # The same numbers are given to patients of both silos, and to those of the test files.
-    assert "30 of 30 groups have records at more than one silo" in said
-    assert "silo 'a' trains on" in said
-    assert sentences_with(said, "of class '1'") == wording
-    assert "no model was kept" not in said
-    assert "could not be trained" not in said

@@ -1,6 +1,5 @@
 """Two commands to join: a complete, signed invitation, and a silo's folder made from it."""
 
-import re
 import shutil
 import ssl
 import stat
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 import tomli_w
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 from syrupy.assertion import SnapshotAssertion
 
@@ -24,9 +22,8 @@ from fedct_flwr.cli.demo_files import LABEL
 from fedct_flwr.cli.invitation import Invitation, fingerprint_of, write_invitation
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.approval import terms_digest
 from fedct_flwr.hospital.keys import create_node_key, load_egress_key
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import ConfigError
 from tests.cli.runner import Outcome
 from tests.cli.silos import Fedct, Kit
 from tests.hospitals import write_silo_folder
@@ -113,14 +110,6 @@ def test_a_silos_certificate_is_no_servers_and_signs_nothing(fedct: Fedct, folde
         made.verify_directly_issued_by(load_certificate(folder.ca))
 
 
-def test_the_program_hears_what_there_is_to_tell(fedct: Fedct, folder: CoordinatorFolder) -> None:
-    done = fedct("coordinator", "invite", folder.path, "zurich", "--days", "3")
-    (shown,) = re.findall(r"the fingerprint (\S+)", done.out)
-    assert shown == fingerprint(folder)
-    assert re.fullmatch(r"([0-9a-f]{4}-){7}[0-9a-f]{4}", shown)
-    assert f"{datetime.now(UTC) + timedelta(days=3):%Y-%m-%d}" in done.out
-
-
 @pytest.mark.parametrize("other", ["zurich", "Zurich"])
 def test_a_second_hospital_with_the_same_name_is_refused(
     fedct: Fedct, folder: CoordinatorFolder, other: str, wording: SnapshotAssertion
@@ -156,28 +145,6 @@ def test_invited_again_a_silo_keeps_its_certificate_until_that_is_about_to_expir
     assert certificate.read_bytes() == new
 
 
-def test_a_folder_of_before_gets_what_it_lacks(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    for path in (folder.clients_ca, folder.clients_key, folder.settings):
-        path.unlink()
-    create_node_key(tmp_path / "node.key")
-    (tmp_path / "node.key.pub").rename(folder.silos / "zurich.pub")
-    # The authority of the server is where it should be: elsewhere.
-    folder.ca_key.unlink()
-    done = fedct("coordinator", "init", folder.path, "--host", "fl.example.org", "--gateway", "fl.example.org:443")
-    assert done.code == 0, done.err
-    assert "zurich has a new certificate" in done.out
-    assert lasts(folder.kits / "zurich" / "client.crt", folder.clients_ca)
-    assert folder.config().gateway == "fl.example.org:443"
-
-
-@pytest.mark.parametrize("silo", ["../x", "a b", "", "-x"])
-def test_what_is_no_silos_name_is_not_invited(fedct: Fedct, folder: CoordinatorFolder, silo: str) -> None:
-    done = fedct("coordinator", "invite", folder.path, "--", silo)
-    assert done.code == ConfigError.exit_code
-    assert "is no silo's name" in done.sentence
-    assert not folder.kits.exists()
-
-
 # --- at the silo
 
 
@@ -194,16 +161,6 @@ def test_a_silos_folder_is_made_from_its_invitation(fedct: Fedct, folder: Coordi
         assert path.read_bytes() == (folder.kits / "zurich" / name).read_bytes()
     assert stat.S_IMODE(config.connection.client_key.stat().st_mode) == 0o600
     assert not (silo / "compose.yaml").exists()
-
-
-def test_the_approval_knows_nothing_of_the_certificate(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    file = joined(fedct, folder, tmp_path) / "silo.toml"
-    config = SiloConfig.read_toml(file)
-    before = terms_digest(config, read_study(config.study))
-    config.connection.client_certificate.unlink()
-    lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("client-")]
-    file.write_text("\n".join(lines), "utf-8")
-    assert terms_digest(SiloConfig.read_toml(file), read_study(config.study)) == before
 
 
 def test_for_containers_all_that_compose_needs_lies_in_the_folder(
@@ -280,17 +237,6 @@ def test_the_address_is_the_one_that_is_shown(
     refused(join(fedct, folder, tmp_path, path, "--containers"), tmp_path)
 
 
-def test_another_coordinators_invitation_has_another_fingerprint(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
-) -> None:
-    path = invite(fedct, folder)
-    forged = Ed25519PrivateKey.generate()
-    kit = {name: folder.kits / "zurich" / name for name in ("kit.toml", "ca.crt", "client.crt", "client.key")}
-    said = Invitation("zurich", "heart-disease", "evil.example:8443", datetime.now(UTC) + timedelta(days=1))
-    write_invitation(path, said, kit, forged)
-    assert "not what you were told" in refused(join(fedct, folder, tmp_path, path), tmp_path)
-
-
 def test_an_expired_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
     path = invite(fedct, folder)
     said = Invitation("zurich", "heart-disease", "a:1", datetime.now(UTC) - timedelta(seconds=1))
@@ -319,12 +265,6 @@ def test_what_is_no_invitation_is_one_sentence(
     assert str(path) in refused(join(fedct, folder, tmp_path, path), tmp_path)
 
 
-def test_half_an_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    path = invite(fedct, folder)
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    refused(join(fedct, folder, tmp_path, path), tmp_path)
-
-
 @pytest.mark.parametrize("place", [40, 60, 100])
 def test_a_damaged_invitation_is_one_sentence(
     fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, place: int
@@ -333,13 +273,6 @@ def test_a_damaged_invitation_is_one_sentence(
     content = bytearray(path.read_bytes())
     content[place] ^= 0xFF
     path.write_bytes(content)
-    refused(join(fedct, folder, tmp_path, path), tmp_path)
-
-
-def test_an_end_without_a_time_zone_is_no_end(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    path = invite(fedct, folder)
-    later = (datetime.now(UTC) + timedelta(days=1)).replace(tzinfo=None)
-    write_invitation(path, Invitation("zurich", "s", "a:1", later), {}, load_egress_key(folder.signing_key))
     refused(join(fedct, folder, tmp_path, path), tmp_path)
 
 
@@ -364,22 +297,6 @@ def test_new_certificates_leave_the_rest_as_it_was(fedct: Fedct, folder: Coordin
     assert done.code == 0, done.err
     changed = {path.name for path, content in before.items() if path.read_bytes() != content}
     assert changed == {"client.crt", "client.key"}
-
-
-def test_a_silo_hears_where_its_coordinator_has_moved_to(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
-) -> None:
-    silo = joined(fedct, folder, tmp_path)
-    before = SiloConfig.read_toml(silo / "silo.toml").connection.superlink
-    stayed = fedct("silo", "renew", invite(fedct, folder, "zurich", "--again"), silo)
-    assert before not in stayed.out
-    assert fedct("coordinator", "init", folder.path, "--gateway", "elsewhere.example.org:9443").code == 0
-    moved = fedct("silo", "renew", invite(fedct, folder, "zurich", "--again"), silo)
-    assert moved.code == 0, moved.err
-    assert 'superlink = "elsewhere.example.org:9443"' in moved.out
-    assert before in moved.out
-    # It is part of the approval: nobody but a person here changes it.
-    assert SiloConfig.read_toml(silo / "silo.toml").connection.superlink == before
 
 
 def test_an_old_invitation_brings_no_ended_authority_back(
@@ -411,29 +328,6 @@ def test_only_the_coordinator_that_was_joined_renews(fedct: Fedct, folder: Coord
     assert done.code == ConfigError.exit_code
     assert "was signed by another key" in done.sentence
     assert (silo / "connection" / "ca.crt").read_bytes() == before
-
-
-def test_another_silos_certificates_are_not_taken(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    silo = joined(fedct, folder, tmp_path)
-    before = (silo / "connection" / "client.key").read_bytes()
-    done = fedct("silo", "renew", invite(fedct, folder, "basel"), silo)
-    assert done.code == ConfigError.exit_code
-    assert "is for basel" in done.sentence
-    assert (silo / "connection" / "client.key").read_bytes() == before
-
-
-def test_a_study_without_a_public_set_is_not_joined(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    path = invite(fedct, folder)
-    with zipfile.ZipFile(path) as archive:
-        archive.extractall(tmp_path / "files")
-    kit = {name: tmp_path / "files" / name for name in ("kit.toml", "ca.crt", "client.crt", "client.key")}
-    study = {"study/study.toml": tmp_path / "files" / "study" / "study.toml"}
-    said = Invitation("zurich", "heart-disease", "a:1", datetime.now(UTC) + timedelta(days=1))
-    write_invitation(path, said, {**kit, **study}, load_egress_key(folder.signing_key))
-    done = join(fedct, folder, tmp_path, path)
-    assert done.code in {ConfigError.exit_code, DataError.exit_code}
-    assert done.sentence
-    assert not (tmp_path / "silo").exists()
 
 
 @pytest.mark.parametrize("told", ["in the file", "in the container"])

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.models.model_file import load_model, save_model
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import DataError
 from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
 
@@ -68,17 +67,6 @@ def test_every_column_stays_as_it_is_and_classes_come_after_them(fedct: Fedct, m
     assert [row[4:] for row in (said[1], said[3])] == [["well", "1", "0"], ["ill", "0", "1"]]
 
 
-def test_a_category_that_nobody_knows_is_said(
-    fedct: Fedct, model: Path, records: Path, wording: SnapshotAssertion
-) -> None:
-    assert fedct("predict", records, "--model", model).err == wording
-
-
-def test_a_model_without_probabilities_says_the_class_alone(fedct: Fedct, tmp_path: Path, records: Path) -> None:
-    outcome = fedct("predict", records, "--model", make(tmp_path / "svm.skops", "svm"))
-    assert rows(outcome.out)[0][4:] == ["predicted"]
-
-
 def test_parquet_goes_in_and_a_file_comes_out(fedct: Fedct, model: Path, tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table({"age": [30.0, 70.0], "sex": ["f", "m"]}), tmp_path / "new.parquet")
     out = tmp_path / "out.csv"
@@ -105,14 +93,6 @@ def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
     assert rows(outcome.out)[0][1:] == ["predicted", "probability well", "probability ill"]
 
 
-def test_a_file_that_exists_stays(fedct: Fedct, model: Path, records: Path, tmp_path: Path) -> None:
-    (tmp_path / "out.csv").write_text("mine")
-    outcome = fedct("predict", records, "--model", model, "--output", tmp_path / "out.csv")
-    assert outcome.code == DataError.exit_code
-    assert "out.csv exists" in outcome.sentence
-    assert (tmp_path / "out.csv").read_text() == "mine"
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -133,38 +113,6 @@ def test_a_table_that_is_not_the_studys_is_one_sentence(
     assert outcome.sentence == wording
 
 
-def test_files_that_are_not_there_are_one_sentence(fedct: Fedct, model: Path, records: Path, tmp_path: Path) -> None:
-    outcome = fedct("predict", records, "--model", tmp_path / "no.skops")
-    assert (outcome.code, "no.skops: No such file" in outcome.sentence) == (DataError.exit_code, True)
-    outcome = fedct("predict", tmp_path / "no.csv", "--model", model)
-    assert (outcome.code, "no.csv" in outcome.sentence) == (DataError.exit_code, True)
-
-
-def test_a_silos_own_model_and_a_model_cut_off_are_one_sentence(
-    fedct: Fedct, model: Path, records: Path, tmp_path: Path
-) -> None:
-    whole = model.read_bytes()
-    (tmp_path / "cut.skops").write_bytes(whole[:-100])
-    with zipfile.ZipFile(model) as file, zipfile.ZipFile(tmp_path / "own.skops", "w") as other:
-        for name in set(file.namelist()) - {"fedct.json"}:
-            other.writestr(name, file.read(name))
-    for name in ("cut.skops", "own.skops"):
-        outcome = fedct("predict", records, "--model", tmp_path / name)
-        assert outcome.code == DataError.exit_code
-        assert "is damaged, or does not say what its columns are" in outcome.sentence
-
-
-def test_a_model_of_unknown_types_is_refused_unless_its_package_is_named(
-    fedct: Fedct, records: Path, tmp_path: Path
-) -> None:
-    forest = make(tmp_path / "bag.skops", "sklearn.ensemble.BaggingClassifier", n_estimators=2)
-    outcome = fedct("predict", records, "--model", forest)
-    assert outcome.code == DataError.exit_code
-    assert "holds sklearn.ensemble._bagging.BaggingClassifier" in outcome.sentence
-    assert "--package sklearn" in outcome.sentence
-    assert fedct("predict", records, "--model", forest, "--package", "sklearn").code == 0
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_export_writes_what_predicts_the_same(fedct: Fedct, model: Path, records: Path, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -174,13 +122,3 @@ def test_export_writes_what_predicts_the_same(fedct: Fedct, model: Path, records
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     assert session.run(["label"], {"features": X})[0].tolist() == load_model(model).predict(X).tolist()
     assert "exists" in fedct("export", "--model", model, "--output", tmp_path / "m.onnx").sentence
-
-
-def test_without_the_extra_export_says_which(
-    fedct: Fedct, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
-    outcome = fedct("export", "--model", model, "--output", tmp_path / "m.onnx")
-    assert outcome.code == ConfigError.exit_code
-    assert "the extra 'onnx'" in outcome.sentence
-    assert not (tmp_path / "m.onnx").exists()

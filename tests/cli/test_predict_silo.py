@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,19 +72,6 @@ def test_a_silos_model_reads_records_without_the_runs_data(
     assert rows(outcome.out)[0]["note"] == "a"
 
 
-def test_a_run_that_goes_on_keeps_models_that_can_be_used(fedct: Fedct, tmp_path: Path, records: Path) -> None:
-    run = run_of(tmp_path / "run", stop_at_fixed_point=False)
-    simulate(
-        {name: patients(80, seed) for seed, name in enumerate(("essen", "bonn"))},
-        patients(60, 9).drop(columns="label"),
-        label="label",
-        resume=run.path,
-        rounds=3,
-        progress=False,
-    )
-    assert fedct("predict", run.path, records, "--silo", "essen").code == 0
-
-
 def test_networks_carry_their_preprocessing_and_train_on(fedct: Fedct, tmp_path: Path, records: Path) -> None:
     pytest.importorskip("torch")
     network = {"learner": "tests.simulated_network.tiny", "local_steps": 5, "device": "cpu"}
@@ -101,20 +87,6 @@ def test_networks_carry_their_preprocessing_and_train_on(fedct: Fedct, tmp_path:
     assert outcome.code == 0, outcome
     chances = goes_on.models["essen"].predict_proba(frame)[:, 1]
     np.testing.assert_allclose([float(row["probability well"]) for row in rows(outcome.out)], chances, rtol=1e-4)
-
-
-@pytest.mark.parametrize("algorithm", ["fedavg", "pfnm"])
-def test_silos_that_share_weights_have_a_file_each(fedct: Fedct, tmp_path: Path, records: Path, algorithm: str) -> None:
-    pytest.importorskip("torch")
-    network = {"learner": "tests.simulated_network.tiny", "local_steps": 5, "device": "cpu", "rounds": None}
-    run = run_of(tmp_path / "run", algorithm=algorithm, **network)
-    frame = pd.read_csv(records)[["age", "sex"]]
-    for silo in run.silos:
-        outcome = fedct("predict", run.path, records, "--silo", silo, "--package", "tests")
-        assert outcome.code == 0, outcome
-        chances = run.models[silo].predict_proba(frame)[:, 1]
-        np.testing.assert_allclose([float(row["probability well"]) for row in rows(outcome.out)], chances, rtol=1e-4)
-    assert fedct("predict", run.path, records, "--package", "tests").code == 0
 
 
 @pytest.mark.parametrize("learner", ["ridge", "random-forest", "decision-tree"])
@@ -146,17 +118,3 @@ def test_what_is_not_there_is_said(fedct: Fedct, tmp_path: Path, records: Path) 
     unkept = run_of(tmp_path / "unkept", save_models=False)
     outcome = fedct("predict", unkept.path, records, "--silo", "bonn")
     assert (outcome.code, "save-models" in outcome.sentence) == (DataError.exit_code, True)
-
-
-def test_a_silos_model_becomes_onnx(fedct: Fedct, tmp_path: Path) -> None:
-    runtime = pytest.importorskip("onnxruntime")
-    run = run_of(tmp_path / "run", learner="logistic-regression")
-    outcome = fedct("export", run.path, "--silo", "bonn", "--output", tmp_path / "m.onnx")
-    assert outcome.code == 0, outcome
-    session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
-    said = json.loads(session.get_modelmeta().custom_metadata_map["fedct"])
-    assert said["classes"] == ["ill", "well"]
-    X = np.array([[40.0, 0], [70, 1], [np.nan, 0]])
-    labels, chances = session.run(None, {"features": X})
-    np.testing.assert_array_equal(labels, run.models["bonn"].learner.predict(X))
-    np.testing.assert_allclose(chances, run.models["bonn"].predict_proba(X), atol=1e-5)

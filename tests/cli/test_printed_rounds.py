@@ -4,14 +4,11 @@ import io
 import json
 from pathlib import Path
 
-import numpy as np
-import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.printed_rounds import PrintedRounds
-from fedct_flwr.files.json_lines import JsonLines
-from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from tests.report.folders import SILOS, add_round, add_weights_round, begin
 
 
@@ -48,33 +45,3 @@ def test_a_run_that_is_resumed_prints_what_is_new(tmp_path: Path) -> None:
     add_weights_round(folder, 2)
     watch()
     assert said.getvalue().strip() == "round  2   3 silos sent 4,000 bytes each"
-
-
-def test_a_round_that_was_not_finished_is_printed_when_the_resumed_run_has_it_anew(tmp_path: Path) -> None:
-    folder = begin(tmp_path / "run")
-    add_round(folder, 1)
-    folder.save_checkpoint(Checkpoint(1, np.zeros(40, dtype=np.int16), {}))
-    add_round(folder, 2)
-    watch, said = watching(folder)
-    assert not watch()
-    config = folder.read_json("config.json")
-    facts = {name: config[name] for name in config.keys() - {"settings", "versions"}}
-    RunFolder.resume(folder.path, folder.settings(), facts, frozenset(), {})[0].close()
-    watch()
-    add_round(folder, 2)
-    watch()
-    assert said.getvalue().startswith("round  2")
-    assert said.getvalue().count("round") == 1
-
-
-def test_lines_that_were_printed_are_not_parsed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = begin(tmp_path / "run")
-    watch, _ = watching(folder)
-    parsed: list[bytes] = []
-    parse = JsonLines.record
-    monkeypatch.setattr(JsonLines, "record", lambda log, line: (parsed.append(line), parse(log, line))[1])
-    for number in range(1, 6):
-        add_round(folder, number)
-        watch()
-        watch()
-    assert len(parsed) == 5

@@ -14,9 +14,8 @@ from fedct_flwr.privacy.events import composed, pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.release import DATA_SET
-from fedct_flwr.types import ConfigError, DataError, RunError
+from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, Kit
-from tests.wording import sentences_with
 
 STUDY = "heart-disease"
 
@@ -59,20 +58,6 @@ def test_a_silos_page_says_what_is_promised_and_what_the_ledger_has(
         assert part in said, part
     assert said == wording
     assert "simulation" not in said
-
-
-def test_a_page_can_be_written_to_a_file(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    protect(kit, "randomized-response")
-    said = fedct("privacy-sheet", kit.folder).out
-    assert "| cleveland | 0 | 0 | 1 | 1e-05 |" in said
-    assert "each of them replaced by another class at random" in said
-    assert fedct("privacy-sheet", kit.folder, "--output", tmp_path / "sheet.md").out == ""
-    assert (tmp_path / "sheet.md").read_text("utf-8") == said
-    again = fedct("privacy-sheet", kit.folder, "--output", tmp_path / "sheet.md")
-    assert again.code == DataError.exit_code
-    assert "sheet.md exists" in again.sentence
-    # To ask what was spent makes no ledger.
-    assert not (kit.state / "privacy").exists()
 
 
 def test_without_a_protection_the_page_says_so(fedct: Fedct, kit: Kit) -> None:
@@ -131,22 +116,6 @@ def test_noise_at_the_coordinator_is_its_promise(fedct: Fedct, tmp_path: Path, s
     assert "Nothing is promised" not in outcome.out
 
 
-def test_the_coordinator_of_real_silos_says_what_it_promises_too(fedct: Fedct, tmp_path: Path) -> None:
-    real = {"data": "study", "data-dir": "/study", "roster": "a,b"}
-    run_folder(tmp_path / "run", **DP_PATE, **real).finish("completed", privacy=AT_COORDINATOR)
-    said = fedct("privacy-sheet", tmp_path / "run").out
-    assert "epsilon 1.25" in said
-    assert "ask it for `fedct privacy-sheet` of its folder" in said
-    assert "simulation" not in said
-
-
-def test_silos_that_protect_their_records_beside_have_their_page_below(fedct: Fedct, tmp_path: Path) -> None:
-    run_folder(tmp_path / "run", algorithm="dp-pate").finish("completed", privacy=AT_COORDINATOR)
-    above, _, below = fedct("privacy-sheet", tmp_path / "run").out.partition("# Privacy sheet: study heart-disease\n")
-    assert "the coordinator's promise" in above
-    assert "| cleveland | 0 | 0 | 1 | 1e-05 |" in below
-
-
 @pytest.mark.parametrize("failed", [False, True])
 def test_a_run_that_has_not_told_what_its_noise_costs_is_one_sentence(
     fedct: Fedct, tmp_path: Path, failed: bool
@@ -157,35 +126,6 @@ def test_a_run_that_has_not_told_what_its_noise_costs_is_one_sentence(
     outcome = fedct("privacy-sheet", tmp_path / "run")
     assert outcome.code == RunError.exit_code
     assert "has not completed" in outcome.sentence
-
-
-def test_of_fedkt_without_noise_votes_leave(fedct: Fedct, tmp_path: Path) -> None:
-    run_folder(tmp_path / "run", algorithm="fedkt", protection="none")
-    said = fedct("privacy-sheet", tmp_path / "run").out
-    assert "**Nothing is promised.** What leaves are the votes of students" in said
-
-
-def test_of_fedkt_with_noise_at_the_silos_the_page_is_about_votes(
-    fedct: Fedct, tmp_path: Path, wording: SnapshotAssertion
-) -> None:
-    settings = {"algorithm": "fedkt", "privacy-level": "L2", "partitions": 3, "protection": "none"}
-    run_folder(tmp_path / "run", **settings)
-    said = fedct("privacy-sheet", tmp_path / "run").out
-    assert sentences_with(said, "students, 3 at most", "of each student, 3 at most") == wording
-    assert "votes on 228 public examples" in said
-    assert "This was a simulation" in said
-
-
-def test_a_silo_that_lets_votes_out_says_so(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    protect(kit, "teachers")
-    kit.edit("kinds = [", 'kinds = ["counts"] # [')
-    for command in (("privacy-sheet", kit.folder), ("silo", "approve", kit.folder, "--yes", "--reason", "test")):
-        outcome = fedct(*command)
-        assert outcome.code == 0, outcome.err
-        said = words(outcome.out)
-        assert sentences_with(said, "as a vote") == wording
-        assert "votes on 228 public examples" in said
-        assert "several models" not in said
 
 
 JOINT = {"steps": 15, "numbers": 22, "honest": 3, "noise_multiplier": 3.7}
@@ -207,41 +147,11 @@ def test_the_joint_labelers_page_has_what_was_spent_and_what_is_assumed(fedct: F
         assert part in told["markdown"], part
 
 
-def test_a_damaged_result_of_the_joint_labeler_is_one_sentence(fedct: Fedct, tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "run", algorithm="fedct-joint", data=STUDY, protection="none")
-    (run.path / "result.json").write_text(json.dumps({"joint": JOINT | {"honest": "many"}}))
-    assert fedct("privacy-sheet", tmp_path / "run").code == RunError.exit_code
-
-
-def test_of_secure_sums_no_single_silos_labels_leave(fedct: Fedct, tmp_path: Path) -> None:
-    run_folder(tmp_path / "run", algorithm="fedct", data=STUDY, protection="none", secure=True)
-    said = fedct("privacy-sheet", tmp_path / "run").out
-    assert "sums over all silos" in said
-    assert "models themselves" not in said
-
-
-def test_a_run_that_shares_weights_has_no_page(fedct: Fedct, tmp_path: Path) -> None:
-    run_folder(tmp_path / "run", algorithm="fedavg", protection="none")
-    outcome = fedct("privacy-sheet", tmp_path / "run")
-    assert outcome.code == ConfigError.exit_code
-    assert "share weights (fedavg)" in outcome.sentence
-
-
 def test_real_silos_keep_their_ledgers_to_themselves(fedct: Fedct, tmp_path: Path) -> None:
     run_folder(tmp_path / "run", **{"data": "study", "data-dir": "/study", "roster": "a,b", "protection": "none"})
     outcome = fedct("privacy-sheet", tmp_path / "run")
     assert outcome.code == ConfigError.exit_code
     assert "ask each of them" in outcome.sentence
-
-
-def test_a_run_that_names_no_silos_is_not_complete(fedct: Fedct, tmp_path: Path) -> None:
-    run_folder(tmp_path / "run", protection="none")
-    config = json.loads((tmp_path / "run" / "config.json").read_text())
-    del config["silos"]
-    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
-    outcome = fedct("privacy-sheet", tmp_path / "run")
-    assert outcome.code == RunError.exit_code
-    assert "is no complete run folder: config.json names no silos" in outcome.sentence
 
 
 def test_a_folder_that_is_neither_is_named(fedct: Fedct, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.cli import documents
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct
 
 QUICK = ("simulate", "--learner", "naive-bayes", "--rounds", "1", "--repeats", "2", "--run-dir", "r")
@@ -59,10 +59,3 @@ def test_what_cannot_run_is_said_before_anything_is_written(fedct: Fedct, here: 
     assert outcome.code in (ConfigError.exit_code, 5)
     assert outcome.sentence
     assert not (here / "r").exists()
-
-
-def test_a_resumed_folder_takes_no_other_settings(fedct: Fedct, here: Path) -> None:
-    assert fedct(*QUICK).code == 0
-    assert fedct("simulate", "--resume", "r", "--seed", "3").code == ConfigError.exit_code
-    assert fedct("simulate", "--resume", "r", "--rounds", "3").code == ConfigError.exit_code
-    assert fedct(*QUICK).code == RunError.exit_code

@@ -5,7 +5,6 @@ import json
 import time
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.hospital.approval import current, terms_digest
 from fedct_flwr.hospital.keys import load_egress_key
-from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
+from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
@@ -28,7 +27,7 @@ from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import encode_reply
 from fedct_flwr.wire.content import Reply, Scores
-from tests.cli.silos import Fedct, Kit, lets_out_noisy_sums
+from tests.cli.silos import Fedct, Kit
 from tests.wording import sentences_with
 
 Types = Callable[[str], None]
@@ -153,21 +152,6 @@ def test_the_bytes_said_are_those_of_the_longest_reply(fedct: Fedct, kit: Kit, w
     assert sentences_with(said, "Test scores", "four numbers") == wording
 
 
-def test_votes_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    assert "Votes tell more" not in words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-    kit.edit('kinds = ["hard"]', 'kinds = ["counts"]')
-    kit.edit("partitions = 0", "partitions = 3")
-    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-    assert sentences_with(said, "votes:", "students chose") == wording
-    assert "Votes tell more than labels: on which examples the silo's students disagree" in said
-    assert "Each vote counts as a label towards the limits" in said
-    counts = np.tile(np.int32([1, 2]), (228, 1))
-    assert (
-        f"At most {len(encode_reply(Reply(100, 'cleveland', counts), terms_of(kit.study)))} bytes in one reply" in said
-    )
-    assert approved(kit)
-
-
 def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
     kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
     said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
@@ -182,18 +166,6 @@ def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit,
     assert f"At most {len(longest)} bytes in one reply" in said
     assert "count at most 1 beside 1 for the silo's records" in said
     assert approved(kit)
-
-
-def test_shares_of_votes_are_said_to_tell_more_than_winners(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    kit.edit('kinds = ["hard"]', 'kinds = ["shares"]')
-    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-    assert sentences_with(said, "hard labels:", "share", "two silos") == wording
-    assert "the other silos more than which class won" in said
-    assert approved(kit)
-
-
-def test_limits_of_questions_for_probabilities_are_said_only_where_they_may_be_answered(fedct: Fedct, kit: Kit) -> None:
-    assert "Rounds of training" not in fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out
 
 
 @pytest.mark.parametrize("kind", ["soft", "soft-sum"])
@@ -213,19 +185,6 @@ def test_what_has_left_already_is_counted(fedct: Fedct, kit: Kit) -> None:
         log.append(kit.released(1, 228, 151))
     said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     assert "of which 1 are used" in said
-    assert "of which 228 are used" in said
-
-
-@pytest.mark.parametrize("change", [{"study": "another"}, {"public": "00" * 32}])
-def test_what_has_left_under_others_is_said_and_spends_nothing(
-    fedct: Fedct, kit: Kit, change: dict[str, str], wording: SnapshotAssertion
-) -> None:
-    with kit.log() as log:
-        log.append(kit.released(1, 228, 151))
-        log.append(replace(kit.released(1, 1000, 200), **change))
-        log.append(LogEntry(Event.REFUSED, "a third", reason="LIMIT"))
-    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-    assert sentences_with(said, "1,000 labels") == wording
     assert "of which 228 are used" in said
 
 
@@ -257,14 +216,6 @@ def test_an_alarm_is_passed_when_it_is_said(fedct: Fedct, kit: Kit) -> None:
     assert entry.details["duplicates"] == {"exact": 168, "near": 168, "own-exact": 0, "alarm": True}
 
 
-@pytest.mark.parametrize(("answer", "code"), [("despite duplicates\ny\n", 0), ("y\ny\n", 1), ("\ny\n", 1)])
-def test_an_alarm_is_typed_out(fedct: Fedct, kit: Kit, types: Types, answer: str, code: int) -> None:
-    plant_patients(kit)
-    types(answer)
-    assert fedct("silo", "approve", kit.folder).code == code
-    assert approved(kit) is (code == 0)
-
-
 def test_while_the_agent_is_at_work_no_budget_is_approved(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
     protect(kit)
     with kit.log():
@@ -280,12 +231,6 @@ def test_what_was_withdrawn_meanwhile_comes_before_the_new_approval(fedct: Fedct
     assert [entry.event for entry in read_entries(kit.state)] == [Event.APPROVED, Event.REVOKED, Event.APPROVED]
     assert approved(kit)
     assert not (kit.state / "revoked").exists()
-
-
-def test_without_records_there_is_nothing_to_approve(fedct: Fedct, kit: Kit) -> None:
-    (kit.source / "data.csv").unlink()
-    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
-    assert (outcome.code, outcome.out) == (3, "")
 
 
 # --- a promise
@@ -325,29 +270,6 @@ def test_what_left_without_protection_is_not_promised_away(fedct: Fedct, kit: Ki
     assert sentences_with(said, "Warning:", "228 labels have left", "nothing here covers") == wording
     page = fedct("privacy-sheet", kit.folder).out
     assert "**228 labels of this study have left without protection**" in page
-
-
-def test_the_end_of_a_promise_is_said(fedct: Fedct, kit: Kit) -> None:
-    protect(kit)
-    fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
-    kit.edit('protection = "dp-linear"', 'protection = "none"')
-    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-    assert "Warning: an earlier approval promised differential privacy" in said
-    assert "No differential privacy is guaranteed yet" in said
-
-
-def test_a_raised_budget_of_noise_in_sums_and_its_end_are_said(fedct: Fedct, kit: Kit) -> None:
-    def approved() -> str:
-        return words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-
-    lets_out_noisy_sums(kit, epsilon=2.0)
-    assert "Approved before was" not in approved()
-    kit.edit("sum-epsilon = 2.0", "sum-epsilon = 4.0")
-    said = approved()
-    assert "Approved before was epsilon 2 at delta 1e-05; from now on it is 4 at 1e-05" in said
-    assert "Warning" not in said
-    kit.edit("sum-epsilon = 4.0", "sum-epsilon = 0.0")
-    assert "Warning: an earlier approval promised noise in all sums for this silo as a whole; what leaves" in approved()
 
 
 def test_a_charge_of_a_clock_that_was_ahead_is_said_and_approving_dates_it_to_now(fedct: Fedct, kit: Kit) -> None:
@@ -392,14 +314,6 @@ def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(
         ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
 
 
-def test_a_delta_that_is_not_below_one_over_the_records_is_warned_of(
-    fedct: Fedct, kit: Kit, wording: SnapshotAssertion
-) -> None:
-    protect(kit, delta=0.01)
-    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-    assert sentences_with(said, "Warning:", "delta is 0.01", "one of the 168 examples") == wording
-
-
 def test_nothing_is_approved_where_the_ledger_is_lost(fedct: Fedct, kit: Kit) -> None:
     protect(kit)
     fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
@@ -409,16 +323,6 @@ def test_nothing_is_approved_where_the_ledger_is_lost(fedct: Fedct, kit: Kit) ->
     assert outcome.code == RunError.exit_code
     assert "the privacy ledger" in outcome.sentence
     assert not approved(kit)
-
-
-def test_a_missing_extra_is_named_before_anybody_is_asked(
-    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    protect(kit)
-    monkeypatch.setattr("fedct_flwr.labelers.protect.find_spec", lambda name: None)
-    outcome = fedct("silo", "approve", kit.folder)
-    assert outcome.code == ConfigError.exit_code
-    assert outcome.sentence.endswith("needs dp_accounting, opendp: pip install 'fedct-flwr[privacy]'")
 
 
 def test_an_epsilon_that_protects_nothing_is_neither_checked_nor_approved_nor_started_with(
@@ -434,12 +338,3 @@ def test_an_epsilon_that_protects_nothing_is_neither_checked_nor_approved_nor_st
     assert not approved(kit)
     # What only looks works with any file.
     assert fedct("silo", "status", kit.folder).code == 0
-
-
-def test_a_setting_of_networks_is_not_approved_for_another_learner(
-    fedct: Fedct, kit: Kit, wording: SnapshotAssertion
-) -> None:
-    kit.edit("batch-size = 64", "batch-size = 7")
-    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
-    assert outcome.code == 2
-    assert words(outcome.err) == wording

@@ -1,34 +1,26 @@
 """What a check finds, what it says to do, and what it never says."""
 
 import csv
-import errno
 import http.server
 import re
 import shutil
 import socket
-import ssl
 import threading
-import urllib.error
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
-import openpyxl
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.silo import check as check_module
-from fedct_flwr.cli.silo import probes_network
 from fedct_flwr.hospital.approval import approve, revoke
 from fedct_flwr.hospital.link import SILENT_HEADER, TROUBLE_HEADER
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.silo.noisy_sum import WHOLE_SILO
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import DataError
-from tests.cli.silos import Authority, Fedct, Kit, https_server, lets_out_noisy_sums, make_kit
-from tests.processes.relay import Relay
+from tests.cli.silos import Authority, Fedct, Kit, https_server, make_kit
 from tests.silo.labelers import drawing
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -85,15 +77,6 @@ def kit_address(kit: Kit, port: int, supernode: int) -> None:
     kit.edit("127.0.0.1:9094", f"127.0.0.1:{supernode}")
 
 
-def test_a_fresh_silo_is_told_what_is_still_to_be_done(fedct: Fedct, kit: Kit) -> None:
-    outcome = fedct("silo", "check", kit.folder)
-    assert outcome.code == DataError.exit_code
-    assert finding(outcome.out, "certificate").startswith("✗ certificate: connection/ca.crt is not there fix: ask")
-    assert finding(outcome.out, "coordinator").startswith("– coordinator: not looked at")
-    assert finding(outcome.out, "approval").endswith("fix: fedct silo approve")
-    assert finding(outcome.out, "SuperNode").endswith("fix: fedct silo connect")
-
-
 def test_offline_makes_no_connection(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.create_connection", lambda *_, **__: pytest.fail("a connection was made"))
     outcome = fedct("silo", "check", kit.folder, "--offline")
@@ -111,30 +94,6 @@ def test_offline_needs_nothing_that_an_agent_in_a_container_has_not(fedct: Fedct
     assert "node key:" not in outcome.out
     assert finding(outcome.out, "link").startswith("✓")
     assert finding(fedct("silo", "check", kit.folder).out, "node key").startswith("✗")
-
-
-@pytest.mark.parametrize("address", ["localhost:1", "127.9.0.1:1", "[::1]:1", "supernode_1:1"])
-def test_a_supernode_on_this_machine_or_beside_in_a_container_is_near(fedct: Fedct, kit: Kit, address: str) -> None:
-    kit.edit("127.0.0.1:9094", address)
-    assert finding(fedct("silo", "check", kit.folder, "--offline").out, "link").startswith("✓")
-
-
-@pytest.mark.parametrize("address", ["10.0.0.7:9094", "[fe80::1]:9094", "node.hospital.example:9094"])
-def test_a_supernode_on_another_machine_is_worth_a_look(
-    fedct: Fedct, kit: Kit, address: str, wording: SnapshotAssertion
-) -> None:
-    kit.edit("127.0.0.1:9094", address)
-    outcome = fedct("silo", "check", kit.folder, "--offline")
-    assert outcome.code == 0
-    said = finding(outcome.out, "link")
-    assert said == wording
-
-
-def test_an_address_of_the_supernode_that_is_none_is_bad(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    kit.edit("127.0.0.1:9094", "9094")
-    out = fedct("silo", "check", kit.folder).out
-    assert finding(out, "link") == wording
-    assert finding(out, "SuperNode") == wording
 
 
 def test_every_probe_is_run_though_others_fail(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
@@ -158,13 +117,6 @@ def test_a_probe_that_fails_itself_is_a_finding(
     assert finding(outcome.out, "disk") == wording
     assert SECRETS[0] not in outcome.out
     assert SECRETS[0] in fedct("silo", "check", kit.folder, "--offline", "--details").out
-
-
-def test_it_can_be_read_where_there_are_no_check_marks(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rich.console.Console.encoding", "latin-1")
-    out = fedct("silo", "check", kit.folder).out
-    assert out.isascii()
-    assert out.startswith("+ Python")
 
 
 # --- nothing that tells of a patient
@@ -261,34 +213,6 @@ def test_it_is_safe_to_email(fedct: Fedct, kit: Kit, spoil: Callable[[Kit], None
         assert re.search("^✗ (records|labels|study|silo.toml)", found, re.MULTILINE), outcome.out
 
 
-def test_names_of_the_studys_columns_are_said_as_they_are_public(fedct: Fedct, kit: Kit) -> None:
-    rows = tables(kit.source / "data.csv")
-    write(kit.source / "data.csv", [row[1:] for row in rows])
-    assert f"missing are '{rows[0][0]}'" in finding(fedct("silo", "check", kit.folder).out, "records")
-
-
-def test_columns_that_are_not_the_studys_are_named_to_those_on_the_spot(fedct: Fedct, kit: Kit) -> None:
-    """Not in what may be sent: a header that is none has records in their place."""
-    extra_column(kit)
-    sent = finding(fedct("silo", "check", kit.folder).out, "records: 1 column is not the study's")
-    assert SECRETS[0] not in sent
-    assert "--details names them" in sent
-    shown = finding(fedct("silo", "check", kit.folder, "--details").out, "records: 1 column is not the study's")
-    assert f"details: '{SECRETS[0]}'" in shown
-
-
-def test_sheets_that_are_not_read_are_counted(fedct: Fedct, kit: Kit) -> None:
-    book = openpyxl.Workbook()
-    for line in kit.config.data.file.read_text("utf-8").splitlines():
-        book.active.append(line.split(","))
-    book.create_sheet("Erika").append(["notes"])
-    book.save(kit.source / "data.xlsx")
-    kit.file.write_text(kit.file.read_text("utf-8").replace("data.csv", "data.xlsx"), "utf-8")
-    outcome = fedct("silo", "check", kit.folder, "--offline")
-    assert "only the first sheet of the file is read, and 1 with contents is not" in " ".join(outcome.out.split())
-    assert "Erika" not in outcome.out
-
-
 @pytest.mark.parametrize("number", [0, 1, 4, 5])
 def test_small_counts_are_hidden_and_nothing_tells_them_otherwise(fedct: Fedct, kit: Kit, number: int) -> None:
     header, *rows = tables(kit.source / "data.csv")
@@ -365,30 +289,11 @@ def test_an_approval_that_no_longer_holds_is_told(fedct: Fedct, kit: Kit, change
     assert "nothing leaves" in said
 
 
-def test_a_learner_that_cannot_share_the_probabilities_that_the_policy_lets_out(
-    fedct: Fedct, kit: Kit, wording: SnapshotAssertion
-) -> None:
-    kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
-    kit.edit("max-local-rounds = 100", "max-local-rounds = 7")
-    said = fedct("silo", "check", kit.folder).out
-    assert "trains on a sample" in finding(said, "learner")
-    assert "may ask for 7 rounds of training, and have others' count 1 beside 1" in finding(said, "probabilities")
-    kit.edit('name = "auto"', 'name = "svm"')
-    outcome = fedct("silo", "check", kit.folder, "--details")
-    assert finding(outcome.out, "learner") == wording
-    assert "random-forest" in outcome.out
-
-
 def test_a_learner_that_is_not_allowed(fedct: Fedct, kit: Kit) -> None:
     kit.edit('name = "auto"', 'name = "somewhere.Forest"')
     assert finding(fedct("silo", "check", kit.folder).out, "learner").startswith(
         "✗ learner somewhere.Forest: not allowed"
     )
-
-
-def test_a_full_disk_is_bad(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=5_000_000))
-    assert finding(fedct("silo", "check", kit.folder).out, "disk").startswith("✗ disk: 5 MB are free")
 
 
 # --- the way to the coordinator
@@ -399,12 +304,6 @@ def reach(fedct: Fedct, kit: Kit, port: int) -> str:
     return fedct("silo", "check", kit.folder).out
 
 
-def test_a_certificate_of_somebody_else_is_bad(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    Authority.make().write(kit.folder / "connection" / "ca.crt")
-    with https_server(Authority.make().server(tmp_path)) as port:
-        assert "not signed by the one in ca.crt" in finding(reach(fedct, kit, port), "coordinator")
-
-
 def test_a_certificate_for_another_name_is_bad(
     fedct: Fedct, kit: Kit, tmp_path: Path, wording: SnapshotAssertion
 ) -> None:
@@ -412,119 +311,6 @@ def test_a_certificate_for_another_name_is_bad(
     authority.write(kit.folder / "connection" / "ca.crt")
     with https_server(authority.server(tmp_path, "elsewhere.example")) as port:
         assert finding(reach(fedct, kit, port), "coordinator") == wording
-
-
-def test_a_server_certificate_that_has_expired_is_bad(
-    fedct: Fedct, kit: Kit, tmp_path: Path, wording: SnapshotAssertion
-) -> None:
-    authority = Authority.make()
-    authority.write(kit.folder / "connection" / "ca.crt")
-    with https_server(authority.server(tmp_path, days=-1)) as port:
-        assert finding(reach(fedct, kit, port), "coordinator") == wording
-
-
-def test_a_server_certificate_of_tomorrow_is_the_clocks_fault(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    authority = Authority.make()
-    authority.write(kit.folder / "connection" / "ca.crt")
-    with https_server(authority.server(tmp_path, since=1)) as port:
-        found = finding(reach(fedct, kit, port), "coordinator")
-    assert "its certificate is not valid yet by this machine's clock fix: set this machine's clock" in found
-
-
-@pytest.mark.parametrize(
-    ("days", "sign", "said"), [(-1, "✗", "has expired"), (10, "!", "more days"), (365, "✓", "valid")]
-)
-def test_how_long_the_certificate_is_good(fedct: Fedct, kit: Kit, days: int, sign: str, said: str) -> None:
-    Authority.make(days).write(kit.folder / "connection" / "ca.crt")
-    found = finding(fedct("silo", "check", kit.folder).out, "certificate")
-    assert found.startswith(sign)
-    assert said in found
-
-
-def test_a_port_where_nobody_listens(fedct: Fedct, kit: Kit) -> None:
-    Authority.make().write(kit.folder / "connection" / "ca.crt")
-    assert "nobody listens there" in finding(fedct("silo", "check", kit.folder).out, "coordinator")
-
-
-def test_a_server_without_tls(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    Authority.make().write(kit.folder / "connection" / "ca.crt")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            client, _ = server.accept()
-            with client:
-                client.recv(1000)
-                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-        thread = threading.Thread(target=answer, daemon=True)
-        thread.start()
-        found = finding(reach(fedct, kit, server.getsockname()[1]), "coordinator")
-        thread.join()
-    assert found == wording
-
-
-def test_a_call_that_is_taken_and_broken_off(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    Authority.make().write(kit.folder / "connection" / "ca.crt")
-    with Relay(1) as relay:
-        relay.fail("drop")
-        found = finding(reach(fedct, kit, relay.port), "coordinator")
-    assert found == wording
-
-
-@pytest.mark.parametrize(
-    "reason",
-    [
-        # What Python up to 3.11.3 makes of the end of a connection in the handshake.
-        ssl.SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)"),
-        ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
-        BrokenPipeError(errno.EPIPE, "Broken pipe"),
-        ConnectionAbortedError(errno.ECONNABORTED, "Software caused connection abort"),
-    ],
-)
-def test_each_end_of_a_connection_is_one(reason: OSError) -> None:
-    found = probes_network._no_connection("host:1", urllib.error.URLError(reason), "")
-    assert found.said == "coordinator: host:1: the connection is accepted and then broken off"
-
-
-def test_a_server_that_refuses_the_handshake_speaks_tls(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    authority = Authority.make()
-    authority.write(kit.folder / "connection" / "ca.crt")
-    context = authority.server(tmp_path)
-    context.sni_callback = lambda *_: ssl.AlertDescription.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
-    with https_server(context) as port:
-        found = finding(reach(fedct, kit, port), "coordinator")
-    assert "it speaks TLS, and ends the handshake (TLSV1_UNRECOGNIZED_NAME)" in found
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("503", "does not put the call through (HTTP status 503)"),
-        ("gone", "which HTTPS_PROXY names, cannot be reached"),
-    ],
-)
-def test_a_proxy_that_fails_is_named(
-    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, fault: str, said: str
-) -> None:
-    Authority.make().write(kit.folder / "connection" / "ca.crt")
-    kit.edit("localhost:1", "coordinator.example:8443")
-    with Relay(1) as relay:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@{relay.address}")
-        relay.fail("503")
-        if fault == "gone":
-            relay.__exit__()
-        found = finding(fedct("silo", "check", kit.folder).out, "coordinator")
-    assert f"the proxy {relay.address}, which HTTPS_PROXY names," in found
-    assert said in found
-    assert "secret" not in found
-
-
-@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH])
-def test_a_proxy_without_a_way_to_it_is_named(number: int, wording: SnapshotAssertion) -> None:
-    error = urllib.error.URLError(OSError(number, "no route"))
-    found = probes_network._no_connection("coordinator.example:8443", error, "10.0.0.1:3128")
-    assert found.said == wording
-    assert "proxy" not in probes_network._no_connection("coordinator.example:8443", error, "").said
 
 
 @pytest.mark.parametrize(
@@ -569,13 +355,6 @@ def test_a_clock_that_is_wrong_is_told(fedct: Fedct, kit: Kit, tmp_path: Path, a
     assert ("behind" if ahead > 0 else "ahead of") in found
 
 
-def test_a_clock_of_no_known_zone_is_one_of_utc(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    authority = Authority.make()
-    authority.write(kit.folder / "connection" / "ca.crt")
-    with https_server(authority.server(tmp_path), zone="-0000") as port:
-        assert finding(reach(fedct, kit, port), "clock").startswith("✓")
-
-
 def test_a_coordinator_sends_nobody_to_another_address_in_the_house(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
     called = []
 
@@ -605,23 +384,6 @@ def test_a_coordinator_sends_nobody_to_another_address_in_the_house(fedct: Fedct
     assert called == []
 
 
-def test_a_proxy_is_told(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@proxy.example:3128")
-    out = fedct("silo", "check", kit.folder).out
-    assert finding(out, "proxy") == wording
-    assert "secret" not in finding(out, "proxy")
-    monkeypatch.setenv("NO_PROXY", "localhost")
-    assert finding(fedct("silo", "check", kit.folder).out, "proxy").startswith("✓")
-
-
-def test_an_unknown_coordinator(
-    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
-) -> None:
-    Authority.make().write(kit.folder / "connection" / "ca.crt")
-    kit.edit("localhost:1", "no-such-host.invalid:8000")
-    assert finding(fedct("silo", "check", kit.folder).out, "coordinator") == wording
-
-
 # --- a promise
 
 
@@ -643,17 +405,6 @@ def test_a_promise_that_can_be_kept_is_said_with_what_is_spent(
     assert protected(fedct, kit) == wording
 
 
-def test_a_delta_that_allows_too_much_is_warned_of_without_the_number_of_records(
-    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
-) -> None:
-    monkeypatch.setattr("fedct_flwr.labelers.protect.labeler_for", drawing)
-    kit.edit('protection = "none"', 'protection = "dp-linear"')
-    kit.edit("\ndelta = 1e-05", "\ndelta = 0.01")
-    said = fedct("silo", "check", kit.folder, "--offline").out
-    assert finding(said, "privacy: delta") == wording
-    assert "168" not in said
-
-
 def test_a_protection_whose_extra_is_missing_names_it(
     fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
 ) -> None:
@@ -662,53 +413,7 @@ def test_a_protection_whose_extra_is_missing_names_it(
     assert protected(fedct, kit) == wording
 
 
-def test_dp_sgd_without_a_network_is_bad(
-    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
-) -> None:
-    monkeypatch.setattr("fedct_flwr.labelers.protect.check_installed", lambda privacy: None)
-    kit.edit('protection = "none"', 'protection = "dp-sgd"')
-    outcome = fedct("silo", "check", kit.folder, "--offline", "--details")
-    assert finding(outcome.out, "privacy") == wording
-    assert "'dp-sgd' trains networks, and learner 'auto' is none" in " ".join(outcome.out.split())
-
-
-# --- noise in secure sums
-
-
-def test_the_budget_of_sums_with_noise_is_said_with_what_is_spent(
-    fedct: Fedct, kit: Kit, wording: SnapshotAssertion
-) -> None:
-    lets_out_noisy_sums(kit, epsilon=20.0)
-    assert protected(fedct, kit) == wording
-    with Ledger(kit.state) as ledger:
-        ledger.charge("heart-disease", WHOLE_SILO, Budget(20.0, 1e-5, PrivacyUnit.SILO), pure(0.25))
-    assert protected(fedct, kit).endswith("0.25 spent")
-    (kit.state / "ledger.mark").unlink()
-    assert protected(fedct, kit) == wording
-
-
-def test_a_study_without_sums_is_said(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    lets_out_noisy_sums(kit, epsilon=20.0, agreed=False)
-    assert protected(fedct, kit) == wording
-    outcome = fedct("silo", "check", kit.folder, "--offline", "--details")
-    assert "the study has no [sums] in study.toml" in " ".join(outcome.out.split())
-
-
-def test_sums_with_noise_name_a_missing_extra(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.labelers.protect.find_spec", lambda name: None)
-    lets_out_noisy_sums(kit, epsilon=20.0)
-    assert protected(fedct, kit).startswith("✗ privacy: sum-epsilon needs dp_accounting")
-
-
 # --- students
-
-
-def test_students_are_looked_at_where_votes_may_leave(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    assert "students:" not in fedct("silo", "check", kit.folder, "--offline").out
-    kit.edit('kinds = ["hard"]', 'kinds = ["hard", "counts"]')
-    assert protected(fedct, kit, "students") == wording
-    kit.edit("teachers = 0", "teachers = 84")
-    assert protected(fedct, kit, "students").startswith("! students: 2 can be taught, but some of their teachers may")
 
 
 def test_too_many_teachers_for_the_records_are_bad_and_how_many_there_are_is_not_said(

@@ -1,6 +1,5 @@
 """What all of ``fedct silo`` has in common: help at once, the folder, errors in one sentence."""
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -39,27 +38,6 @@ def test_a_health_check_imports_nothing_heavy(kit: Kit) -> None:
     assert ended.stdout == "1 set()\n"
 
 
-def test_help_names_every_command(fedct: Fedct) -> None:
-    outcome = fedct("silo", "--help")
-    assert outcome.code == 0
-    assert all(name in outcome.out for name in HELPS)
-    assert max(map(len, outcome.out.splitlines())) <= 80
-
-
-@pytest.mark.parametrize("name", HELPS)
-def test_every_command_explains_itself(fedct: Fedct, name: str) -> None:
-    outcome = fedct("silo", name, "--help")
-    assert outcome.code == 0
-    first = (getattr(importlib.import_module(f"fedct_flwr.cli.silo.{name}"), name).__doc__ or "").split()[:4]
-    assert " ".join(first) in " ".join(outcome.out.split())
-
-
-def test_a_command_that_is_not_there_is_answered_with_a_near_one(fedct: Fedct) -> None:
-    outcome = fedct("silo", "aprove")
-    assert outcome.code == ConfigError.exit_code
-    assert "approve" in outcome.err
-
-
 OF_FILES = ("init", "predict", "answer", "join", "renew", "notify")
 """Commands whose argument is something else than the silo's folder."""
 FOLDER_COMMANDS = [name for name in HELPS if name not in OF_FILES]
@@ -89,11 +67,6 @@ def test_the_folder_is_here_unless_it_is_said(fedct: Fedct, kit: Kit, monkeypatc
     assert fedct("silo", "verify", kit.folder).code == 0
     assert fedct("silo", "verify", "--folder", kit.folder).code == 0
     assert fedct("silo", "verify", kit.file).code == 0
-
-
-def test_two_folders_are_one_too_many(fedct: Fedct, kit: Kit) -> None:
-    outcome = fedct("silo", "verify", kit.folder, "--folder", kit.source)
-    assert (outcome.code, "name one" in outcome.sentence) == (ConfigError.exit_code, True)
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":80", "host:0", "host:65536", "https://host:80", "host:8o"])

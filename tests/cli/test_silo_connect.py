@@ -5,9 +5,7 @@ import shutil
 import sys
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.types import ConfigError
 from tests.cli.silos import Authority, Fedct, Kit
 
 PROGRAM = ["-P", "-m", "fedct_flwr.hospital.supervised_supernode"]
@@ -40,31 +38,12 @@ def test_a_client_certificate_is_shown(fedct: Fedct, kit: Kit) -> None:
     assert given["--superlink"] == "localhost:1"
 
 
-def test_a_client_certificate_without_its_key_is_one_sentence(
-    fedct: Fedct, kit: Kit, wording: SnapshotAssertion
-) -> None:
-    Authority.make().write(kit.folder / "connection" / "ca.crt")
-    (kit.folder / "connection" / "client.crt").touch()
-    outcome = fedct("silo", "connect", kit.folder)
-    assert outcome.code == ConfigError.exit_code
-    assert outcome.sentence == wording
-
-
 def test_flower_takes_every_option(fedct: Fedct, kit: Kit) -> None:
     from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
     command = shlex.split(fedct("silo", "connect", kit.folder, "--print").out)
     parsed = _parse_args_run_supernode().parse_args(command[1 + len(PROGRAM) :])
     assert (parsed.isolation, parsed.port) == ("process", 9094)
-
-
-def test_its_help_says_where_it_belongs(fedct: Fedct) -> None:
-    said = " ".join(fedct("silo", "connect", "--help").out.split())
-    assert "plain HTTP with a shared secret: keep both on one machine" in said
-
-
-def test_where_it_listens_can_be_said(fedct: Fedct, kit: Kit) -> None:
-    assert options(fedct("silo", "connect", kit.folder, "--host", "::", "--print").out)["--host"] == "::"
 
 
 def test_it_needs_neither_records_nor_study_nor_state(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +60,3 @@ def test_it_needs_neither_records_nor_study_nor_state(fedct: Fedct, kit: Kit, mo
     monkeypatch.setattr("os.execve", execve)
     assert fedct("silo", "connect", kit.folder).code == 0
     assert called[0][1:6] == [*PROGRAM, "--isolation", "process"]
-
-
-@pytest.mark.parametrize("name", ["ca.crt", "node.key", "secret"])
-def test_a_file_that_is_missing_is_one_sentence(fedct: Fedct, kit: Kit, name: str, wording: SnapshotAssertion) -> None:
-    Authority.make().write(kit.folder / "connection" / "ca.crt")
-    (kit.folder / "connection" / name).unlink()
-    outcome = fedct("silo", "connect", kit.folder)
-    assert outcome.code == ConfigError.exit_code
-    assert outcome.sentence == wording

@@ -51,20 +51,6 @@ def test_another_model_and_a_file_to_write(fedct: Fedct, kit: Kit, tmp_path: Pat
     assert oct(out.stat().st_mode & 0o777) == "0o600"
 
 
-def test_columns_that_are_missing_are_one_sentence(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    train(kit)
-    (tmp_path / "new.csv").write_text("age,patient\n50,1\n")
-    outcome = fedct("silo", "predict", tmp_path / "new.csv", kit.folder)
-    assert (outcome.code, outcome.out) == (DataError.exit_code, "")
-    assert "missing 'sex'" in outcome.sentence
-
-
-def test_without_a_model_it_says_when_there_will_be_one(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    outcome = fedct("silo", "predict", kit.folder / "study" / "public.csv", kit.folder)
-    assert outcome.code == DataError.exit_code
-    assert outcome.sentence == wording
-
-
 class Bomb:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return eval, ("__import__('pathlib').Path('exploded').touch()",)

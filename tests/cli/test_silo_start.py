@@ -12,7 +12,6 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.hospital.approval import approve, revoke
 from fedct_flwr.hospital.log_entry import Event, read_entries
-from fedct_flwr.hospital.revocation import is_revoked, withdraw
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, Kit
 from tests.patience import PATIENCE, eventually
@@ -36,24 +35,10 @@ def test_where_it_was_revoked(fedct: Fedct, approved_kit: Kit) -> None:
     assert "nothing is approved" in fedct("silo", "start", approved_kit.folder).sentence
 
 
-def test_where_it_was_withdrawn_while_an_agent_was_at_work(fedct: Fedct, approved_kit: Kit) -> None:
-    withdraw(approved_kit.state)
-    assert "nothing is approved" in fedct("silo", "start", approved_kit.folder).sentence
-    assert [entry.event for entry in read_entries(approved_kit.state)] == [Event.APPROVED, Event.REVOKED]
-    assert not is_revoked(approved_kit.state)
-
-
 def test_where_settings_have_changed(fedct: Fedct, approved_kit: Kit) -> None:
     approved_kit.edit("max-rounds = 100", "max-rounds = 200")
     outcome = fedct("silo", "start", approved_kit.folder)
     assert (outcome.code, "have changed" in outcome.sentence) == (ConfigError.exit_code, True)
-
-
-def test_where_the_log_is_not_intact(fedct: Fedct, approved_kit: Kit) -> None:
-    path = approved_kit.state / "egress.jsonl"
-    path.write_bytes(path.read_bytes().replace(b"approved", b"appr0ved"))
-    outcome = fedct("silo", "start", approved_kit.folder)
-    assert (outcome.code, "not intact" in outcome.sentence) == (RunError.exit_code, True)
 
 
 def test_where_another_agent_is_at_work(fedct: Fedct, approved_kit: Kit, wording: SnapshotAssertion) -> None:
@@ -101,17 +86,3 @@ def test_a_signal_ends_it_in_order(fedct: Fedct, approved_kit: Kit, number: sign
     assert "not at work" in fedct("silo", "status", kit.folder).out
     assert fedct("silo", "verify", kit.folder).code == 0
     assert [entry.event for entry in read_entries(kit.state)] == [Event.APPROVED, Event.OPENED]
-
-
-def test_to_revoke_needs_no_stop(fedct: Fedct, approved_kit: Kit) -> None:
-    kit = approved_kit
-    kit.edit("127.0.0.1:9094", "127.0.0.1:1")
-    with started(kit):
-        eventually(lambda: len(list(read_entries(kit.state))) == 2, "the agent at work")
-        assert fedct("silo", "revoke", kit.folder, "--yes").code == 0
-        # The agent writes it down while it is at work: a file that is lost undoes nothing.
-        eventually(lambda: list(read_entries(kit.state))[-1].event is Event.REVOKED, "the line of the log")
-        eventually(lambda: not is_revoked(kit.state), "the file that is no longer needed")
-        assert "not approved, so nothing leaves" in fedct("silo", "status", kit.folder).out
-    assert "nothing is approved" in fedct("silo", "start", kit.folder).sentence
-    assert fedct("silo", "verify", kit.folder).code == 0

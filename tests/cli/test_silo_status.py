@@ -14,20 +14,16 @@ import psutil
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.link import SILENT_HEADER, SILENT_SECONDS
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.hospital.revocation import withdraw
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.silo.noisy_sum import WHOLE_SILO
 from fedct_flwr.silo.release import DATA_SET
-from fedct_flwr.wire.refusal import Refusal
-from tests.cli.silos import Fedct, Kit, lets_out_noisy_sums
+from tests.cli.silos import Fedct, Kit
 from tests.wording import sentences_with
 
 NO_PROCESS = 2**22 + 1
@@ -82,12 +78,6 @@ def health_check() -> Any:
     return module
 
 
-def test_the_health_check_of_a_container_looks_where_the_agent_writes() -> None:
-    for name in ("compose.yaml", "docker/silo/compose.yaml"):
-        text = (Path(__file__).parents[2] / name).read_text("utf-8")
-        assert f"/usr/local/lib/fedct/healthy.py, /app/silo/state/{STATUS_FILE}]" in text
-
-
 class SuperNodes(http.server.BaseHTTPRequestHandler):
     """Answers as one that has not heard from its coordinator for the seconds in the path."""
 
@@ -132,16 +122,6 @@ def test_a_link_that_is_silent_is_told_and_is_not_healthy(fedct: Fedct, kit: Kit
     assert "✓ agent: it is at work" in fedct("silo", "check", kit.folder, "--offline").out
 
 
-def test_a_fresh_silo(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    outcome = fedct("silo", "status", kit.folder)
-    assert outcome.code == 0
-    assert outcome.out == wording
-    assert "not at work: fedct silo start" in outcome.out
-    assert "0 of 100 used, 100 left" in outcome.out
-    assert "refused" not in outcome.out
-    assert max(map(len, outcome.out.splitlines())) <= 80
-
-
 def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
     config, study = kit.config, kit.study
     with kit.log() as log:
@@ -152,44 +132,6 @@ def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
         counted = Gate(config, study, log, lambda: True).spent()
     assert said(fedct, kit)["used"] == {"rounds": counted.rounds, "labels": counted.queries, "bytes": counted.bytes}
     assert counted.bytes == 302
-
-
-def test_more_than_labels_is_said(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    assert "may leave" not in fedct("silo", "status", kit.folder).out
-    kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
-    assert fedct("silo", "status", kit.folder).out == wording
-    assert "100 rounds of training, others' probabilities count 1 at most" in fedct("silo", "status", kit.folder).out
-    assert said(fedct, kit)["kinds"] == ["hard", "soft"]
-    assert said(fedct, kit)["at_once"] == {"local_rounds": 100, "consensus_weight": 1.0}
-
-
-def test_a_limit_that_is_reached_is_said(fedct: Fedct, kit: Kit) -> None:
-    kit.edit("max-rounds = 100", "max-rounds = 1")
-    with kit.log() as log:
-        log.append(kit.released(1, 228, 151))
-    assert "1: the limit" in fedct("silo", "status", kit.folder).out
-
-
-def test_the_last_five_refusals_in_words(fedct: Fedct, kit: Kit) -> None:
-    with kit.log() as log:
-        for number in range(1, 8):
-            log.append(LogEntry(Event.REFUSED, reason="LIMIT", round=number))
-    refusals = said(fedct, kit)["refusals"]
-    assert [refusal["round"] for refusal in refusals] == [3, 4, 5, 6, 7]
-    assert refusals[0]["reason"] == Refusal.LIMIT.sentence
-    assert fedct("silo", "status", kit.folder).out.count("has reached a limit") == 5
-
-
-@pytest.mark.parametrize(("change", "state"), [("", "approved"), ("policy", "changed"), ("revoked", "revoked")])
-def test_the_approval(fedct: Fedct, kit: Kit, change: str, state: str) -> None:
-    with kit.log() as log:
-        approve(log, kit.config, kit.study)
-    if change == "policy":
-        kit.edit("max-rounds = 100", "max-rounds = 200")
-    if change == "revoked":
-        withdraw(kit.state)
-    assert said(fedct, kit)["approval"]["state"] == state
-    assert state in fedct("silo", "status", kit.folder).out
 
 
 @pytest.mark.parametrize(
@@ -222,47 +164,11 @@ def test_whether_the_agent_lives(fedct: Fedct, kit: Kit, agent: dict[str, Any], 
     assert said(fedct, kit)["agent"]["alive"] is alive
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"pid": "x"}', "null", '{"pid": 1', '{"pid": 1e999}', "[" * 100_000]
-)
-def test_a_file_that_says_nothing_is_no_agent(kit: Kit, content: str) -> None:
-    (kit.state / STATUS_FILE).write_text(content)
-    assert not read_agent(kit.state).alive
-
-
-def test_what_it_does_is_said(fedct: Fedct, kit: Kit) -> None:
-    write_agent(kit, working=True, round=3)
-    assert "trains, round 3 (process" in fedct("silo", "status", kit.folder).out
-    write_agent(kit, working=True, round=3, since=time.time() - 3 * 3600)
-    assert "trains, round 3, for 3 h (process" in fedct("silo", "status", kit.folder).out
-    assert 3 * 3600 <= said(fedct, kit)["agent"]["worked"] < 4 * 3600
-    write_agent(kit)
-    assert "waits for questions" in fedct("silo", "status", kit.folder).out
-    write_agent(kit, connected=False)
-    assert "waits for its SuperNode" in fedct("silo", "status", kit.folder).out
-
-
 @pytest.mark.parametrize(("pid", "marks"), [(NO_PROCESS, ["bad"]), (0, [])], ids=["killed", "stopped"])
 def test_an_agent_that_was_killed_is_missed(fedct: Fedct, kit: Kit, pid: int, marks: list[str]) -> None:
     write_agent(kit, pid=pid, seen=time.time() - 600)
     findings = json.loads(fedct("silo", "check", kit.folder, "--offline", "--json").out)["findings"]
     assert [one["mark"] for one in findings if one["said"].startswith("agent:")] == marks
-
-
-def test_an_agent_that_stands_still_is_not_said_to_work(fedct: Fedct, kit: Kit) -> None:
-    """Its process is there, and its file says what it did when it last wrote it."""
-    for changes in ({}, {"working": True, "round": 3}, {"heard": time.time() - 600}):
-        write_agent(kit, **{"seen": time.time() - 600, **changes})
-        outcome = fedct("silo", "status", kit.folder)
-        assert "gives no sign of life" in outcome.out
-        assert "waits for questions" not in outcome.out
-        assert "trains" not in outcome.out
-        # It is not the SuperNode that is to be started again.
-        assert "fedct silo connect" not in outcome.out
-        found = fedct("silo", "check", kit.folder, "--offline")
-        assert found.code == 3
-        assert "gives no sign of life" in found.out
-    assert said(fedct, kit)["agent"]["hangs"] is True
 
 
 @pytest.mark.parametrize("shut", ["log", "files"])
@@ -277,36 +183,6 @@ def test_an_agent_that_lets_nothing_out_says_why_and_is_not_healthy(
     found = fedct("silo", "check", kit.folder, "--offline")
     assert found.code == 3
     assert sentences_with(found.out, "✗ agent", "so nothing leaves") == wording
-
-
-def test_an_agent_with_records_of_before_says_so_and_is_healthy(fedct: Fedct, kit: Kit) -> None:
-    write_agent(kit, stale=True)
-    shown = " ".join(fedct("silo", "status", kit.folder).out.split())
-    assert "the agent goes on with the records of before: start the agent again" in shown
-    assert said(fedct, kit)["agent"]["stale"] is True
-    assert fedct("silo", "status", kit.folder, "--healthy").code == 0
-    found = " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
-    assert "! agent: the records' file was written or removed since the agent read it" in found
-
-
-def test_rounds_without_a_silo_that_is_well_are_shown(fedct: Fedct, kit: Kit) -> None:
-    write_agent(kit, missed=3, seconds=5.6)
-    shown = " ".join(fedct("silo", "status", kit.folder).out.split())
-    assert "3 rounds have passed without this silo" in shown
-    assert "the last of which took 5.6 s" in shown
-    assert said(fedct, kit)["agent"]["missed"] == 3
-
-
-def test_watching_without_a_terminal_says_it_once(fedct: Fedct, kit: Kit) -> None:
-    assert fedct("silo", "status", kit.folder, "--watch").out == fedct("silo", "status", kit.folder).out
-
-
-def test_a_study_or_a_log_that_cannot_be_read_is_said(fedct: Fedct, kit: Kit) -> None:
-    (kit.state / "egress.jsonl").write_text("nothing\nnothing\n")
-    (kit.folder / "study" / "study.toml").unlink()
-    outcome = fedct("silo", "status", kit.folder)
-    assert outcome.code == 0
-    assert outcome.out.count("cannot be read") == 2
 
 
 def test_it_changes_nothing(fedct: Fedct, kit: Kit) -> None:
@@ -335,48 +211,4 @@ def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Ki
     assert "all studies" not in fedct("silo", "status", kit.folder).out
     (kit.state / "privacy" / "ledger.sqlite").unlink()
     assert said(fedct, kit)["privacy"]["spent"] is None
-    assert fedct("silo", "status", kit.folder).out == wording
-
-
-def test_what_other_studies_spent_on_the_same_records_is_said(fedct: Fedct, kit: Kit) -> None:
-    kit.edit('protection = "none"', 'protection = "teachers"')
-    with Ledger(kit.state) as ledger:
-        ledger.charge("another", DATA_SET, Budget(1.0, 1e-5), pure(0.5))
-        # Before this study's first charge too.
-        assert said(fedct, kit)["privacy"]["together"] == pytest.approx(0.5, abs=1e-3)
-        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.25))
-    found = said(fedct, kit)["privacy"]
-    assert (found["spent"], found["together"]) == pytest.approx((0.25, 0.75), abs=1e-3)
-    assert found["others"] == 1
-    assert "epsilon 0.75 spent on these records, with one other" in fedct("silo", "status", kit.folder).out
-
-
-def test_what_sums_with_noise_have_spent_is_what_the_ledger_has(
-    fedct: Fedct, kit: Kit, wording: SnapshotAssertion
-) -> None:
-    lets_out_noisy_sums(kit, epsilon=20.0)
-    found = said(fedct, kit)
-    assert "privacy" not in found
-    assert found["sums"] | {"protection": ""} == {
-        "protection": "", "epsilon": 20.0, "delta": 1e-5, "spent": 0.0, "left": 20.0, "charges": 0,
-        "others": 0, "together": 0.0, "ahead": "",
-    }  # fmt: skip
-    assert found["sums"]["protection"] == wording
-    assert not (kit.state / "privacy").exists()
-    silo = Budget(20.0, 1e-5, PrivacyUnit.SILO)
-    with Ledger(kit.state) as ledger:
-        ledger.charge("heart-disease", WHOLE_SILO, silo, pure(0.25))
-        # What labels of single records have spent is another account.
-        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.5))
-    shown = fedct("silo", "status", kit.folder).out
-    assert shown == wording
-    assert "all studies" not in shown
-    assert max(map(len, shown.splitlines())) <= 80
-    with Ledger(kit.state) as ledger:
-        ledger.charge("another", WHOLE_SILO, silo, pure(0.5))
-    assert fedct("silo", "status", kit.folder).out == wording
-    sheet = fedct("privacy-sheet", kit.folder).out
-    assert sheet == wording
-    (kit.state / "privacy" / "ledger.sqlite").unlink()
-    assert said(fedct, kit)["sums"]["spent"] is None
     assert fedct("silo", "status", kit.folder).out == wording

@@ -7,15 +7,7 @@ import typer
 
 from fedct_flwr.cli.findings import conclude, run_checks
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.silo import (
-    probes_keys,
-    probes_limits,
-    probes_machine,
-    probes_network,
-    probes_privacy,
-    probes_records,
-    probes_students,
-)
+from fedct_flwr.cli.silo import checks, checks_network, probes_records
 from fedct_flwr.cli.silo.findings import Finding, Probe, Silo, Unread, bad, good
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 
@@ -32,37 +24,37 @@ def settings(silo: Silo) -> Iterator[Finding]:
 
 
 PROBES: Final[Mapping[str, Probe]] = {
-    "Python": probes_machine.python,
-    "packages": probes_machine.packages,
+    "Python": checks.python,
+    "packages": checks.packages,
     "settings": settings,
-    "disk": probes_machine.disk,
-    "device": probes_machine.device,
+    "disk": checks.disk,
+    "device": checks.device,
     "study": probes_records.study,
     "records": probes_records.records,
     "data": probes_records.inspection,
     "classes": probes_records.class_counts,
     "duplicates": probes_records.duplicates,
     "learner": probes_records.learner,
-    "privacy": probes_privacy.privacy,
-    "limits": probes_limits.shared_limits,
-    "students": probes_students.students,
-    "egress key": probes_keys.egress_key,
-    "egress log": probes_keys.egress_log,
-    "approval": probes_keys.approval,
-    "file modes": probes_keys.modes,
-    "address": probes_network.address,
-    "link": probes_network.link,
-    "agent": probes_network.contact,
+    "privacy": checks.privacy,
+    "limits": checks.shared_limits,
+    "students": checks.students,
+    "egress key": checks.egress_key,
+    "egress log": checks.egress_log,
+    "approval": checks.approval,
+    "file modes": checks.modes,
+    "address": checks_network.address,
+    "link": checks_network.link,
+    "agent": checks_network.contact,
 }
 
 # What the SuperNode needs and an agent in a container has not: neither a way out nor the node's key and ca.crt.
 NETWORK_PROBES: Final[Mapping[str, Probe]] = {
-    "node key": probes_keys.node_key,
-    "certificate": probes_network.certificate,
-    "client certificate": probes_network.client_certificate,
-    "coordinator": probes_network.coordinator,
-    "proxy": probes_network.proxies,
-    "SuperNode": probes_network.supernode,
+    "node key": checks.node_key,
+    "certificate": checks_network.certificate,
+    "client certificate": checks_network.client_certificate,
+    "coordinator": checks_network.coordinator,
+    "proxy": checks_network.proxies,
+    "SuperNode": checks_network.supernode,
 }
 
 

@@ -8,7 +8,7 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -44,8 +44,7 @@ _BROKEN_OFF: Final = (
     BrokenPipeError,
     http.client.RemoteDisconnected,
 )
-# What OpenSSL calls an alert of the other side, and a version that is too old.
-_REFUSES: Final = re.compile(r"SSLV3_ALERT|TLSV1(3)?_|UNSUPPORTED_PROTOCOL")
+_ASK_IT: Final = "ask IT to let this machine call that address (one TCP port, out)"
 # What containers on a network of their own call each other.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -184,6 +183,36 @@ def _proxy_for(host: str) -> str:
     return f"{named.hostname}:{named.port}" if named.hostname and named.port else named.hostname or ""
 
 
+_CERTIFICATES: Final = {
+    EXPIRED: ("its certificate has expired", "ask the coordinator for a new one, or set this machine's clock"),
+    NOT_YET: ("its certificate is not valid yet by this machine's clock", "set this machine's clock"),
+    **dict.fromkeys(
+        OTHER_NAME,
+        ("its certificate is for another name", "use the name that the coordinator says, under superlink in silo.toml"),
+    ),
+}
+_UNKNOWN: Final = (
+    "its certificate is not signed by the one in ca.crt",
+    "ask the coordinator for the right ca.crt; if it is right, somebody listens in (or a proxy does)",
+)
+_ENDS: Final[Sequence[tuple[tuple[type[BaseException], ...], str, str]]] = (
+    (
+        _BROKEN_OFF,
+        "the connection is accepted and then broken off",
+        "ask the coordinator whether it runs, and IT whether a proxy or a firewall is in between",
+    ),
+    ((ssl.SSLError,), "it does not speak the coordinator's TLS", "ask the coordinator for the right address"),
+    ((socket.gaierror,), "nobody knows that name", "correct superlink in silo.toml, or ask IT for the name server"),
+    (
+        (ConnectionRefusedError,),
+        "nobody listens there",
+        "ask the coordinator whether the SuperLink runs, and for the right port",
+    ),
+    ((TimeoutError,), f"no answer in {_SECONDS:.0f} s", _ASK_IT),
+)
+"""By the first kind of error that fits: what is wrong, and what to do."""
+
+
 def _no_connection(address: str, error: Exception, proxy: str) -> Finding:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     if proxy and (tunnel := _TUNNEL.match(str(reason))):
@@ -193,32 +222,11 @@ def _no_connection(address: str, error: Exception, proxy: str) -> Finding:
         said = f"the proxy {proxy}, which HTTPS_PROXY names, cannot be reached"
         fix = "correct HTTPS_PROXY, ask IT for the proxy, or add the coordinator to NO_PROXY"
     elif isinstance(reason, ssl.SSLCertVerificationError):
-        if reason.verify_code == EXPIRED:
-            said, fix = "its certificate has expired", "ask the coordinator for a new one, or set this machine's clock"
-        elif reason.verify_code == NOT_YET:
-            said, fix = "its certificate is not valid yet by this machine's clock", "set this machine's clock"
-        elif reason.verify_code in OTHER_NAME:
-            said = "its certificate is for another name"
-            fix = "use the name that the coordinator says, under superlink in silo.toml"
-        else:
-            said = "its certificate is not signed by the one in ca.crt"
-            fix = "ask the coordinator for the right ca.crt; if it is right, somebody listens in (or a proxy does)"
-    elif isinstance(reason, _BROKEN_OFF):
-        said = "the connection is accepted and then broken off"
-        fix = "ask the coordinator whether it runs, and IT whether a proxy or a firewall is in between"
-    elif isinstance(reason, ssl.SSLError) and _REFUSES.match(reason.reason or ""):
-        said = f"it speaks TLS, and ends the handshake ({reason.reason})"
-        fix = "ask the coordinator for the right address, and IT whether something in between takes the call"
-    elif isinstance(reason, ssl.SSLError):
-        said, fix = "it does not speak TLS", "ask the coordinator for the right address"
-    elif isinstance(reason, socket.gaierror):
-        said, fix = "nobody knows that name", "correct superlink in silo.toml, or ask IT for the name server"
-    elif isinstance(reason, ConnectionRefusedError):
-        said, fix = "nobody listens there", "ask the coordinator whether the SuperLink runs, and for the right port"
-    elif isinstance(reason, TimeoutError):
-        said, fix = f"no answer in {_SECONDS:.0f} s", "ask IT to let this machine call that address (one TCP port, out)"
+        said, fix = _CERTIFICATES.get(reason.verify_code, _UNKNOWN)
     else:
-        said, fix = "no connection", "ask IT to let this machine call that address (one TCP port, out)"
+        said, fix = next(
+            ((said, fix) for kinds, said, fix in _ENDS if isinstance(reason, kinds)), ("no connection", _ASK_IT)
+        )
     return bad(f"coordinator: {address}: {said}", fix, reason)
 
 

@@ -1,0 +1,352 @@
+"""What a silo has on its own machine: Python, packages, disk, device, keys, log, approval, promises and limits."""
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+from fedct_flwr import __version__
+from fedct_flwr.cli import installed
+from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, by_amount, good, warning
+from fedct_flwr.cli.silo.standing import over_studies
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.hospital.approval import approving_digests, current
+from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
+from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
+from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.kinds import kind_in_policy
+from fedct_flwr.learners.catalog import NETWORKS, TRANSFORMER
+from fedct_flwr.text.plural import count
+from fedct_flwr.types import ConfigError, FedctError
+
+if TYPE_CHECKING:
+    # Needs the extra privacy.
+    from fedct_flwr.privacy.spending import Spending
+
+_FLOWER: Final = ((1, 41), (1, 43))
+_PACKAGES: Final = ("numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
+_MEGABYTE: Final = 1_000_000
+_LEAST_DISK: Final = 100 * _MEGABYTE
+_GOOD_DISK: Final = 1000 * _MEGABYTE
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
+_DETAILS: Final = "fedct silo check --details says what is wrong"
+
+
+def python(silo: Silo) -> Iterator[Finding]:
+    """Which Python this is."""
+    found = ".".join(map(str, sys.version_info[:3]))
+    old = sys.version_info[:2] < installed.PYTHON
+    yield bad(f"Python {found}", "install Python 3.11 or newer") if old else good(f"Python {found} on {sys.platform}")
+
+
+def packages(silo: Silo) -> Iterator[Finding]:
+    """Which versions are installed."""
+    flower = installed.version_of("flwr") or "not installed"
+    others = [f"{name} {found}" for name in _PACKAGES if (found := installed.version_of(name))]
+    said = f"fedct-flwr {__version__}, flwr {flower}, {', '.join(others)}"
+    oldest, too_new = _FLOWER
+    if oldest <= installed.numbers(flower)[:2] < too_new:
+        yield good(said)
+    else:
+        yield bad(said, "pip install 'flwr>=1.41,<1.43': the agent speaks to a SuperNode of these versions")
+
+
+def disk(silo: Silo) -> Iterator[Finding]:
+    """Room for the log and the model: what cannot be logged is not released."""
+    state = silo.config.state
+    free = shutil.disk_usage(next(folder for folder in (state, *state.parents) if folder.exists())).free
+    yield by_amount(
+        f"disk: {free // _MEGABYTE:,} MB are free where the log and the model are kept",
+        free,
+        (_LEAST_DISK, f"make room, at least {_LEAST_DISK // _MEGABYTE} MB: what cannot be logged does not leave"),
+        (_GOOD_DISK, f"make room, {_GOOD_DISK // _MEGABYTE:,} MB are better"),
+    )
+
+
+def device(silo: Silo) -> Iterator[Finding]:
+    """For networks, where they are trained."""
+    settings = silo.config.learner
+    if settings.name in {*NETWORKS, TRANSFORMER}:
+        yield device_for(settings.device)
+
+
+def device_for(name: str) -> Finding:
+    """Whether the device is there that ``device`` in ``silo.toml`` names."""
+    try:
+        from fedct_flwr.learners.trained_network import choose_device
+
+        found = choose_device(name).type
+    except ImportError:
+        return bad(
+            "device: networks need torch, which is not installed", "pip install -c constraints.txt -e '.[torch]'"
+        )
+    except ConfigError as error:
+        return bad(f"device: {name!r} is not there", "write device = 'auto' under [learner] in silo.toml", error)
+    if found == "cpu" and name == "auto":
+        return warning("device: no GPU is there, the network is trained on the CPU", "nothing, if that is fast enough")
+    return good(f"device: the network is trained on {found}")
+
+
+# --- keys and the log
+
+
+def egress_key(silo: Silo) -> Iterator[Finding]:
+    """The key that signs the log, and its public half."""
+    path = silo.config.egress_key
+    try:
+        pair = load_egress_key(path).public_key() == load_public_key(public_key_path(path))
+    except ConfigError as error:
+        yield bad("egress key: it is missing or damaged", _EGRESS_KEYS, error)
+        return
+    if pair:
+        yield good(f"egress key: {silo.shown(path)} and its public half")
+    else:
+        yield bad("egress key: the public key is that of another one", _EGRESS_KEYS)
+
+
+def egress_log(silo: Silo) -> Iterator[Finding]:
+    """Whether the log of all that left is intact."""
+    config = silo.config
+    try:
+        key = load_public_key(public_key_path(config.egress_key))
+    except ConfigError as error:
+        yield bad("egress log: without the public key nobody can tell", "put back keys/egress.pub", error)
+        return
+    verdict = verify_log(config.state, key, config.silo)
+    if line := lost_line(config):
+        yield bad(
+            f"egress log: line {line:,}, which keys remember, is gone: the state folder is not mounted, or an older "
+            "copy was put back",
+            "mount it, or restore the latest copy; fedct silo start says more",
+        )
+    elif verdict.intact and lost_ledger(config, read_entries(config.state)):
+        yield bad(
+            "privacy ledger: it is gone, and labels have left under its budget",
+            "restore the state folder as a whole from the latest backup; until then nothing leaves",
+        )
+    elif verdict.intact:
+        yield good(f"egress log: intact, {count(verdict.lines, 'line')}")
+    else:
+        where = f" from line {verdict.bad_line}" if verdict.bad_line else ""
+        yield bad(f"egress log: not intact{where}", "fedct silo verify says more; until then nothing leaves")
+
+
+def node_key(silo: Silo) -> Iterator[Finding]:
+    """The SuperNode's key, by which the coordinator knows this silo."""
+    path = silo.config.connection.node_key
+    try:
+        key = load_ssh_private_key(path.read_bytes(), None)
+        usable = isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP384R1)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        usable = False
+    shown = silo.shown(path)
+    if usable:
+        yield good(f"node key: {shown}; the coordinator must know {shown}.pub")
+    else:
+        yield bad(f"node key: {shown} is missing or no ECDSA P-384 key", "put back the one of fedct silo init")
+
+
+def modes(silo: Silo) -> Iterator[Finding]:
+    """Whether other users of the machine can read what they must not."""
+    if os.name != "posix":
+        yield warning("file modes: not looked at on this system", "let nobody but the silo's user read its folder")
+        return
+    config, secret = silo.config, silo.config.connection.secret
+    if not secret.is_file() or not secret.stat().st_size:
+        yield bad(f"secret: {silo.shown(secret)} is missing or empty", "make the silo's folder with fedct silo init")
+    exposed = [path for path in (config.egress_key, config.connection.node_key, secret) if _open_to_others(path)]
+    for path in exposed:
+        yield bad(f"file modes: others can read {silo.shown(path)}", f"chmod 600 {silo.shown(path)}")
+    # Whoever may not enter the folder cannot read what is in it.
+    curious = [silo.shown(path) for path in (silo.file, config.state) if _open_to_others(path)]
+    if curious:
+        yield warning(f"file modes: others can read {', '.join(curious)}", "chmod -R go= . in the silo's folder")
+    if not exposed and not curious:
+        yield good("file modes: only the owner can read keys, settings and state")
+
+
+def _open_to_others(path: Path) -> bool:
+    return path.exists() and bool(path.stat().st_mode & _OTHERS)
+
+
+def approval(silo: Silo) -> Iterator[Finding]:
+    """Whether the study is approved as it is now."""
+    config, agreed = silo.config, silo.study
+    try:
+        approved = current(read_entries(config.state))
+    except FedctError as error:
+        yield bad("approval: the egress log cannot be read", "fedct silo verify says more", error)
+        return
+    if approved is None or is_revoked(config.state):
+        yield warning("approval: nothing is approved, so nothing leaves", "fedct silo approve")
+    elif approved not in approving_digests(config, agreed):
+        yield warning("approval: study or settings have changed since, so nothing leaves", "fedct silo approve")
+    else:
+        yield good("approval: the study is approved as it is now")
+
+
+# --- limits and promises
+
+
+def shared_limits(silo: Silo) -> Iterator[Finding]:
+    """The folder under ``[records]``, and what all studies have used; nothing where no limits are shared."""
+    config = silo.config
+    folder = config.records.folder
+    if folder is None:
+        return
+    if not _can_write(folder):
+        yield bad(
+            f"limits over all studies: this user cannot write into {silo.shown(folder)}, so nothing leaves",
+            "let all studies' agents write into the folder under [records]; in containers, mount it: "
+            "compose.limits.yaml says how",
+        )
+        return
+    found = over_studies(config)
+    used, privacy = found["used"], found.get("privacy")
+    if used is None or (privacy and privacy["spent"] is None):
+        yield bad(
+            f"limits over all studies: what has left cannot be told from {silo.shown(folder)}, so nothing leaves",
+            "restore the folder as a whole from the latest backup, with the user that all agents run as",
+        )
+        return
+    parts = [f"{used[name]:,} of {limit:,} {name}" for name, limit in found["limits"].items()]
+    if privacy:
+        parts.append(f"epsilon {privacy['spent']:.3g} of {privacy['epsilon']:g}")
+    said = f"limits over all studies: {', '.join(parts)} used"
+    if all(used[name] < limit for name, limit in found["limits"].items()):
+        yield good(said)
+    else:
+        yield warning(said, "stop here, or raise the limit under [records] in silo.toml and approve that")
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether the folder is there for this user, or can be made."""
+    try:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+    except PermissionError:
+        return False
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
+def privacy(silo: Silo) -> Iterator[Finding]:
+    """Extras, budgets, labeler and ledger of what is promised; nothing where nothing is."""
+    config = silo.config
+    if config.promises:
+        yield from _of_records(silo)
+    if config.policy.sum_epsilon:
+        yield from _of_sums(silo)
+
+
+def _of_records(silo: Silo) -> Iterator[Finding]:
+    from fedct_flwr.labelers.protect import check_all_installed, labeler_for
+
+    config, agreed, promised = silo.config, silo.study, silo.config.privacy
+    try:
+        check_all_installed(config)
+    except FedctError as error:
+        # What is missing is this program's to know, and tells nothing of the records.
+        yield bad(f"privacy: {error}", "install the extra where the agent runs")
+        return
+    from fedct_flwr.hospital.adding import check_sums
+    from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.silo.joint import together_in
+    from fedct_flwr.silo.release import account_of
+
+    size = silo.records.size
+    if budget_of(promised).weakness(size):
+        yield warning(
+            f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of records",
+            "set a smaller delta under [privacy]: as it is, publishing a record at random would pass for private",
+        )
+    name = "the joint labeler" if config.adds_noise else promised.protection
+    try:
+        if config.adds_noise:
+            check_sums(config, agreed)
+            together_in(agreed)
+        else:
+            labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
+    except FedctError as error:
+        fix = f"correct [privacy] in silo.toml, or what the study asks for; {_DETAILS}"
+        yield bad(f"privacy: {name} cannot be set up for these records", fix, error)
+        return
+    promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in total"
+    yield _spent(silo, account_of, promise)
+
+
+def _of_sums(silo: Silo) -> Iterator[Finding]:
+    from fedct_flwr.labelers.protect import check_extra
+
+    policy = silo.config.policy
+    try:
+        check_extra("privacy", "sum-epsilon")
+    except FedctError as error:
+        yield bad(f"privacy: {error}", "install the extra where the agent runs")
+        return
+    from fedct_flwr.hospital.adding import check_sums
+    from fedct_flwr.silo.noisy_sum import account_of_sums
+
+    try:
+        check_sums(silo.config, silo.study)
+    except FedctError as error:
+        fix = f"correct [policy] in silo.toml, or ask the coordinator for another [sums] in study.toml; {_DETAILS}"
+        yield bad("privacy: this silo cannot add noise to the study's secure sums", fix, error)
+        return
+    promise = f"epsilon {policy.sum_epsilon:g}, delta {policy.sum_delta:g} for this silo as a whole in total"
+    yield _spent(silo, account_of_sums, f"noise in secure sums, {promise}")
+
+
+def _spent(silo: Silo, account: "Callable[[SiloConfig, str], Spending]", promise: str) -> Finding:
+    """A promise, and what the ledger says was spent of it."""
+    try:
+        found = account(silo.config, silo.study.name)
+    except FedctError as error:
+        return bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more", error)
+    if found.ahead:
+        return bad(
+            f"privacy: the clock is earlier than the privacy ledger's last charge ({found.ahead}), so nothing leaves",
+            "set the clock; if it is right, and was ahead then: fedct silo approve, which corrects that date and "
+            "forgets no charge",
+        )
+    return good(f"privacy: {promise}; {found.epsilon:.3g} spent")
+
+
+def students(silo: Silo) -> Iterator[Finding]:
+    """Records enough for all teachers (FedKT), and a learner for them; nothing where no votes may leave."""
+    config, agreed, records = silo.config, silo.study, silo.records
+    if all(kind_in_policy(name).own_model for name in config.policy.kinds):
+        return
+    from fedct_flwr.labelers.students import transfer_for
+
+    noisy, transfer = config.privacy.enabled, config.transfer
+    number = transfer.most_students(noisy=noisy)
+    # Those that a silo keeps back for its own test teach nobody.
+    taught = records.size - int(config.data.test_fraction * records.size)
+    X = records.X[:taught]
+    try:
+        transfer_for(transfer, config.privacy, config.learner, config.silo, agreed.schema, agreed.public, X, number)
+    except FedctError as error:
+        # How many records there are may be the reason, and is not for others.
+        fix = f"set fewer teachers or partitions under [transfer], or correct [privacy] and [learner]; {_DETAILS}"
+        yield bad(f"students: {number} cannot be taught on these records", fix, error)
+        return
+    teachers = transfer.fitting_teachers(number, taught, noisy=noisy)
+    # Numbers that follow from how many records there are stay in here, and small counts hidden.
+    fewest = np.bincount(records.y, minlength=len(agreed.schema.classes)).min()
+    if fewest < max(teachers, HIDDEN_BELOW):
+        yield warning(
+            f"students: {number} can be taught, but some of their teachers may have no record of some class",
+            "set fewer teachers under [transfer] in silo.toml, if that class matters: they will never name it",
+        )
+    else:
+        yield good(f"students: {number} can be taught on these records")
