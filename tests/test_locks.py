@@ -102,13 +102,3 @@ def test_a_lock_is_complete(names: tuple[str, ...], roots: list[str]) -> None:
             assert name in locked, f"{name} is missing in {names}: make lock"
             for requirement in requirements:
                 assert requirement.specifier.contains(locked[name]), f"{requirement} and {locked[name]}: make lock"
-
-
-def test_a_supernode_has_what_an_agent_has() -> None:
-    agent = wheelhouse.locked("agent")
-    assert {pin: agent.get(pin) for pin in wheelhouse.locked("supernode")} == wheelhouse.locked("supernode")
-
-
-def test_the_backend_that_builds_the_wheel_is_locked() -> None:
-    assert "hatchling" in versions("build")
-    assert "--no-build-isolation" in (ROOT / "Makefile").read_text("utf-8")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
@@ -165,26 +164,6 @@ def test_any_other_object_stays_in_memory() -> None:
     assert (done.models["ghent"].predict(records(5)) == records(5)["ill"]).mean() > 0.9
 
 
-class Stump(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A learner with a parameter that JSON does not hold."""
-
-    def __init__(self, column: Any = None) -> None:
-        self.column = column
-
-    def fit(self, X: Any, y: Any) -> "Stump":
-        self.classes_ = np.unique(y)
-        self.cut_ = X[:, self.column].mean()
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return np.where(X[:, self.column] > self.cut_, self.classes_[-1], self.classes_[0])
-
-
-def test_a_class_of_ones_own_needs_no_file() -> None:
-    done = run_frames(learner=Stump(np.int64(0)))
-    assert (done.models["turin"].predict(records(5)) == records(5)["ill"]).mean() > 0.9
-
-
 def test_each_silo_has_a_learner_of_its_own() -> None:
     done = run_frames(learner={"turin": "naive-bayes", "essen": GaussianNB(), "ghent": DecisionTreeClassifier()})
     assert done.config.learner == (
@@ -262,15 +241,6 @@ def test_a_run_that_fails_says_why_and_leaves_nothing_that_nobody_named(
     assert not [*temporary.iterdir()]
 
 
-def test_who_stops_a_run_finds_no_folder_that_nobody_named(temporary: Path) -> None:
-    def stop(record: Mapping[str, Any]) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_frames(progress=stop, rounds=50, stop_at_fixed_point=False)
-    assert not [*temporary.iterdir()]
-
-
 # --- folders
 
 
@@ -308,14 +278,6 @@ def test_a_run_goes_on_by_its_path(tmp_path: Path) -> None:
     assert told == [2, 3]
     assert [record["round"] for record in resumed.records] == [1, 2, 3]
     assert (resumed.consensus == whole.consensus).all()
-
-
-def test_a_run_goes_on_with_its_own_tables_alone(tmp_path: Path) -> None:
-    run_frames(run_dir=tmp_path / "run", rounds=1)
-    with pytest.raises(RunError, match="very tables"):
-        run_frames(silos=frames() | {"essen": records(50)}, resume=tmp_path / "run", rounds=2)
-    with pytest.raises(ConfigError, match="run_dir has no effect"):
-        run_frames(run_dir=tmp_path / "other", resume=tmp_path / "run")
 
 
 @pytest.mark.engine

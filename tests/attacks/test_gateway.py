@@ -103,22 +103,6 @@ def test_without_a_certificate_a_request_ends_before_its_body(coordinator: Start
     assert coordinator.said().count(PUSH) == calls
 
 
-def test_a_body_that_is_longer_than_any_message_is_refused_unread(coordinator: Started) -> None:
-    for request in (head(LONGEST_MESSAGE + 1), head(0, more="Transfer-Encoding: chunked\r\n").replace(
-        b"Content-Length: 0\r\n", b"") + b"%x\r\nxx" % (LONGEST_MESSAGE + 1)):  # fmt: skip
-        with coordinator.call(certificate=True) as connection:
-            connection.sendall(request)
-            connection.settimeout(20)
-            assert status(connection.recv(65536)) == 413
-
-
-def test_the_longest_message_passes(coordinator: Started) -> None:
-    with coordinator.call(certificate=True) as connection:
-        connection.sendall(head(LONGEST_MESSAGE) + bytes(LONGEST_MESSAGE))
-        # The SuperLink has it, and does not like it.
-        assert status(connection.recv(65536)) in (400, 401, 422)
-
-
 # --- certificates that are none of this coordinator's
 
 

@@ -77,14 +77,6 @@ def test_an_address_is_a_host_and_a_port(tmp_path: Path, address: str) -> None:
     assert refused(made(tmp_path, replace(SAID, superlink=address))).startswith("superlink = ")
 
 
-@pytest.mark.parametrize(
-    "address", ["host:1", "192.0.2.1:8443", "[2001:db8::1]:8443", "fl.example.org:65535", "bücher.example:1"]
-)
-def test_every_address_is_taken(tmp_path: Path, address: str) -> None:
-    with opened_invitation(made(tmp_path, replace(SAID, superlink=address)), taken) as (said, _):
-        assert said.superlink == address
-
-
 def test_nothing_is_unpacked_before_the_fingerprint_was_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,18 +121,6 @@ def test_a_member_that_is_packed_as_none_of_ours_is_no_invitation(tmp_path: Path
 def test_an_invitation_that_lacks_something_is_refused(tmp_path: Path, lacks: str) -> None:
     names = tuple(name for name in KIT if name != lacks)
     assert f"lacks {lacks}" in refused(made(tmp_path, names=names))
-
-
-@pytest.mark.parametrize("manifest", [b"[" * 100_000, b'{"a":' * 100_000, b'{"format": 1e999}', b"1" * 5_000, b"\xff"])
-def test_a_manifest_of_another_kind_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manifest: bytes
-) -> None:
-    monkeypatch.setattr("json.dumps", lambda *_, **__: manifest.decode("latin-1"))
-    assert "another version" in refused(made(tmp_path))
-
-
-def test_two_files_at_one_place_are_refused(tmp_path: Path) -> None:
-    assert refused(made(tmp_path, names=(*KIT, "study/a", "study/a/b")))
 
 
 def test_damage_anywhere_is_one_sentence(tmp_path: Path) -> None:

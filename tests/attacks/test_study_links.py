@@ -10,7 +10,6 @@ import pytest
 
 from fedct_flwr.cli.demo_files import LABEL
 from fedct_flwr.datasets import study_copy
-from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import ConfigError
 from tests.cli import conftest
 from tests.cli.runner import Outcome, files_below
@@ -106,22 +105,6 @@ def test_nothing_is_opened_before_it_is_checked(fedct: Fedct, here: Path, source
     assert files_below(here) == []
 
 
-def test_a_links_name_cannot_forge_the_terminal(fedct: Fedct, source: Path) -> None:
-    (source / "study" / "a\x1b[2J\u202eb\nError: all is well").symlink_to("..")
-    sentence = silo_init(fedct, source).sentence
-    assert not any(sign in sentence for sign in "\x1b\u202e\n")
-
-
-def test_the_folder_that_the_hospital_names_may_be_a_link_of_its_own(fedct: Fedct, here: Path, source: Path) -> None:
-    (source / "study").rename(source / "received")
-    (source / "study").symlink_to("received")
-    assert silo_init(fedct, source).code == 0
-    copied = here / "silo" / "study"
-    assert not copied.is_symlink()
-    assert read_study(copied).digest == read_study(source / "received").digest
-    assert [path for path in (here / "silo").rglob("*") if path.is_symlink()] == []
-
-
 def test_a_link_that_comes_between_check_and_copy_is_refused(
     fedct: Fedct, here: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,12 +137,6 @@ def test_a_folder_without_end_is_one_sentence(
     (source / "study" / "/".join("a" * (study_copy.DEEPEST + 2))).mkdir(parents=True)
     assert "is too large" in command(fedct, source).sentence
     assert files_below(here) == []
-
-
-def test_a_silo_within_the_study_is_refused(fedct: Fedct, source: Path) -> None:
-    before = files_below(source)
-    assert "choose another folder" in silo_init(fedct, source, source / "study" / "silo").sentence
-    assert files_below(source) == before
 
 
 @pytest.mark.parametrize("name", ["study.toml", "public.csv"])

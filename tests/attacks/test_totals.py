@@ -6,9 +6,7 @@ same label went out as "repeated", another one was refused only after training.
 """
 
 import itertools
-import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,16 +16,15 @@ from flwr.app import RecordDict
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.books import Left, Spent, left
-from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.log_entry import Event, LogEntry, entry_of, read_entries
+from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make, silos_in
-from tests.hospital.gates import CODE, KEY, Silo, open_silo, outcome
+from tests.hospital.gates import CODE, Silo, open_silo, outcome
 
 ROUNDS = 9
 REFUSAL = len(encode_refusal("cleveland", Refusal.ROUND))
@@ -133,29 +130,3 @@ def test_bytes_of_refusals_count_and_then_nothing_is_sent_at_all(tmp_path: Path)
         assert gate.spent() == Spent(0, 0, 3 * REFUSAL)
     assert [entry.bytes for entry in silo.entries()[1:]] == [REFUSAL] * 3 + [0] * 3
     assert left(silo.entries()) == Left(0, 0, 3 * REFUSAL)
-
-
-def test_a_log_of_before_counts_as_it_did_and_its_rounds_are_not_asked_again(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path, max_rounds=2)
-    public = silo.terms.public_fingerprint.hex()
-    line = LogEntry(Event.RELEASED, silo.terms.study, public, 7, 1, "hard", 5, 92, "ab" * 32, CODE)
-    with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
-        log.append(line)
-    with silo.gate() as gate:
-        assert gate.spent() == Spent(1, 5, 92)
-        assert asked(gate, silo.request(1), 7) is Refusal.ROUND
-        assert asked(gate, silo.request(2), 7) is None
-        assert asked(gate, silo.request(3), 7) is Refusal.LIMIT
-
-
-def test_a_line_of_before_is_still_a_line_and_the_request_is_signed_in_new_ones(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path)
-    with silo.gate() as gate:
-        silo.ask(gate)
-    lines = [json.loads(line) for line in (silo.state / "egress.jsonl").read_bytes().splitlines()]
-    requests = [line["request"] for line in lines]
-    assert requests[0] == ""
-    assert len(set(requests[1:])) == 1
-    assert len(requests[1]) == 64
-    del lines[0]["request"]
-    assert entry_of(lines[0]) == replace(silo.entries()[0], request="")

@@ -10,7 +10,7 @@ from sklearn.metrics import recall_score
 
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.consensus.dawid_skene import dawid_skene, estimate
-from fedct_flwr.consensus.label_matrix import LabelMatrix, label_matrix, rows_of
+from fedct_flwr.consensus.label_matrix import LabelMatrix, rows_of
 from fedct_flwr.types import ABSTAIN, HardLabels
 
 VOTES = np.int16([[0, 0, 1], [0, 1, 1], [1, 0, 0]])
@@ -126,14 +126,6 @@ class TestCrowds:
         truth, votes = crowd(rng, np.array([[0.8, 0.8]] * 3 + [[0.02, 0.02]]), examples=2000)
         assert (decided(votes, 2) == truth).mean() > 0.97
 
-    def test_many_classes_and_abstentions(self, rng: Generator) -> None:
-        truth = rng.integers(0, 10, 1000).astype(np.int16)
-        right = rng.random((6, 1000)) < np.array([0.9, 0.9, 0.2, 0.2, 0.2, 0.2])[:, None]
-        votes = np.where(right, truth, rng.integers(0, 10, (6, 1000))).astype(np.int16)
-        votes[rng.random(votes.shape) < 0.1] = ABSTAIN
-        majority = plurality(tally(votes, 1000, 10), np.zeros_like(truth), np.random.default_rng(0))
-        assert (decided(votes, 10) == truth).mean() > (majority == truth).mean() + 0.05
-
 
 class TestWhatVotesTell:
     """Skewed silos: recalls of the class without and with the disease, and its share."""
@@ -192,12 +184,6 @@ class TestWhatIsDefined:
         votes[:, 0] = 9
         assert decided(votes, 10)[0] == 9
 
-    def test_without_silos_there_are_no_labels(self, rng: Generator) -> None:
-        consensus = dawid_skene(2)
-        labels, state = consensus.apply([], np.int16([0, 1]), consensus.init([]), rng)
-        assert labels.tolist() == [ABSTAIN] * 2
-        assert consensus.report(state) == {}
-
     def test_two_silos_that_never_agree_leave_the_incumbents(self) -> None:
         votes = np.int16([[0, 1, 0, 1], [1, 0, 1, 0]])
         assert decided(votes, 2, np.int16([0, 0, 1, 1])).tolist() == [0, 0, 1, 1]
@@ -223,13 +209,6 @@ class TestWhatIsDefined:
         votes = np.repeat(np.int16(classes)[:, None], examples, axis=1)
         assert set(decided(votes, 3).tolist()) == {ABSTAIN}
         assert decided(votes, 3, votes[-1]).tolist() == votes[-1].tolist()
-
-    def test_ends_at_its_cap(self, rng: Generator) -> None:
-        _, votes = crowd(rng, TestCrowds.POOR)
-        assert estimate(label_matrix([("a", v) for v in votes], 400, 2), tolerance=0.0, cap=7).iterations == 7
-
-    def test_ends_when_nothing_changes(self) -> None:
-        assert estimate(matrix(np.zeros((3, 100), np.int16), 2)).iterations <= 3
 
 
 @pytest.mark.parametrize("block", [1, 100, 250])

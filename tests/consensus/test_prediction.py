@@ -120,27 +120,6 @@ def test_trust_found_in_rounds_of_different_sizes_is_on_one_scale(trust: str) ->
     np.testing.assert_allclose(target(consensus, state, "a"), expected, rtol=1e-5)
 
 
-@every_rule
-def test_where_all_disagree_each_learns_and_labels_are_drawn_but_stay(trust: str) -> None:
-    consensus = prediction_consensus(3, TRUSTS[trust]())
-    votes = {silo: np.tile(np.eye(3)[c], (3, 1)) for c, silo in enumerate("abc")}
-    labels, state = after(consensus, votes)
-    assert set(labels.tolist()) <= {0, 1, 2}
-    assert after(consensus, votes, votes)[0].tolist() == labels.tolist()
-    found = np.array([target(consensus, state, silo) for silo in "abc"])
-    expected = np.full((3, 3, 3), 1 / 3) if trust == "naive" else np.stack(list(votes.values()))
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-@every_rule
-def test_the_order_of_the_silos_changes_nothing(trust: str) -> None:
-    votes = {silo: np.random.default_rng(number).dirichlet([1, 1], 3) for number, silo in enumerate("abc")}
-    labels, state = after(consensus := rule(trust), votes)
-    others, other = after(consensus, dict(reversed(votes.items())))
-    assert labels.tolist() == others.tolist()
-    assert all(np.array_equal(state[name], other[name]) for name in state)
-
-
 VALUES = {"a": [[0], [2], [4]], "b": [[0], [2], [4]], "c": [[1], [3], [7]]}
 
 
@@ -158,12 +137,3 @@ def test_values_are_mixed_by_trust_and_all_share_the_mean_of_the_targets(trust: 
     mean = sum(expected.values()) / 3
     np.testing.assert_allclose(values, (nearer + mean * (farther - nearer))[:, 0], rtol=1e-6)
     assert values.dtype == np.float32
-
-
-def test_the_state_fits_into_a_checkpoint() -> None:
-    for consensus, votes in (
-        *((rule(trust), SURE) for trust in TRUSTS),
-        *((consensus_of_values(TRUSTS[trust](similarity_of_values)), VALUES) for trust in TRUSTS),
-    ):
-        _, state = after(consensus, votes)
-        assert not any(np.asarray(value).dtype.hasobject for value in state.values())

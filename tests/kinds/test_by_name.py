@@ -14,7 +14,7 @@ from fedct_flwr.kinds.hard import Hard
 from fedct_flwr.types import ABSTAIN, HardLabels
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, encode_instruction
-from fedct_flwr.wire.content import Instruction, Joint, Soft, Terms
+from fedct_flwr.wire.content import Instruction, Soft, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 TERMS = Terms("heart", bytes(32), 8, ("a", "b", "c"))
@@ -74,11 +74,3 @@ def test_a_name_of_no_such_kind_or_with_another_question_is_refused(also: dict[s
     message = labels_pb2.Instruction.FromString(encode_instruction(ASKED, TERMS))
     message.MergeFrom(labels_pb2.Instruction(**also))  # type: ignore[arg-type]
     assert refusal(message.SerializeToString(deterministic=True)) in (Refusal.MALFORMED, Refusal.QUERY)
-
-
-@pytest.mark.usefixtures("planted")
-def test_a_step_of_the_joint_labeler_has_no_name() -> None:
-    joint = Joint(100, 15, 1.0, 1e-5, 3, 2, seed=1)
-    plain = encode_instruction(replace(ASKED, answer="", joint=joint), TERMS)
-    assert decode_instruction(plain, TERMS).joint is not None
-    assert refusal(encode_instruction(replace(ASKED, joint=joint), TERMS)) is Refusal.MALFORMED

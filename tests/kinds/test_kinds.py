@@ -13,17 +13,14 @@ from fedct_flwr.kinds import (
     HARD,
     KINDS,
     NOISY_SUMS,
-    PROBABILITIES,
     SHARES,
     SUMS,
     VALUES,
-    kind_for,
     kind_of,
     kind_of_votes,
     kinds_let_out,
 )
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.kinds.facts import Decision
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
@@ -106,30 +103,6 @@ def test_each_number_that_is_told_counts_as_a_label(kind: Kind) -> None:
     assert cost.local_rounds == (4 if kind.own_targets else 0)
 
 
-@every
-def test_nothing_is_decided_before_the_first_round_and_then_each_silo_has_facts(kind: Kind) -> None:
-    terms, table = terms_of(kind), kind.empty_table(8)
-    decided = np.zeros(ASKED, dtype=table.dtype)
-    votes = {name: kind.longest(ASKED, STUDENTS, terms) for name in ("oslo", "rome")}
-    facts = kind.facts(votes, [None, None], Decision(decided, table[:ASKED], table), terms)
-    assert facts.of_silos.keys() == votes.keys()
-    assert facts.of_round.keys() >= set(facts.metrics)
-    assert all(kind.near.column in of_silo for of_silo in facts.of_silos.values())
-
-
-@pytest.mark.parametrize(
-    ("name", "votes"),
-    [
-        ("hard", np.int16([0, 1, 2])),
-        ("counts", np.int32([[2, 0, 0], [0, 0, 2], [1, 1, 0]])),
-        ("probabilities", np.float32([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.5, 0.4, 0.1]])),
-    ],
-)
-def test_votes_agree_with_the_label_that_they_are_for(name: str, votes: np.ndarray) -> None:
-    assert KINDS[name].agreed(votes, np.int16([0, 0, ABSTAIN])) == 0.5
-    assert KINDS[name].agreed(votes, np.full(3, ABSTAIN, dtype=np.int16)) == 0.0
-
-
 @pytest.mark.parametrize("kind", NOISY_SUMS.values(), ids=NOISY_SUMS)
 def test_a_question_for_a_sum_with_noise_arrives_and_takes_signed_numbers(kind: Summed) -> None:
     question = replace(kind.question(3, Query(7, ASKED), question_of(HARD).targets, STUDENTS, Soft()), noise=4.5)
@@ -151,12 +124,6 @@ def test_noise_that_no_silo_adds_is_refused(noise: float, summed: bool) -> None:
         decode_instruction(encode_instruction(question, OF_CLASSES), OF_CLASSES)
 
 
-def test_noise_without_a_sum_is_refused() -> None:
-    payload = encode_instruction(replace(question_of(HARD), noise=4.5), OF_CLASSES)
-    with pytest.raises(Refused):
-        decode_instruction(payload, OF_CLASSES)
-
-
 @every
 def test_a_policy_knows_its_name_and_people_are_told_what_leaves(kind: Kind) -> None:
     (names,) = {get_args(option) for option in get_args(get_type_hints(Policy)["kinds"]) if get_args(option)}
@@ -168,9 +135,3 @@ def test_a_policy_knows_its_name_and_people_are_told_what_leaves(kind: Kind) -> 
 def test_a_policy_lets_out_what_its_study_can_ask_for_in_the_order_of_its_names() -> None:
     assert [kind.name for kind in kinds_let_out(["soft", "hard"], OF_CLASSES)] == ["probabilities", "hard"]
     assert kinds_let_out(["hard", "soft"], OF_A_QUANTITY) == [VALUES]
-
-
-def test_values_take_the_place_of_probabilities_where_a_quantity_is_predicted() -> None:
-    assert (kind_for(PROBABILITIES, ""), kind_for(PROBABILITIES, "days"), kind_for(HARD, "")) == (
-        PROBABILITIES, VALUES, HARD,
-    )  # fmt: skip

@@ -50,12 +50,6 @@ def test_silos_are_told_the_shares_of_the_votes_and_not_who_won() -> None:
     assert told[5].round(2).tolist() == [0.5, 0.5, 0]
 
 
-def test_there_is_nothing_to_learn_in_the_first_round() -> None:
-    first = asked(1)
-    assert first.soft is None
-    assert not SHARES.teaches(first)
-
-
 def test_the_answer_is_that_of_labels_and_costs_the_same() -> None:
     question = asked()
     payload = encode_reply(Reply(2, "oslo", VOTES["oslo"]), TERMS)
@@ -65,23 +59,6 @@ def test_the_answer_is_that_of_labels_and_costs_the_same() -> None:
         assert isinstance(read, np.ndarray)
         np.testing.assert_array_equal(read, VOTES["oslo"])
     assert SHARES.cost(question, TERMS) == HARD.cost(labels, TERMS)
-
-
-@pytest.mark.parametrize(
-    "soft",
-    [{"rounds": 2}, {"weight": 2.0}, {"weight": 0.0}, {"targeted": None}],
-    ids=["longer", "more weight", "in turn", "no targets"],
-)
-def test_how_to_train_is_not_the_coordinators_to_say(soft: dict[str, Any]) -> None:
-    message = labels_pb2.Instruction.FromString(encode_instruction(asked(), TERMS))
-    for name, value in soft.items():
-        if value is None:
-            message.soft.ClearField(name)  # type: ignore[arg-type]
-        else:
-            setattr(message.soft, name, value)
-    with pytest.raises(Refused) as caught:
-        decode_instruction(message.SerializeToString(deterministic=True), TERMS)
-    assert caught.value.reason is Refusal.MALFORMED
 
 
 @pytest.mark.parametrize("soft", [True, False], ids=["next to shares", "in place of shares"])

@@ -1,22 +1,20 @@
 """Kinds of sums: each asks as the kind whose answers are added, and its sum says what that kind's answers say."""
 
 from dataclasses import replace
-from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
-from fedct_flwr.config import Policy
 from fedct_flwr.consensus.counting import Total
 from fedct_flwr.consensus.prediction import prediction_consensus
 from fedct_flwr.consensus.trust import naive
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds import KINDS, NOISY_SUMS, SUMS, in_sums, kind_by, kind_of, kinds_let_out
+from fedct_flwr.kinds import NOISY_SUMS, SUMS, kind_of
 from fedct_flwr.kinds.summed import NOTHING, Summed
 from fedct_flwr.privacy.tally_shares import VoteShares
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
 from fedct_flwr.wire.probabilities import pack_probabilities, unpack_probabilities
 from fedct_flwr.wire.refusal import Refusal, Refused
 
@@ -49,35 +47,8 @@ def test_a_question_arrives_as_it_was_sent_and_the_reply_says_ready(kind: Summed
 
 
 @every_kind
-def test_each_number_counts_as_a_label_and_the_rest_as_without_sums(kind: Summed) -> None:
-    question = question_of(kind)
-    assert kind.cost(question, TERMS) == kind.inner.cost(question, TERMS)._replace(labels=12)
-
-
-@every_kind
 def test_a_sum_of_a_hundred_silos_has_room(kind: Summed) -> None:
     kind.shape(question_of(kind), TERMS, bytes(32)).check_room(100)
-
-
-@pytest.mark.parametrize("kind", [*SUMS.values(), *NOISY_SUMS.values()], ids=lambda kind: kind.name)
-def test_a_policy_lets_out_each_kind_of_sum_by_its_own_name(kind: Summed) -> None:
-    (names,) = {get_args(option) for option in get_args(get_type_hints(Policy)["kinds"]) if get_args(option)}
-    assert kind.policy in names
-    noisy = kind in NOISY_SUMS.values()
-    assert kinds_let_out([kind.policy], TERMS, noisy=noisy) == [kind]
-    assert kind not in kinds_let_out([name for name in names if name != kind.policy], TERMS, noisy=noisy)
-    assert kind not in kinds_let_out(names, TERMS, noisy=not noisy)
-
-
-def test_what_silos_learn_travels_in_a_question_for_sums_too() -> None:
-    (targets,) = grid(1, 1)
-    learned = Soft(targets=SoftTargets(QUERY, targets, 0.5))
-    question = SURE.question(3, QUERY, NOBODY, 0, learned)
-    read = decode_instruction(encode_instruction(question, TERMS), TERMS)
-    assert read.soft
-    assert read.soft.targets
-    np.testing.assert_array_equal(read.soft.targets.votes, targets)
-    assert SURE.cost(read, TERMS).weight == 0.5
 
 
 @pytest.mark.parametrize("silos", [3, 4, 7, 100])
@@ -150,12 +121,3 @@ def test_a_sum_of_random_numbers_is_none_of_votes_with_noise(kind: Summed, noise
 def test_what_are_no_probabilities_is_not_added(votes: np.ndarray) -> None:
     with pytest.raises(Refused):
         SURE.summand(votes, question_of(SURE), TERMS)
-
-
-def test_values_of_a_quantity_are_not_added() -> None:
-    quantity = Terms("study", bytes(32), 6, (), "progression")
-    with pytest.raises(Refused):
-        kind_by(0, True, quantity, summed=True)
-    with pytest.raises(Refused):
-        in_sums(KINDS["values"])
-    assert kinds_let_out(["soft-sum"], quantity) == []

@@ -2,7 +2,6 @@
 
 import itertools
 import tracemalloc
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -50,24 +49,6 @@ def test_one_vote_costs_what_a_label_costs_to_the_byte(labels: list[int], num_cl
     assert pack_counts(counts) == pack(np.array(labels, dtype=np.int16), num_classes)[0]
 
 
-@pytest.mark.parametrize(("num_classes", "votes", "size"), [(2, 1, 1250), (10, 1, 5000), (2, 2, 2500), (10, 2, 7500)])
-def test_the_sizes_that_are_promised(num_classes: int, votes: int, size: int):
-    assert counts_size(10_000, num_classes, votes) == size
-
-
-@pytest.mark.parametrize(
-    ("counts", "packed"),
-    [
-        ([[2, 0], [0, 2], [1, 1]], "18"),  # 2 bits each: 01 10 00
-        ([[0, 1, 0], [1, 0, 0]], "01"),
-        ([[0, 0, 3]], "09"),  # the last of ten
-        ([[3, 0, 0], [2, 1, 0], [2, 0, 1]], "1002"),  # 4 bits each: 0, 1, 2
-    ],
-)
-def test_bits_are_pinned(counts: list[list[int]], packed: str):
-    assert pack_counts(np.int32(counts)) == bytes.fromhex(packed)
-
-
 @pytest.mark.parametrize("counts", [[[2, 0], [1, 0]], [[3, -1], [1, 1]], [[0, 2], [2, 1]]])
 def test_rows_that_do_not_give_as_many_votes_are_not_packed(counts: list[list[int]]):
     with pytest.raises(Refused) as refused:
@@ -81,14 +62,6 @@ def test_votes_that_no_code_holds_are_refused(num_classes: int, votes: int):
     with pytest.raises(Refused) as refused:
         unpack_counts(b"\0", 1, num_classes, votes)
     assert refused.value.reason is Refusal.QUERY
-
-
-@pytest.mark.parametrize(("num_classes", "votes"), [(2, MAX_VOTES), (10, 100), (100, 12), (32_767, 4)])
-def test_the_longest_codes_survive(num_classes: int, votes: int):
-    counts = np.zeros((3, num_classes), dtype=np.int32)
-    counts[0, 0] = counts[1, -1] = votes
-    counts[2, 0], counts[2, -1] = 1, votes - 1
-    assert (unpack_counts(pack_counts(counts), 3, num_classes, votes) == counts).all()
 
 
 @pytest.mark.parametrize(
@@ -116,16 +89,6 @@ def test_what_is_accepted_packs_to_the_same_bytes(packed: bytes, count: int, num
         return
     assert (counts.sum(axis=1) == votes).all()
     assert pack_counts(counts) == packed
-
-
-def test_all_bytes_of_a_small_code_are_either_counts_or_refused():
-    """Two classes and two votes, four codes to a byte: 81 of 256 bytes are counts."""
-    accepted = 0
-    for byte in range(256):
-        with suppress(Refused):
-            unpack_counts(bytes([byte]), 4, 2, 2)
-            accepted += 1
-    assert accepted == 3**4
 
 
 def test_bytes_of_another_number_are_refused_before_room_is_made_for_them():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedct_flwr.types import ABSTAIN, MAX_CLASSES
-from fedct_flwr.wire.packing import code_width, pack, packed_size, unpack
+from fedct_flwr.wire.packing import pack, packed_size, unpack
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 
@@ -32,25 +32,10 @@ def test_round_trip(labeling: tuple[np.ndarray, int]):
     assert unpacked.tolist() == labels.tolist()
 
 
-@pytest.mark.parametrize("lowest", [0, ABSTAIN], ids=["all-vote", "some-abstain"])
-def test_every_class_of_every_label_space_survives(lowest: int):
-    for num_classes in range(2, 301):
-        labels = np.arange(lowest, num_classes, dtype=np.int16)
-        packed, abstentions = pack(labels, num_classes)
-        assert unpack(packed, len(labels), num_classes, abstentions).tolist() == labels.tolist()
-
-
 @given(st.integers(0, 2000), st.integers(2, MAX_CLASSES), st.booleans())
 def test_size_is_the_least_whole_number_of_bytes(count: int, num_classes: int, abstentions: bool):
     bits = math.ceil(math.log2(num_classes + abstentions))
     assert packed_size(count, num_classes, abstentions) == math.ceil(count * bits / 8)
-
-
-@given(labelings())
-def test_packs_to_exactly_that_size(labeling: tuple[np.ndarray, int]):
-    labels, num_classes = labeling
-    packed, abstentions = pack(labels, num_classes)
-    assert len(packed) == packed_size(len(labels), num_classes, abstentions)
 
 
 @pytest.mark.parametrize(
@@ -69,14 +54,6 @@ def test_packs_to_exactly_that_size(labeling: tuple[np.ndarray, int]):
 )
 def test_bits_are_pinned(labels: list[int], num_classes: int, packed: str):
     assert pack(np.array(labels, dtype=np.int16), num_classes) == (bytes.fromhex(packed), -1 in labels)
-
-
-@pytest.mark.parametrize(
-    ("num_classes", "abstentions", "width"),
-    [(2, False, 1), (2, True, 2), (3, True, 2), (4, False, 2), (4, True, 3), (256, False, 8), (256, True, 9)],
-)
-def test_width_grows_where_a_code_more_needs_it(num_classes: int, abstentions: bool, width: int):
-    assert code_width(num_classes, abstentions) == width
 
 
 @pytest.mark.parametrize("label", [3, 32767, -2, -32768])
