@@ -24,7 +24,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners.skops_file import share
 from fedct_flwr.learners.stateless import Stateless
 from fedct_flwr.types import DataError, Features, TrainingError
 
@@ -230,8 +229,6 @@ def _encoding(num_columns: int, categorical: tuple[int, ...], known: tuple[tuple
     numeric = [position for position in range(num_columns) if position not in others]
     found = ColumnTransformer([(_NUMERIC, _scaling(), numeric), (_CATEGORICAL, _encoder(), list(categorical))])
     found.fit(table)
-    for _, step, _ in (*found.transformers, *found.transformers_):
-        share(step)
     return found
 
 
