@@ -23,10 +23,14 @@ from fedct_flwr.hospital.approval import labels_without_noise, unprotected_label
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.labelers.protect import check_all_installed, check_extra, check_installed
 from fedct_flwr.privacy.leaving import Answers
-from fedct_flwr.privacy.sheet import sheet
-from fedct_flwr.privacy.sheet_of_joint import Together, sheet_of_joint
-from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
-from fedct_flwr.privacy.sheet_of_shares import sheet_of_shares, sheet_of_silo_in_sums
+from fedct_flwr.privacy.sheet import (
+    Together,
+    sheet,
+    sheet_of_joint,
+    sheet_of_noise,
+    sheet_of_shares,
+    sheet_of_silo_in_sums,
+)
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import json_text, plain, printable

@@ -25,16 +25,6 @@ def test_agreement_is_over_the_rounds_that_asked() -> None:
     assert attacks.agreement(said, Y).tolist() == [0.5, 1.0, 0.5]
 
 
-def test_calibration_takes_off_what_others_find_easy() -> None:
-    own, others = np.array([1.0, 1.0]), np.array([[1.0, 0.0], [1.0, 0.0]])
-    assert attacks.calibrated(own, others).tolist() == [0.0, 1.0]
-
-
-def test_neighbours_speak_for_a_candidate() -> None:
-    said = np.array([[[0, 0, 1], [0, 0, 0], [1, 1, 1]]], dtype=np.int16)
-    assert attacks.near(said, Y).tolist() == pytest.approx([2 / 3, 0, 1])
-
-
 def test_confidence_grows_with_the_probability_of_the_true_class() -> None:
     said = np.array([[[0.9, 0.1], [0.5, 0.5], [np.nan, np.nan]]])
     true = attacks.true_probability(said, Y)
@@ -72,11 +62,6 @@ def area(scores: np.ndarray, members: np.ndarray) -> float:
 def test_shadow_runs_find_what_the_signal_alone_hides() -> None:
     signals, members = world(1.0)
     assert area(lira(signals, members), members) > area(signals, members) + 0.1
-
-
-def test_shadow_runs_find_nothing_where_nothing_is() -> None:
-    signals, members = world(0.0)
-    assert area(lira(signals, members), members) == pytest.approx(0.5, abs=0.03)
 
 
 def test_no_refit_is_attacked_with_its_own_memberships() -> None:

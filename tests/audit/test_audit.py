@@ -6,9 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
 
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit, How, audit
@@ -16,7 +13,7 @@ from fedct_flwr.audit.members import FEWEST, canaries_of, choose, draw, with_mem
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.public_set import PublicSet
-from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, DataError, Examples
 
@@ -73,12 +70,6 @@ def test_a_model_given_away_tells_what_it_learned_by_heart(by_heart: Audit) -> N
     assert "boundary" in by_heart.of(MODEL).attacks
 
 
-def test_labels_of_other_examples_tell_less_than_labels_of_the_records(by_heart: Audit) -> None:
-    found = audited(How(refits=4, candidates=60, planted=False), **BY_HEART)
-    assert "gap" not in found.of(COORDINATOR).attacks
-    assert found.of(COORDINATOR).guesses.right.value < by_heart.of(COORDINATOR).guesses.right.value
-
-
 def test_a_forged_consensus_shows_who_resists_it() -> None:
     settings = {"learner": "nearest-neighbors", "pseudo_weight": "auto", "algorithm": "fedct", "num_server_rounds": 2}
     found = audited(How(refits=2, candidates=60, forged=True), **settings)
@@ -93,45 +84,9 @@ def test_protected_labels_tell_little_and_no_bound_exceeds_the_promise() -> None
     assert found.of(COORDINATOR).guesses.right.value < 0.65
 
 
-def test_settings_of_data_that_were_read_already_are_not_asked_for_again() -> None:
-    of_files = {"label_column": "ill", "text_columns": "note", "accept": "one-per-record:ward"}
-    shares = {"public_fraction": 0.85, "test_fraction": 0.1}
-    assert audited(How(refits=2, candidates=60), algorithm="fedct", **of_files, **shares).refits == 2
-
-
 def test_probabilities_are_attacked_by_confidence() -> None:
     found = audited(How(refits=3, candidates=60), algorithm="dd", learner="naive-bayes", num_server_rounds=2)
     assert {"confidence", "lira", "rmia"} <= set(found.of(COORDINATOR).attacks)
-
-
-def notes(silos: int = 2, size: int = 30) -> FederatedDataset:
-    """Short texts of made-up words, each of which stands in few of them."""
-    rng = np.random.default_rng(0)
-
-    def written(size: int) -> Examples:
-        words = rng.integers(300, size=(size, 6))
-        return Examples(
-            np.array([[" ".join(f"word{word}" for word in row)] for row in words], dtype=object),
-            (words[:, 0] + rng.integers(300, size=size) > 300).astype(np.int16),
-        )
-
-    data = tuple(SiloData(f"silo-{n}", written(size), written(5)) for n in range(silos))
-    schema = Schema(("no", "yes"), (Column("note", text=True),))
-    return FederatedDataset("notes", schema, PublicSet(written(40).X), data, written(30))
-
-
-@pytest.mark.parametrize("learner", ["tfidf-linear", "tests.audit.test_audit.bag_of_words"])
-def test_texts_are_attacked_too(learner: str) -> None:
-    found = audited(How(refits=3, candidates=30), notes(), learner=learner, algorithm="fedct")
-    assert {"near", "gap", "lira"} <= set(found.of(COORDINATOR).attacks)
-    assert found.of(MODEL).attacks["confidence"].auc.value > 0.6
-    # Of a single field no copy has a part.
-    assert "boundary" not in found.of(MODEL).attacks
-
-
-def bag_of_words() -> Pipeline:
-    """A learner that reads the texts itself."""
-    return make_pipeline(CountVectorizer(), LogisticRegression(C=10))
 
 
 def test_weights_are_attacked_in_all_rounds() -> None:
@@ -157,16 +112,6 @@ def test_members_are_trained_on_and_all_candidates_are_public_where_planted() ->
     assert with_members(dataset, candidates, members, planted=False).public is dataset.public
 
 
-def test_records_of_one_patient_are_in_or_out_together() -> None:
-    dataset = noisy()
-    silos = tuple(replace(silo, groups=np.arange(silo.private.size) // 4) for silo in dataset.silos)
-    candidates = choose(silos, 60, seed=0)
-    members = draw(candidates, silos, generator(0, "test"))
-    for silo in silos:
-        group = silo.groups[candidates.positions[silo.name]]  # type: ignore[index]
-        assert all(len(set(members[silo.name][group == one])) == 1 for one in set(group.tolist()))
-
-
 def test_canaries_come_on_top_of_the_records() -> None:
     dataset = noisy()
     made_up = canaries_of(dataset.silos, examples(np.random.default_rng(3), 12))
@@ -181,12 +126,6 @@ def test_too_few_candidates_are_refused(number: int) -> None:
         canaries_of(noisy().silos, examples(np.random.default_rng(0), number))
     with pytest.raises(DataError):
         choose(noisy(2, max(1, number)).silos, 0, seed=0)
-
-
-@pytest.mark.parametrize("wrong", [{"refits": 1}, {"forged": True, "planted": False}])
-def test_numbers_without_sense_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ConfigError):
-        How(**wrong)  # type: ignore[arg-type]
 
 
 def test_a_quantity_and_pfnm_are_refused() -> None:

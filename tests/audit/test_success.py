@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fedct_flwr.audit.success import guesses, success, threshold_for
+from fedct_flwr.audit.success import guesses, success
 
 
 def drawn(effect: float, refits: int = 4, n: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -42,11 +42,6 @@ def test_all_members_or_none_have_no_area() -> None:
         success(np.zeros((2, 3)), np.ones((2, 3), dtype=bool))
 
 
-def test_a_threshold_does_not_part_equal_scores() -> None:
-    scores, members = np.array([1.0, 1.0, 0.0, 0.0]), np.array([True, True, False, True])
-    assert 0 < threshold_for(scores, members) < 1
-
-
 def test_guesses_are_right_by_half_where_nothing_is_told() -> None:
     rates = []
     for seed in range(20):
@@ -54,11 +49,3 @@ def test_guesses_are_right_by_half_where_nothing_is_told() -> None:
         noise = np.random.default_rng(seed + 1000).normal(size=(6, *members.shape))
         rates.append(guesses(dict(zip("abcdef", noise, strict=True)), members).right.value)
     assert np.mean(rates) == pytest.approx(0.5, abs=0.012)  # the best of six is chosen, and still no better
-
-
-def test_guesses_are_right_where_all_is_told() -> None:
-    _, members = drawn(0.0)
-    found = guesses({"all": members.astype(float), "nothing": np.zeros(members.shape)}, members)
-    assert found.right.value == pytest.approx(1)
-    assert found.attacks == ("all", "all")
-    assert found.by_refit.all()

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers import dp_linear
 from fedct_flwr.labelers.dp_linear import RESIDUAL, SENSITIVITY, DpLinearLabeler, gradient
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.public_features import NORM, PublicFeatures
-from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
-from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
+from fedct_flwr.privacy.randomness import SimulatedNoise
+from fedct_flwr.types import ABSTAIN, Examples, TrainingError
 from tests.privacy.mechanisms import audit
 
 SCHEMA = Schema.numeric(("a", "b", "c", "d"), ("x", "y", "z"))
@@ -141,22 +140,6 @@ def test_records_that_are_not_clipped_are_noticed(monkeypatch: pytest.MonkeyPatc
     clipped = PublicFeatures.__call__
     monkeypatch.setattr(PublicFeatures, "__call__", lambda self, X: 40 * clipped(self, X))
     assert _measured() > 0.5
-
-
-def test_secure_and_simulated_noise_are_alike() -> None:
-    shape = (4, 500)
-    scale = SENSITIVITY * 30
-    secure = SecureNoise().discrete_gaussian(scale, shape) / scale
-    fake = SimulatedNoise(np.random.default_rng(0)).discrete_gaussian(scale, shape) / scale
-    assert secure.std() == pytest.approx(1, abs=0.1)
-    assert fake.std() == pytest.approx(1, abs=0.1)
-
-
-@pytest.mark.parametrize("setting", ["num_records", "steps"])
-def test_impossible_numbers_are_refused(setting: str, wording: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError) as caught:
-        labeler(**{setting: 0})
-    assert str(caught.value) == wording
 
 
 def test_records_of_another_shape_are_refused_before_anything_is_charged() -> None:

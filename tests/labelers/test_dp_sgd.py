@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from dp_accounting import ComposedDpEvent, GaussianDpEvent, NoOpDpEvent, SelfComposedDpEvent
+from dp_accounting import ComposedDpEvent, NoOpDpEvent
 from scipy import stats
-from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from fedct_flwr.labelers import clipping, dp_sgd
@@ -159,32 +158,6 @@ def test_weights_that_are_frozen_are_neither_trained_nor_counted() -> None:
     assert same == [True, False, False, True]
 
 
-def normalized() -> nn.Module:
-    return nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 2))
-
-
-@pytest.mark.parametrize("make", [network, normalized], ids=["linear layers alone", "others too"])
-def test_without_clipping_to_speak_of_the_gradient_is_that_of_plain_training(
-    make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = labeler(make, clipping_norm=1e6)
-    plain = plain_gradient(same_network(model, make), X[:30], Y[:30]) / 30
-    torch.testing.assert_close(gradient(model, X[:30], Y[:30], 1 / 30), plain, rtol=1e-4, atol=1e-6)
-    for limit in ("_AT_ONCE", "_SINGLY_AT_ONCE"):
-        monkeypatch.setattr(clipping, limit, 7)  # in parts, the last of them smaller
-    torch.testing.assert_close(gradient(model, X[:30], Y[:30], 1 / 30), plain, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize(("make", "passes"), [(network, [300]), (normalized, [256, 44])])
-def test_only_where_gradients_by_example_take_memory_a_batch_is_taken_in_parts(make: Any, passes: list[int]) -> None:
-    model = labeler(make)
-    gradient(model, X[:1], Y[:1])
-    taken: list[int] = []
-    model._network.register_forward_hook(lambda module, inputs, output: taken.append(len(output)))
-    gradient(model, X, Y)
-    assert taken == passes
-
-
 def test_an_example_counts_by_its_weight_after_clipping() -> None:
     model = labeler(clipping_norm=0.01)
     assert math.isclose(float(gradient(model, X[:1] * 9, Y[:1], 0.25).norm()), 0.0025, rel_tol=1e-3)
@@ -267,15 +240,6 @@ def test_records_are_sampled_one_by_one_at_the_planned_rate(monkeypatch: pytest.
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
-def test_a_batch_larger_than_the_silo_takes_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = labeler(batch_size=1000, steps_per_round=2)
-    sizes: list[int] = []
-    whole = model._clipped.compute
-    monkeypatch.setattr(model._clipped, "compute", lambda *of: (sizes.append(len(of[0])), whole(*of))[1])
-    model.answer(asked(), seeded())
-    assert sizes == [200, 200]
-
-
 def test_the_secure_noise_decides_and_nothing_else() -> None:
     def weights(noise: Any) -> Any:
         model = labeler()
@@ -309,62 +273,6 @@ def test_public_examples_are_clipped_and_weigh_more_the_further_training_is(monk
     np.testing.assert_allclose(seen, 1e-3 * np.array(weights), rtol=1e-3, atol=1e-9)
 
 
-def test_what_public_examples_weigh_is_taken_from_records_and_noise_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    def last_step(private: Examples, noise: float) -> Tensor:
-        """Its gradient, with the same noise in each weight, of a network that stays as it is."""
-        model = labeler(batch_size=200, total_steps=2, steps_per_round=2)
-        monkeypatch.setattr(dp_sgd, "gaussians", lambda source, count, std: np.full(count, noise * std, np.float32))
-        monkeypatch.setattr(model._optimizer, "step", lambda: None)
-        model.answer(asked(private, Y[200:]), seeded())
-        return torch.cat([parameter.grad.flatten() for parameter in model._clipped.parameters])  # type: ignore[union-attr]
-
-    nobody, share = Examples(X[:0], Y[:0]), 1 / (1 + PUBLIC_WEIGHT / 2)
-    public = last_step(nobody, 0)
-    records = gradient(labeler(), PRIVATE.X, PRIVATE.y, 1 / 200)
-    torch.testing.assert_close(last_step(PRIVATE, 0) - public, share * records, rtol=1e-3, atol=1e-5)
-    noise = torch.full_like(public, share * 1.2 / 200)
-    torch.testing.assert_close(last_step(nobody, 1) - public, noise, rtol=1e-3, atol=1e-6)
-
-
-def test_it_recovers_from_targets_of_a_single_class() -> None:
-    """Which is what bad labels of a first round look like; from then on it hears its own."""
-    model = labeler(batch_size=200, total_steps=30, steps_per_round=6, learning_rate=50 / 30)
-    targets = NO_TARGETS
-    for number in range(5):
-        labels = model.answer(asked(targets=targets), seeded(number))
-        targets = labels if number else np.zeros(100, np.int16)
-    assert (labels == Y[200:]).mean() > 0.8
-
-
-def test_labels_of_silos_that_learn_from_each_other_get_better(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five silos with as much noise as 2000 records have at epsilon 1: 200 of digits, and a tenth of the noise."""
-    plan = dp_sgd.plan(rounds=5)
-    monkeypatch.setattr(dp_sgd, "_least_noise", lambda *of: 0.4 * math.sqrt(plan.total_steps))
-    digits, order = load_digits(), np.random.default_rng(0).permutation(1797)
-    images, classes = (digits.data[order] / 16).astype(np.float32), digits.target[order].astype(np.int16)
-    silos = [
-        DpSgdLabeler(
-            lambda: nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)), 10, num_records=200,
-            batch_size=200, **plan._asdict(), clipping_norm=1.0, epsilon=1.0, delta=1e-5, seed=seed, device="cpu",
-        )
-        for seed in range(5)
-    ]  # fmt: skip
-    public, truth = images[1000:], classes[1000:]
-    consensus = np.full(797, ABSTAIN, dtype=np.int16)
-    quality = []
-    for _ in range(5):
-        votes = np.zeros((797, 10), dtype=int)
-        for number, silo in enumerate(silos):
-            own = slice(200 * number, 200 * (number + 1))
-            private = Examples(images[own], classes[own])
-            question = Asked(private, public, consensus, truth[:0], np.arange(797))
-            votes[np.arange(797), silo.answer(question, seeded(number))] += 1
-        consensus = votes.argmax(axis=1).astype(np.int16)
-        quality.append((consensus == truth).mean())
-    assert quality[-1] > 0.8
-    assert quality[-1] > quality[0] - 0.02
-
-
 # --- the plan and what it costs
 
 
@@ -387,15 +295,6 @@ def test_a_plan_has_some_thirty_steps_that_go_equally_far_for_equal_noise(
         model.answer(asked(), seeded())
     assert isinstance(model.event(asked()), NoOpDpEvent)
     torch.testing.assert_close(before - model._clipped.parameters[1], torch.full((2,), far), rtol=0.06, atol=0)
-
-
-@pytest.mark.usefixtures("_calibrated")
-def test_steps_of_all_records_cost_the_same_whatever_their_number() -> None:
-    """They compose to a single Gaussian mechanism, which at epsilon 1 and delta 1e-5 needs 3.73 times the norm."""
-    for steps in (1, 25):
-        model = labeler(batch_size=200, total_steps=steps, steps_per_round=steps, epsilon=1.0)
-        assert math.isclose(model.noise_multiplier, 3.73 * math.sqrt(steps), rel_tol=2e-3)
-        assert model.event(asked()) == SelfComposedDpEvent(GaussianDpEvent(model.noise_multiplier), steps)
 
 
 @pytest.mark.usefixtures("_calibrated")
@@ -424,39 +323,12 @@ def test_what_a_question_costs_says_nothing_of_the_records() -> None:
     assert labeler().event(asked()) == labeler().event(asked(other, positions=EVERYTHING[:3]))
 
 
-def test_asking_for_the_event_changes_nothing() -> None:
-    model = labeler()
-    before = model.dump()
-    model.event(asked())
-    assert model.dump() == before
-
-
-def test_labels_are_those_of_the_positions() -> None:
-    one, other = labeler(), labeler()
-    some = np.array([4, 2, 50])
-    np.testing.assert_array_equal(one.answer(asked(positions=some), seeded()), other.answer(asked(), seeded())[some])
-
-
 def test_it_learns_from_records_and_from_targets() -> None:
     settings: dict[str, Any] = {"total_steps": 150, "steps_per_round": 150, "learning_rate": 0.2}
     assert (labeler(**settings).answer(asked(), seeded()) == Y[200:]).mean() > 0.85
     nothing, model = Examples(X[:0], Y[:0]), labeler(**settings)
     model.noise_multiplier = 0.01
     assert (model.answer(asked(nothing, Y[200:].copy()), seeded()) == Y[200:]).mean() > 0.85
-
-
-def test_without_records_and_targets_a_step_is_noise_alone() -> None:
-    model = labeler()
-    labels = model.answer(asked(Examples(X[:0], Y[:0])), seeded())
-    assert set(labels) <= {0, 1}
-    assert model._steps_done == 10
-
-
-@pytest.mark.parametrize("targets", [NO_TARGETS, Y[200:]], ids=["private only", "public too"])
-def test_batches_that_happen_to_be_empty_are_steps_too(targets: Any) -> None:
-    model = labeler(batch_size=1, total_steps=30, steps_per_round=30)
-    model.answer(asked(targets=targets), seeded())
-    assert model._steps_done == 30
 
 
 # --- networks and states that do not do
@@ -521,37 +393,6 @@ def test_a_network_whose_gradients_would_be_clipped_wrong_is_refused(make: Any) 
         labeler(make).answer(asked(), seeded())
 
 
-def test_layers_that_work_in_place_are_refused() -> None:
-    in_place = lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))  # noqa: E731
-    with pytest.raises(ConfigError, match="changes no layer's output in place"):
-        labeler(in_place).check(PUBLIC)
-
-
-@pytest.mark.parametrize(
-    "make", [network, CONVOLUTIONS, lambda: nn.Sequential(nn.Linear(4, 9), nn.Dropout(), nn.Linear(9, 2))]
-)
-def test_the_check_lets_networks_pass_that_are_fine_and_leaves_them_as_they_are(make: Any) -> None:
-    model = labeler(make)
-    before = model.dump()
-    model.check(PUBLIC)
-    assert model.dump() == before
-    model.answer(asked(), seeded())
-
-
-def test_an_output_that_is_not_one_logit_per_class_is_a_settings_error() -> None:
-    with pytest.raises(ConfigError, match=r"shape \(2, 7\).*2 classes"):
-        labeler(lambda: nn.Linear(4, 7)).check(PUBLIC)
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [{"batch_size": 0}, {"clipping_norm": 0.0}, {"learning_rate": math.nan}, {"num_records": 0}, {"total_steps": 0}],
-)
-def test_impossible_settings_are_refused(setting: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(setting)).replace("_", "-")):
-        labeler(**setting)
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1e300, 1e155, 3e38])
 def test_no_value_of_a_record_stops_it_or_moves_the_weights_further_than_another_record(value: float) -> None:
     odd = PRIVATE.X.astype(np.float64)
@@ -563,32 +404,6 @@ def test_no_value_of_a_record_stops_it_or_moves_the_weights_further_than_another
     assert bool(inputs.isfinite().all())
     gradients = model._clipped.compute(inputs, torch.tensor([1]), torch.ones(1))
     assert torch.cat([part.flatten() for part in gradients]).norm() <= 1.0
-
-
-def test_an_example_whose_gradient_is_no_number_adds_nothing() -> None:
-    model = labeler()
-    inputs, labels = torch.from_numpy(PRIVATE.X[:5]), torch.from_numpy(PRIVATE.y[:5].astype(np.int64))
-    alone = model._clipped.compute(inputs, labels, torch.ones(5))
-    odd = torch.full_like(inputs[:1], math.inf)
-    together = model._clipped.compute(torch.cat([inputs, odd]), torch.cat([labels, labels[:1]]), torch.ones(6))
-    for one, other in zip(alone, together, strict=True):
-        torch.testing.assert_close(one, other)
-
-
-def test_weights_that_are_not_finite_stop_it_in_its_last_good_state_from_which_it_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model, twin = labeler(), labeler()
-    for one in (model, twin):
-        one.answer(asked(), seeded())
-    before = model.dump()
-    with monkeypatch.context() as patched:
-        patched.setattr(dp_sgd, "gaussians", lambda source, count, std: np.full(count, np.inf, np.float32))
-        with pytest.raises(TrainingError, match="not finite"):
-            model.answer(asked(), seeded())
-    assert model.dump() == before
-    np.testing.assert_array_equal(model.answer(asked(), seeded(5)), twin.answer(asked(), seeded(5)))
-    assert model.dump() == twin.dump()
 
 
 def test_records_of_another_shape_are_refused_before_anything_is_charged() -> None:
@@ -620,22 +435,6 @@ def test_an_example_that_the_network_raises_an_exception_for_adds_nothing(
         torch.testing.assert_close(one, other)
 
 
-def test_a_pass_that_breaks_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError
-
-    model, twin = labeler(), labeler()
-    for one in (model, twin):
-        one.answer(asked(), seeded())
-    with monkeypatch.context() as patched:
-        patched.setattr(dp_sgd, "gaussians", broken)
-        with pytest.raises(RuntimeError):
-            model.answer(asked(), seeded())
-    for one in (model, twin):
-        one.answer(asked(), seeded(5))
-    assert model.dump() == twin.dump()
-
-
 def test_it_goes_on_from_a_dump_as_if_nothing_had_happened() -> None:
     one, other = labeler(), labeler()
     one.answer(asked(), seeded())
@@ -645,21 +444,6 @@ def test_it_goes_on_from_a_dump_as_if_nothing_had_happened() -> None:
     assert one.dump() == other.dump()
     one.reset()
     assert one.dump() == labeler().dump()
-
-
-@pytest.mark.parametrize("state", [b"", b"noise", b"\x80\x04N."])
-def test_a_state_that_is_damaged_or_a_pickle_is_refused(state: bytes) -> None:
-    with pytest.raises(TrainingError, match="stored state"):
-        labeler().restore(state)
-
-
-def test_what_a_longer_plan_has_trained_only_labels_under_a_shorter_one() -> None:
-    longer = labeler(total_steps=60, steps_per_round=60)
-    labels = longer.answer(asked(), seeded())
-    model = labeler()
-    model.restore(longer.dump())
-    assert model.event(asked()) == NoOpDpEvent()
-    np.testing.assert_array_equal(model.answer(asked(), seeded()), labels)
 
 
 # --- an attack

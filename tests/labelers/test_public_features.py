@@ -1,16 +1,13 @@
 """Features that know the public set alone, exact to the last bit."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.labelers import public_features
 from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import DataError
 
 MIXED = Schema(("no", "yes"), (Column("pain", ("typical", "none")), Column("age"), Column("pressure")))
 KINDS: list[Kind] = ["linear", "kernel"]
@@ -55,20 +52,6 @@ def test_of_a_record_do_not_depend_on_the_others(kind: Kind) -> None:
             np.testing.assert_array_equal(features(X[start:stop]), together[start:stop])
 
 
-@every_kind
-def test_are_fitted_on_the_public_set_whatever_records_come_first(kind: Kind) -> None:
-    one, other = of_tables(kind), of_tables(kind)
-    one(table(50, 4) * 100)
-    other(table(3, 5))
-    np.testing.assert_array_equal(one(table(9, 6)), other(table(9, 6)))
-
-
-@every_kind
-def test_depend_on_the_public_set(kind: Kind) -> None:
-    other = PublicFeatures(table(200, 9) * 2, MIXED, num_components=5, kind=kind, seed=0)
-    assert (other(table(9, 6)) != of_tables(kind)(table(9, 6))).any()
-
-
 def test_principal_components_are_those_of_the_public_set() -> None:
     rng = np.random.default_rng(0)
     public = rng.normal(size=(500, 2)) @ np.float64([[3, 3], [0.1, -0.1]])
@@ -92,17 +75,6 @@ def test_only_those_of_the_kernel_tell_inside_from_outside() -> None:
     assert right["linear"] < 0.75
 
 
-def test_there_are_no_more_components_than_columns() -> None:
-    assert of_tables("linear").size <= 6 + 1
-    assert PublicFeatures(table(3, 0), MIXED, num_components=50, kind="linear", seed=0).size <= 4
-
-
-def test_no_components_are_refused(wording: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError) as caught:
-        PublicFeatures(table(9, 0), MIXED, num_components=0, seed=0)
-    assert str(caught.value) == wording
-
-
 def test_records_that_do_not_fit_are_refused_by_shape_and_type_and_by_no_value(wording: SnapshotAssertion) -> None:
     features = of_tables("kernel")
     wild = table(4, 1)
@@ -114,25 +86,3 @@ def test_records_that_do_not_fit_are_refused_by_shape_and_type_and_by_no_value(w
         with pytest.raises(DataError) as caught:
             features.check(other)
         assert str(caught.value) == wording
-
-
-@every_kind
-def test_memory_is_that_of_the_examples_looked_at_and_little_more(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(public_features, "_NUMBERS_AT_ONCE", 1 << 17)
-    monkeypatch.setattr(public_features, "_NUM_COSINES", 300)
-    public = np.random.default_rng(0).random((1500, 900), dtype=np.float32)
-    features = PublicFeatures(public, Schema(("a", "b")), num_components=5, kind=kind, seed=0)
-    tracemalloc.start()
-    try:
-        assert features.size == 6
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 2 * 8 * public.size
-
-
-def test_of_very_large_images_fewer_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    public = images(150, 0)
-    some = PublicFeatures(public[::3], Schema(("a", "b")), num_components=12, kind="linear", seed=0)
-    monkeypatch.setattr(public_features, "_MOST_NUMBERS", 50 * 81)
-    np.testing.assert_array_equal(of_images("linear")(public), some(public))

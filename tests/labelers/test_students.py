@@ -45,11 +45,6 @@ def test_the_papers_numbers_are_the_defaults(
     assert transfer.fitting_teachers(students, 1000, noisy=noisy) == teachers
 
 
-@pytest.mark.parametrize(("records", "students", "teachers"), [(8, 2, 4), (9, 2, 4), (1, 1, 1), (1, 2, 0), (20, 1, 20)])
-def test_no_more_teachers_than_there_are_records_for(records: int, students: int, teachers: int) -> None:
-    assert TransferSettings().fitting_teachers(students, records, noisy=True) == teachers
-
-
 def test_a_question_for_fewer_votes_is_answered_and_one_for_more_is_not(wording: SnapshotAssertion) -> None:
     for votes in (1, 2):
         check_votes(TransferSettings(), BARE, votes)
@@ -65,12 +60,6 @@ def test_what_is_wrong_with_the_learner_is_said_before_anything_is_charged() -> 
     wrong = LearnerSettings(name="decision-tree", params={"depth": 3})
     with pytest.raises(ConfigError, match="depth"):
         transfer_for(TransferSettings(), PROMISED, wrong, "a", DATA.schema, DATA.public, PRIVATE.X, 1)
-
-
-def test_a_weight_of_pseudo_labels_means_nothing_to_teachers() -> None:
-    """So a learner that takes no weights will do."""
-    learner = LearnerSettings.model_validate({"name": "nearest-neighbors", "pseudo-weight": 0.5})
-    transfer_for(TransferSettings(), BARE, learner, "a", DATA.schema, DATA.public, PRIVATE.X, 1)
 
 
 class TestNoise:

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from dp_accounting import DpEvent
 from scipy.stats import chi2
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.labelers.labeler import Asked
-from fedct_flwr.labelers.teachers import TeachersLabeler, default_teachers
+from fedct_flwr.labelers.teachers import TeachersLabeler
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise, uniform_below
-from fedct_flwr.types import ConfigError, Examples
+from fedct_flwr.types import Examples
 from tests.labelers.sensitive import learner
 
 PUBLIC = np.arange(40.0).reshape(-1, 1)
@@ -78,15 +77,3 @@ def test_its_dump_holds_the_answers_alone() -> None:
     assert len(one.dump()) == len(other.dump()) == 16 + 2 * 40
     given = np.frombuffer(one.dump()[16:], "<i2")
     assert np.flatnonzero(given >= 0).tolist() == [1, 2]
-
-
-@pytest.mark.parametrize("count", [0, 1 << 16])
-def test_an_impossible_number_of_teachers_is_refused(count: int, wording: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError) as caught:
-        labeler(num_teachers=count)
-    assert str(caught.value) == wording
-
-
-def test_more_teachers_than_records_are_refused() -> None:
-    with pytest.raises(ConfigError, match=f"set teachers to {default_teachers(100)}, or to 0"):
-        labeler(num_teachers=101)

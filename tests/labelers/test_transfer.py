@@ -3,7 +3,7 @@
 import logging
 import re
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pytest
@@ -11,13 +11,13 @@ from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from fedct_flwr.labelers.transfer import Transfer, check_records
+from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace, Mechanism
+from fedct_flwr.privacy.mechanisms import Gumbel, Laplace, Mechanism
 from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
-from fedct_flwr.types import ConfigError, DataError, Examples, TrainingError
+from fedct_flwr.types import Examples, TrainingError
 
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(size=(60, 2))
@@ -34,12 +34,6 @@ class Majority:
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return np.full(len(X), self._label, dtype=np.int16)
-
-
-def learn_from_public_examples(self: Majority, X: np.ndarray, y: np.ndarray) -> Majority:
-    if not np.isin(X, PUBLIC).all():
-        raise TrainingError("no luck")
-    return Majority.fit(self, X, y)
 
 
 class Echo(Majority):
@@ -66,37 +60,6 @@ class Diary(Majority):
 
 def tree(random_state: int) -> SklearnLearner:
     return SklearnLearner(DecisionTreeClassifier(max_depth=3, max_features=1, random_state=random_state))
-
-
-def portable() -> Any:
-    """A class of learners that travels to other processes, which do not know this module."""
-
-    class Stump:
-        def __init__(self, random_state: int) -> None:
-            self._rng = np.random.default_rng(random_state)
-
-        def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-            self._column = self._rng.integers(X.shape[1])
-            self._between = self._rng.choice(X[:, self._column])
-            return self
-
-        def predict(self, X: np.ndarray) -> np.ndarray:
-            return (X[:, self._column] > self._between).astype(np.int16)
-
-    return Stump
-
-
-def hopeless() -> Any:
-    """The same, of learners that cannot learn."""
-
-    class Hopeless:
-        def __init__(self, random_state: int) -> None:
-            pass
-
-        def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-            raise TrainingError("no luck")
-
-    return Hopeless
 
 
 def noise(seed: int = 0) -> SimulatedNoise:
@@ -129,15 +92,6 @@ def test_students_that_were_kept_vote_as_they_did(tmp_path: Path) -> None:
     assert taught.kept().votes(PUBLIC).tolist() == counts.tolist()
 
 
-@pytest.mark.parametrize("settings", [{"make_learner": lambda _: Majority(), "keep": True}, {"keep": False}])
-def test_students_that_cannot_be_kept_or_shall_not_be_are_gone(settings: dict[str, Any], tmp_path: Path) -> None:
-    taught = transfer(**{**settings, "keep": tmp_path if settings["keep"] else None})
-    taught.votes(PRIVATE, PUBLIC, ALL, None)
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(DataError):
-        taught.kept()
-
-
 class Shift:
     """Preprocessing that cannot take the first record."""
 
@@ -149,14 +103,6 @@ class Shift:
         if PRIVATE.X[0].tolist() in X.tolist():
             raise ValueError("a record that is none")
         return X + 5
-
-
-def test_the_public_set_is_preprocessed_once() -> None:
-    shift, rest = Shift(), Examples(PRIVATE.X[1:], PRIVATE.y[1:])
-    shifted = transfer(transformer=shift).votes(rest, PUBLIC, ALL, None)
-    assert shift.sizes.count(60) == 1
-    by_hand = transfer().votes(Examples(rest.X + 5, rest.y), PUBLIC + 5, ALL, None)
-    assert shifted.tolist() == by_hand.tolist()
 
 
 def test_a_record_that_cannot_be_preprocessed_silences_its_teachers_and_no_others() -> None:
@@ -205,21 +151,6 @@ def test_lessons_are_public_examples_drawn_without_a_look_at_the_records() -> No
         assert len({tuple(row) for row in one} & {tuple(row) for row in PUBLIC.tolist()}) == 20
         taught.append(one)
     assert taught[0] == taught[1]
-
-
-@pytest.mark.parametrize("mechanism", [None, Gumbel(2.0)])
-def test_any_number_of_workers_says_the_same(mechanism: Mechanism | None) -> None:
-    one, two = (
-        transfer(portable(), workers=workers, mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
-        for workers in (1, 2)
-    )
-    assert one.tolist() == two.tolist()
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_it_says_so_if_nobody_votes(workers: int) -> None:
-    with pytest.raises(TrainingError, match="none of the 5 teachers of partition 1"):
-        transfer(hopeless(), workers=workers).votes(PRIVATE, PUBLIC, ALL, None)
 
 
 def test_a_part_of_one_class_is_learned_as_a_constant() -> None:
@@ -277,18 +208,6 @@ def test_with_noise_records_draw_their_teachers_uniformly() -> None:
     assert kind.entries[0].X.tolist() != kind.entries[20].X.tolist()
 
 
-@pytest.mark.parametrize("mechanism", [Laplace(0.01), Gaussian(0.01), Gumbel(0.01)])
-def test_with_next_to_no_noise_students_say_what_they_say_without(mechanism: Mechanism) -> None:
-    quiet = transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
-    assert (quiet.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.8
-
-
-@pytest.mark.parametrize("mechanism", [Laplace(1e4), Gaussian(1e4), Gumbel(1e4)])
-def test_with_much_noise_they_say_nothing(mechanism: Mechanism) -> None:
-    counts = transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
-    assert 0.2 < (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() < 0.8
-
-
 def test_what_the_votes_themselves_cost_is_told_to_a_real_silo_alone(caplog: pytest.LogCaptureFixture) -> None:
     told = []
     for source, mechanism in ((SecureNoise(), Laplace(25.0)), (noise(), Laplace(25.0)), (SecureNoise(), Gumbel(25.0))):
@@ -302,36 +221,9 @@ def test_what_the_votes_themselves_cost_is_told_to_a_real_silo_alone(caplog: pyt
     assert told[1:] == ["", ""]
 
 
-def test_with_noise_nothing_is_raised_where_nobody_votes() -> None:
-    """Whether teachers fail depends on the records."""
-    kind = type("Forgetful", (Majority,), {"fit": learn_from_public_examples})
-    counts = transfer(lambda _: kind(), mechanism=Gumbel(1.0)).votes(PRIVATE, PUBLIC, ALL, noise())
-    assert (counts.sum(axis=1) == 2).all()
-
-
 def test_partitions_cost_as_much_each() -> None:
     one, three = (transfer(partitions=number, mechanism=Gumbel(5.0)).event(40) for number in (1, 3))
     assert epsilon(one, 1e-5).upper == epsilon(Gumbel(5.0).event(40), 1e-5).upper
     assert epsilon(three, 1e-5).upper == epsilon(Gumbel(5.0).event(120), 1e-5).upper
     with pytest.raises(ValueError, match="no price"):
         transfer().event(40)
-
-
-def test_a_mechanism_without_noise_is_refused() -> None:
-    with pytest.raises(ValueError, match="draws from noise"):
-        transfer(mechanism=Gumbel(1.0)).votes(PRIVATE, PUBLIC, ALL, None)
-
-
-@pytest.mark.parametrize(
-    ("records", "advice"), [(9, "need 10 records, .* has 9: set teachers to 4 or fewer"), (1, "set partitions to 1")]
-)
-def test_too_few_records_are_refused(records: int, advice: str) -> None:
-    check_records(10, 2, 5)
-    with pytest.raises(ConfigError, match=advice):
-        transfer(num_records=records)
-
-
-@pytest.mark.parametrize("wrong", ["partitions", "teachers", "workers"])
-def test_impossible_numbers_are_refused(wrong: str) -> None:
-    with pytest.raises(ConfigError, match=f"0 {wrong}.*set each to 1 or more"):
-        transfer(**{wrong: 0})

@@ -20,10 +20,6 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS
-from fedct_flwr.learners.language import Sentences, Tokens
-from fedct_flwr.learners.text import Table, Texts
-from fedct_flwr.learners.views import Patches, Pixels
-from fedct_flwr.models.audit import TYPES
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ConfigError, DataError
 
@@ -123,32 +119,6 @@ def test_it_predicts_elsewhere_what_it_does_here(tmp_path: Path, name: str, know
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
         assert probabilities.shape == (60, 3)
         assert (model.predict(X)[:, None] == np.flatnonzero(probabilities.max(axis=0) > 0)).any(axis=1).all()
-
-
-def test_every_listed_type_is_one_of_the_catalogs() -> None:
-    learners = [trained(name, of(table()[1]).astype(np.int16))[0] for name in LISTED for of in LABELS.values()]
-    contents = [learner.to_bytes() for learner in learners]  # type: ignore[attr-defined]
-    X = np.array([[1.0, "a word"], [2.0, "another"]], dtype=object)
-    words = preprocessing.standard(
-        Schema(SCHEMA.classes, (Column("age"), Column("note", text=True))), X, texts=preprocessing.Words()
-    )
-    patches = Patches().fit(np.random.default_rng(0).normal(size=(20, 1, 8, 8)).astype(np.float32))
-    parts = (words, Texts([1]), Table(["age", "note"], [1]), patches, Pixels(), Sentences("m"), Tokens([0], "m"))
-    contents += [skops.io.dumps(part) for part in parts]
-    found: set[str] = set()
-    others = map(trained_on_numbers, REGRESSORS)
-    for content in [*contents, *(learner.to_bytes() for learner in others)]:  # type: ignore[attr-defined]
-        with zipfile.ZipFile(io.BytesIO(content)) as file:
-            said = file.read("schema.json").decode()
-        found |= {name for name in TYPES if f'"__class__": "{name.rpartition(".")[2]}"' in said}
-    assert found == TYPES
-
-
-def test_the_learner_itself_takes_the_file_over(tmp_path: Path) -> None:
-    learner, _ = saved(tmp_path / "m.skops", "random-forest")
-    X, _ = table(seed=1)
-    fresh = untrained(LearnerSettings(name="random-forest"), 0, 3, X[:2], None)
-    assert (fresh.load(tmp_path / "m.skops").predict(X) == learner.predict(X)).all()  # type: ignore[attr-defined]
 
 
 # --- from elsewhere

@@ -81,14 +81,6 @@ def test_embeddings_stand_beside_the_other_columns(encoder: Path, tmp_path: Path
     agrees(model, X, {"features": numbers, "tokens_1": tokens(encoder, X[:, 1])})
 
 
-def test_two_columns_of_text_alone_need_no_features(encoder: Path, tmp_path: Path) -> None:
-    X, y = records(80)
-    X = X[:, [1, 1]]
-    X[:, 1] = X[::-1, 1]
-    model = trained(encoder, tmp_path / "m", "sentence-embedding", TEXT_ALONE, X, y)
-    agrees(model, X, {f"tokens_{position}": tokens(encoder, X[:, position]) for position in (0, 1)})
-
-
 def test_a_network_takes_the_tokens_of_all_columns_together(encoder: Path, tmp_path: Path) -> None:
     X, y = records(80)
     X = X[:, [1, 1]]

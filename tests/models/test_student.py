@@ -9,12 +9,10 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr import datasets
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.kinds import COUNTS, HARD
+from fedct_flwr.kinds import HARD
 from fedct_flwr.models import student
-from fedct_flwr.models.card import promised, promised_by_noise
+from fedct_flwr.models.card import promised
 from fedct_flwr.models.student import check_student, make_student, train_student
-from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 
 
@@ -65,21 +63,6 @@ def test_a_student_that_cannot_be_made_is_refused_before_anything_runs(
         check_student(config(**settings), dataset.schema, dataset.public)
 
 
-def test_without_one_nothing_is_checked(dataset: FederatedDataset) -> None:
-    check_student(config(student=""), dataset.schema, dataset.public)
-
-
-@pytest.mark.parametrize("text", ["[{}]", "3", "{"])
-def test_parameters_are_one_object(text: str) -> None:
-    with pytest.raises(ConfigError, match="student-params"):
-        config(student_params=text)
-
-
-def test_parameters_without_a_student_are_refused() -> None:
-    with pytest.raises(ConfigError, match="no student"):
-        config(student="", student_params='{"max_depth": 3}')
-
-
 def test_a_real_study_may_say_how_its_student_is_trained_and_not_how_silos_are() -> None:
     real = {"data": STUDY, "data_dir": "/s", "roster": "a,b"}
     config(**real, learning_rate=0.01, local_steps=7).check_real()
@@ -109,17 +92,3 @@ def test_a_network_takes_as_many_steps_as_a_silos(dataset: FederatedDataset, mon
     for settings in ({"algorithm": "fedkt"}, {"algorithm": "fedct"}, {"num_server_rounds": 3}):
         make_student(config(**settings, local_steps=7), dataset.schema, dataset.public)
     assert taken == [7, 70, 21]
-
-
-def test_the_card_says_that_runs_add_up_where_the_coordinator_adds_noise() -> None:
-    noise = NoiseOnVotes("laplace", 100, 25.0)
-    of_silos, of_records = (
-        Spending(whom="all silos", unit=unit, delta=1e-5, noise=noise)
-        for unit in (PrivacyUnit.SILO, PrivacyUnit.EXAMPLE)
-    )
-    assert "Several runs over the same silos add up" in promised_by_noise(of_silos)["words"]
-    assert "add up" not in promised_by_noise(of_records)["words"]
-
-
-def test_the_card_of_votes_without_noise_speaks_of_students() -> None:
-    assert "students at the silos voted for" in promised(config(algorithm="fedkt"), COUNTS)["words"]

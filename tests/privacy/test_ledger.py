@@ -147,14 +147,6 @@ class TestStickyAnswers:
         assert ledger.answered("other", "records", b"round 1") is None
         assert charges(tmp_path) == 1
 
-    def test_whether_it_was_ever_used_can_be_asked_without_making_it(self, tmp_path: Path) -> None:
-        assert not Ledger(tmp_path).used
-        assert list(tmp_path.iterdir()) == []
-        with Ledger(tmp_path) as ledger:
-            ledger.charge(*WHERE, ONE, TENTH)
-        database(tmp_path).unlink()
-        assert Ledger(tmp_path).used  # and was lost
-
     def test_another_question_is_charged(self, ledger: Ledger) -> None:
         for number in range(10):
             ledger.answer(*WHERE, ONE, TENTH, b"%d" % number, lambda: b"")
@@ -213,11 +205,6 @@ class TestUnusedCharges:
         ledger.answer(*WHERE, ONE, pure(price), b"other", lambda: b"a")
         assert ledger.spent(*WHERE).charges == 2
         assert ledger.spent(*WHERE).epsilon.upper == pytest.approx(0.1 + price)
-
-    @pytest.mark.parametrize("where", [("another study", "records"), ("study", "other records")])
-    def test_they_pay_for_no_other_study_and_no_other_records(self, ledger: Ledger, where: tuple[str, str]) -> None:
-        ledger.answer(*where, ONE, TENTH, b"other", lambda: b"a")
-        assert ledger.spent(*where).charges == ledger.spent(*WHERE).charges == 1
 
     def test_a_question_whose_event_has_changed_is_charged_anew(self, ledger: Ledger) -> None:
         assert ledger.answer(*WHERE, ONE, pure(0.05), b"q", lambda: b"a") == b"a"
@@ -504,11 +491,6 @@ class TestFailsClosed:
         (tmp_path / "privacy").write_text("a file where the folder should be")
         with Ledger(tmp_path) as ledger, pytest.raises(LedgerError, match="nothing is released"):
             ledger.charge(*WHERE, ONE, TENTH)
-
-    def test_only_the_owner_may_read_it(self, ledger: Ledger, tmp_path: Path) -> None:
-        ledger.charge(*WHERE, ONE, TENTH)
-        for path in (database(tmp_path), tmp_path / "ledger.mark", *database(tmp_path).parent.iterdir()):
-            assert path.stat().st_mode & 0o077 == 0
 
 
 def test_every_commit_is_synced_in_write_ahead_mode(ledger: Ledger) -> None:

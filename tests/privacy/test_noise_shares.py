@@ -12,7 +12,7 @@ from scipy.stats import chi2, norm
 
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.events import composed
-from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, least_multiplier, surely_honest, unlike_one
+from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, surely_honest, unlike_one
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.types import ConfigError
 
@@ -150,15 +150,3 @@ def test_impossible_numbers_are_refused(wrong: dict[str, float]) -> None:
     NoiseShares(**fine)
     with pytest.raises(ConfigError):
         NoiseShares(**{**fine, **wrong})
-
-
-def test_no_noise_keeps_an_epsilon_of_zero() -> None:
-    with pytest.raises(ConfigError):
-        least_multiplier(0.0, 1e-5)
-    with pytest.raises(ConfigError):
-        least_multiplier(1.0, 0.0)
-
-
-def test_an_epsilon_beyond_floating_point_is_one_sentence() -> None:
-    with pytest.raises(ConfigError, match="lower epsilon"):
-        calibrated(1000.0, 1e-5, sensitivity=2.0**40, sums=15, numbers=2_000, honest=3)

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-from fedct_flwr.report.spending import _of_result
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.models.card import promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.sheet_of_shares import sheet_of_shares
+from fedct_flwr.privacy.sheet import sheet_of_shares
 from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
 
 NOISE = NoiseOnVotes("gaussian", 1228, 59.655, honest=4, may_collude=2)
@@ -22,16 +20,9 @@ def test_it_says_whom_it_protects_from_whom_and_how_much(wording: SnapshotAssert
     assert "ask it for `fedct privacy-sheet`" in sheet_of_shares("study", COST, [], simulated=False, metrics=True)
 
 
-def test_noise_of_another_kind_has_no_such_page() -> None:
-    for noise in (None, replace(NOISE, honest=0)):
-        with pytest.raises(ValueError, match="no noise in shares"):
-            sheet_of_shares("study", replace(COST, noise=noise), [], simulated=False, metrics=False)
-
-
-def test_card_and_report_say_that_it_holds_against_the_coordinator(wording: SnapshotAssertion) -> None:
+def test_the_card_says_that_it_holds_against_the_coordinator(wording: SnapshotAssertion) -> None:
     card = promised_by_noise(COST)
     assert card["protection"] == wording
     assert "also holds against the coordinator" in card["words"]
-    assert _of_result(COST).note == wording
     at_coordinator = replace(COST, noise=replace(NOISE, honest=0, may_collude=0))
     assert "nothing is promised against it" in promised_by_noise(at_coordinator)["words"]

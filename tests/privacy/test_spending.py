@@ -31,24 +31,7 @@ def test_what_is_no_result_is_refused(wrong: dict[str, Any], wording: SnapshotAs
     assert str(caught.value).partition(": ")[0] == wording
 
 
-@pytest.mark.parametrize("missing", ["unit", "mechanism", "queries", "scale", "delta", "epsilon", "accountant"])
-def test_a_result_without_a_part_is_refused(missing: str) -> None:
-    told = SPENT.to_result()
-    del told[missing]
-    with pytest.raises(ValueError, match=missing):
-        Spending.from_result(told)
-
-
-def test_a_ledger_is_not_told_in_a_result() -> None:
-    with pytest.raises(ValueError, match="ledgers"):
-        replace(SPENT, noise=None).to_result()
-
-
 @pytest.mark.parametrize(("epsilon", "kept", "left"), [(0.0, True, 2.0), (2.0, True, 0.0), (2.1, False, 0.0)])
 def test_a_budget_is_kept_as_long_as_no_more_is_spent(epsilon: float, kept: bool, left: float) -> None:
     spent = Spending(whom="a", delta=1e-5, epsilon=epsilon, budget=2.0)
     assert (spent.kept, spent.left) == (kept, left)
-
-
-def test_without_a_budget_nothing_bounds_what_is_spent() -> None:
-    assert (SPENT.kept, SPENT.left) == (True, math.inf)

@@ -9,7 +9,7 @@ from fedct_flwr.config.mechanisms import NoisePlan
 from fedct_flwr.consensus.counting import consistent
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.mechanisms import Gaussian, Laplace
+from fedct_flwr.privacy.mechanisms import Laplace
 from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.privacy.tally_noise import noise_for, noisy, spent_by, tally_mechanism
 from fedct_flwr.types import ABSTAIN, ConfigError
@@ -84,14 +84,3 @@ class TestSpending:
         spent = spent_by(Laplace(25.0), 37, 1e-5, partitions=2)
         assert spent.to_result()["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, 74))
         assert (spent.unit, spent.where) == (PrivacyUnit.EXAMPLE, "silo")
-
-    def test_gaussian_noise_has_no_number_of_the_papers(self) -> None:
-        mechanism = Gaussian(40.0)
-        spent = spent_by(mechanism, 100, 1e-5)
-        assert "epsilon_moments" not in spent.to_result()
-        assert spent.epsilon == pytest.approx(epsilon(mechanism.event(100), 1e-5).upper)
-
-    def test_what_promises_nothing_is_told_at_once(self) -> None:
-        spent = spent_by(Laplace(0.5), 5000, 1e-5)
-        assert spent.epsilon > 10_000
-        assert spent.accountant == "pure or rdp"

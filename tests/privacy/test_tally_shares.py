@@ -145,13 +145,6 @@ def test_noise_is_the_least_that_keeps_the_budget_of_a_silo(votes: int, tmp_path
         ledger.charge("study", "whole silo", Budget(8.0, 1e-5, PrivacyUnit.SILO), shares.event())
 
 
-def test_a_gamma_says_how_much_noise_there_is_in_votes() -> None:
-    assert shares_for(plan(gamma=0.1), 2, 100, 4, 5).scale == 5
-    spent = spent_on_sum(shares_for(plan(gamma=0.1), 2, 100, 4, 5), 2, 1e-5, 1)
-    assert spent.noise is not None
-    assert spent.noise.scale == 10
-
-
 def test_the_coordinator_decides_on_what_it_opens_and_adds_nothing() -> None:
     counts = np.array([[5, -3, 4], [-7, -2, -9], [0, 3, 3]])
     decided = [noisiest(counts, np.zeros(3, np.int16), np.random.default_rng(seed)) for seed in range(50)]
@@ -214,16 +207,6 @@ def test_a_sum_that_is_dearer_than_the_budget_is_refused_at_once_and_charges_not
     with made.ledger as ledger:
         found = ledger.spent("study", WHOLE_SILO)
     assert found is None or found.charges == 0
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"scale": 0.0}, {"scale": 2.0**21}, {"scale": math.nan}, {"scale": 1e-4}, {"queries": 0}, {"classes": 1},
-     {"honest": 0}],
-)  # fmt: skip
-def test_impossible_noise_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="noise in shares"):
-        replace(COARSE, **wrong)
 
 
 def test_a_budget_that_no_noise_keeps_is_refused() -> None:

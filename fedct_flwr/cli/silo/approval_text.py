@@ -20,8 +20,7 @@ from fedct_flwr.hospital.log_entry import LogEntry
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import GRADIENTS, kinds_let_out
 from fedct_flwr.privacy.leaving import Answers
-from fedct_flwr.privacy.sheet import clock_words, promise, spent_words, together_words
-from fedct_flwr.privacy.sheet_of_joint import promise_together
+from fedct_flwr.privacy.sheet import clock_words, promise, promise_together, spent_words, together_words
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.silo.site import terms_of
