@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from fedct_flwr.cli.few_callers import few_callers
+from fedct_flwr.cli.connection_limit import connection_limit
 from fedct_flwr.cli.output import Output, echo
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.types import ConfigError, FedctError
@@ -68,7 +68,7 @@ def serve(samples: Callable[[], Iterable[Sample]], listen: str) -> None:
     except OSError as error:
         raise ConfigError(f"cannot listen at {listen} ({error.strerror}): choose another --listen") from None
     app: Any = server.get_app()
-    few_callers(server)
+    connection_limit(server)
     server.set_app(only_here(app) if _is_loopback(host) else app)
     Output().say(f"metrics: http://{listen}/metrics")
     try:

@@ -1,6 +1,5 @@
 """Whatever is wrong with the input: one sentence, the right exit code, at once, and nothing left on disk."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr import __version__
 from fedct_flwr.cli import main
 from fedct_flwr.types import ConfigError, DataError, FedctError, RunError, TrainingError
 from tests.cli.runner import Outcome, files_below
@@ -155,40 +153,6 @@ def test_a_run_folder_that_holds_something(fedct: Callable[..., Outcome], here: 
     assert files_below(here) == ["run", "run/result.json"]
 
 
-@pytest.mark.parametrize(
-    "content", [None, "", "no json", "[]", "{}", '{"settings": 3}'], ids=lambda content: repr(content)
-)
-def test_resuming_a_folder_that_is_no_run(fedct: Callable[..., Outcome], here: Path, content: str | None) -> None:
-    (here / "run").mkdir()
-    if content is not None:
-        (here / "run" / "config.json").write_text(content)
-    before = files_below(here)
-    outcome = fedct("simulate", "--resume", "run")
-    assert outcome.code == RUN
-    assert outcome.sentence.startswith(f"{here / 'run'} is no complete run folder: ")
-    assert files_below(here) == before
-
-
-@pytest.mark.parametrize("command", [("simulate", "--resume"), ("report",), ("privacy-sheet",)])
-def test_a_run_of_a_newer_version(fedct: Callable[..., Outcome], here: Path, command: tuple[str, ...]) -> None:
-    (here / "run").mkdir()
-    settings = {"versions": {"fedct-flwr": "99.0"}, "settings": {}}
-    (here / "run" / "config.json").write_text(json.dumps(settings))
-    outcome = fedct(*command, "run")
-    assert outcome.code == RUN
-    assert outcome.sentence.endswith(f"is of fedct-flwr 99.0 and this is {__version__}: update fedct-flwr")
-
-
-# --- text that a terminal might take for something else
-
-
-@pytest.mark.parametrize("key", ["[/x]", "[bold]", "[red]quorum[/red]"])
-def test_square_brackets_are_said_as_they_were_typed(fedct: Callable[..., Outcome], key: str) -> None:
-    outcome = fedct("simulate", "--set", f"quorum-{key}")
-    assert outcome.code == SETTINGS
-    assert key in outcome.sentence
-
-
 # --- exit codes
 
 
@@ -219,16 +183,6 @@ def test_an_interrupt_is_no_traceback(fedct: Callable[..., Outcome], monkeypatch
 @pytest.mark.parametrize(("typed", "meant"), [(["simulat"], "simulate"), (["silo", "aprove"], "approve")])
 def test_a_command_that_was_meant_is_proposed_once(fedct: Callable[..., Outcome], typed: list[str], meant: str) -> None:
     assert fedct(*typed).err.count(meant) == 1
-
-
-@pytest.mark.parametrize("arguments", [["simulat"], ["simulate", "--leaner", "svm"], ["simulate", "--seed", "one"]])
-def test_what_the_command_line_does_not_know_is_a_matter_of_settings(
-    fedct: Callable[..., Outcome], here: Path, arguments: list[str]
-) -> None:
-    outcome = fedct(*arguments)
-    assert outcome.code == SETTINGS
-    assert "Traceback" not in outcome.err
-    assert files_below(here.parent) == ["here", "home"]
 
 
 # --- the installed command, in a process of its own

@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,17 +101,6 @@ def test_a_server_is_believed_under_every_name_that_it_was_made_for(files: Files
 def test_a_server_is_not_believed_under_another_name(files: Files, host: str) -> None:
     with server(files) as port, pytest.raises(ssl.SSLCertVerificationError):
         call(port, host, files.ca)
-
-
-def test_a_server_of_another_authority_is_not_believed(files: Files, tmp_path: Path) -> None:
-    other = make(tmp_path / "other")
-    with server(other) as port, pytest.raises(ssl.SSLCertVerificationError):
-        call(port, "superlink", files.ca)
-
-
-def test_keys_are_their_owners_alone_and_certificates_are_for_all(files: Files) -> None:
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in files.folder.iterdir()}
-    assert modes == {"ca.crt": 0o644, "ca.key": 0o600, "server.pem": 0o644, "server.key": 0o600}
 
 
 def test_the_servers_certificate_signs_nothing(files: Files) -> None:

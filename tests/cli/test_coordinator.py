@@ -4,11 +4,9 @@ Runs on a real SuperLink are in tests/processes/test_coordinated_runs.py.
 """
 
 import json
-import signal
 import socket
 import ssl
 import stat
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -118,16 +116,6 @@ def test_init_makes_all_that_a_superlink_and_its_superexec_need(folder: Path) ->
     context.load_cert_chain(folder / "certificates/server.pem", folder / "certificates/server.key")
 
 
-def test_plain_flwr_finds_the_superlink_through_the_folder(tmp_path: Path) -> None:
-    done = coordinator("init", tmp_path / "c", "--host", "::1", "--host", "superlink", "--address", "[::1]:8000")
-    assert done.exit_code == 0
-    config = tomllib.loads((tmp_path / "c/flwr/config.toml").read_text("utf-8"))
-    assert config["superlink"] == {
-        "default": "deployment",
-        "deployment": {"address": "[::1]:8000", "root-certificates": str(tmp_path / "c/certificates/ca.crt")},
-    }
-
-
 def test_init_again_keeps_what_is_there(folder: Path, study: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     done = coordinator("init", folder, "--host", "127.0.0.1", "--study", study)
@@ -149,13 +137,6 @@ def test_init_with_another_host_renews_the_servers_certificate_and_nothing_else(
     assert done.output == wording
     changed = {path.name for path, content in before.items() if path.read_bytes() != content}
     assert changed == {"server.pem", "server.key"}
-
-
-def test_init_replaces_no_study_by_another(folder: Path, tmp_path: Path) -> None:
-    other = write_study_folder(tmp_path / "other")
-    text = (other / "study.toml").read_text("utf-8").replace('study = "heart-disease"', 'study = "another"')
-    (other / "study.toml").write_text(text, encoding="utf-8")
-    assert "holds another study" in refusal("init", folder, "--study", other)
 
 
 def test_a_new_folder_has_its_superlink_where_others_do_not_reach_it(tmp_path: Path) -> None:
@@ -196,26 +177,6 @@ def test_register_gives_up_on_a_superlink_that_does_not_come(
     said = refusal("register", folder, error=RunError)
     assert f" {address}" in said
     assert said == wording
-
-
-def keys_copied(folder: Path, old: str, new: str) -> Path:
-    """The same key under a second name, with another comment behind it."""
-    content = (folder / "silos" / f"{old}.pub").read_text("utf-8").split()[:2]
-    path = folder / "silos" / f"{new}.pub"
-    path.write_text(" ".join([*content, "root@elsewhere\n"]), encoding="utf-8")
-    return path
-
-
-def test_register_admits_no_key_under_two_names(folder: Path, wording: SnapshotAssertion) -> None:
-    keys_copied(folder, "cleveland", "zurich-2")
-    said = refusal("register", folder)
-    assert said == wording
-
-
-def test_register_says_of_a_key_what_the_superlink_knows(flwr: Flwr, folder: Path) -> None:
-    flwr.says("supernode", '{"success": false, "error-message": "[code: 23] the key is in use"}')
-    done = coordinator("register", folder, f"zurich={folder / 'silos' / 'zurich.pub'}")
-    assert done.output == "the key of zurich is registered already\n", done.exception
 
 
 # --- run
@@ -299,25 +260,7 @@ def runs(**states: str) -> str:
 
 
 DONE = '{"success": true}'
-STARTED = '{"success": true, "run-id": "5"}'
 ODD = ("Segmentation fault", "", '{"success": true, "runs": []}', "[]", '{"success": tr')
-
-
-def test_an_interrupt_while_the_run_is_started_stops_what_has_begun(
-    flwr: Flwr, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The SuperLink has taken it, and its number was never heard of here."""
-    flwr.says("list", runs(run_3="running"), runs(run_3="running", run_5="pending"), runs(run_5="finished:stopped"))
-    # Not at once: Python's Popen knows of no child if it is interrupted while it makes it.
-    flwr.does("run", "sleep 1; kill -INT $PPID; sleep 5")
-    flwr.says("stop", DONE)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        done = coordinator("run", folder)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert done.exit_code == 130, (done.output, done.exception)
-    assert [call.split()[1] for call in flwr.calls("stop")] == ["5"]
 
 
 def test_a_start_that_nobody_understands_is_stopped_all_the_same(
@@ -328,15 +271,6 @@ def test_a_start_that_nobody_understands_is_stopped_all_the_same(
     flwr.says("stop", ODD[0], DONE)
     assert refusal("run", folder, error=RunError) == wording
     assert [call.split()[1] for call in flwr.calls("stop")] == ["5", "5"]
-
-
-def test_a_superlink_that_lost_its_database_ends_the_run_and_says_how_to_go_on(flwr: Flwr, folder: Path) -> None:
-    flwr.says("list", runs(), '{"success": false, "error-message": "[code: 16] Run ID not found."}')
-    flwr.says("run", STARTED)
-    flwr.says("stop", '{"success": false, "error-message": "[code: 16] Run ID not found."}')
-    said = refusal("run", folder, error=RunError)
-    assert "its database is another one: register the silos' keys again" in said
-    assert "--resume" in said
 
 
 @pytest.mark.parametrize(
@@ -354,14 +288,3 @@ def test_a_run_whose_end_nobody_else_can_write_down_has_a_result(
     flwr.says("stop", said)
     reason = refusal("run", folder, "--run-dir", tmp_path / "run", error=RunError)
     assert RunFolder(tmp_path / "run").read_json("result.json") == {"status": "failed", "reason": reason}
-
-
-def test_odd_answers_for_good_end_it_and_say_so(
-    flwr: Flwr, folder: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
-) -> None:
-    monkeypatch.setattr(run, "_STOP_SECONDS", 0.1)
-    flwr.says("list", runs(), ODD[0])
-    flwr.says("run", STARTED)
-    flwr.says("stop", DONE)
-    assert refusal("run", folder, error=RunError) == wording
-    assert [call.split()[1] for call in flwr.calls("stop")] == ["5"]

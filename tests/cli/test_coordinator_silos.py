@@ -106,17 +106,6 @@ def test_status_tells_of_all_silos_by_name(fedct: Fedct, folder: CoordinatorFold
     assert fedct("coordinator", "status", folder.path).code == 0
 
 
-def test_status_without_a_superlink_tells_the_rest(fedct: Fedct, folder: CoordinatorFolder, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    def nobody(*_: object) -> list[Node]:
-        raise RunError("no SuperLink answers")
-
-    monkeypatch.setattr(nodes_of, "list_nodes", nobody)
-    said = facts(folder)
-    assert (said["reachable"], {silo["state"] for silo in said["silos"]}) == (False, {"unknown"})
-    done = fedct("coordinator", "status", folder.path)
-    assert (done.code, "no SuperLink answers" in done.out) == (0, True)
-
-
 def test_a_silo_that_departs_leaves_roster_and_superlink(
     fedct: Fedct, folder: CoordinatorFolder, link: Link, wording: SnapshotAssertion
 ) -> None:
@@ -224,24 +213,3 @@ def test_authorities_are_rotated_with_overlap(fedct: Fedct, folder: CoordinatorF
     assert not list(certificates.glob("*next*"))
     assert lasts(folder.server_certificate, folder.ca)
     assert days_left(folder.ca) > 3600
-
-
-def test_the_second_step_is_finished_after_a_crash(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    fedct("coordinator", "rotate", folder.path, "--authorities")
-    kept = shutil.copy(folder.next_ca, tmp_path / "kept.crt")
-    assert fedct("coordinator", "rotate", folder.path, "--authorities", "--yes").code == 0
-    # As if it had ended before the last line.
-    shutil.copy(kept, folder.next_ca)
-    assert fedct("coordinator", "rotate", folder.path, "--authorities", "--yes").code == 0
-    assert not folder.next_ca.exists()
-    assert lasts(folder.server_certificate, folder.ca)
-
-
-# --- a lost database
-
-
-def test_a_lost_database_is_filled_again_from_the_keys(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
-    link.nodes.clear()
-    done = fedct("coordinator", "register", folder.path)
-    assert done.out == "basel is registered\nzurich is registered\n"
-    assert len(link.nodes) == 2

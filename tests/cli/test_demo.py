@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
 from fedct_flwr.cli.certificates import is_good_for
@@ -89,15 +88,3 @@ def test_what_is_secret_is_its_owners_alone(made: Path) -> None:
     assert len(secrets) == 4 + 4 * (5 + 1)
     assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
-
-
-def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
-    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
-
-
-def test_a_complete_demonstration_is_left_as_it_is(made: Path, wording: SnapshotAssertion) -> None:
-    before = contents(made)
-    again = demo(made, "--superlink", "elsewhere:1")
-    assert again.exit_code == 0
-    assert again.output == wording
-    assert contents(made) == before

@@ -110,11 +110,6 @@ def test_two_names_with_one_key_are_one_person(fedct: Fedct, two: Kit) -> None:
     assert list(read_entries(two.state)) == []
 
 
-def test_one_approver_is_none(fedct: Fedct, kit: Kit) -> None:
-    kit.edit('egress-key = "keys/egress.key"', 'egress-key = "keys/egress.key"\napprovers = { anna = "a.pub" }')
-    assert fedct("silo", "approve", kit.folder, *YES).code == ConfigError.exit_code
-
-
 # --- an agent at work
 
 

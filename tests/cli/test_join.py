@@ -1,10 +1,6 @@
 """Two commands to join: a complete, signed invitation, and a silo's folder made from it."""
 
-import shutil
-import ssl
 import stat
-import time
-import tomllib
 import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,20 +8,19 @@ from pathlib import Path
 import pytest
 import tomli_w
 from cryptography import x509
-from cryptography.x509.oid import NameOID
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import certificates
-from fedct_flwr.cli.certificates import RENEW_BEFORE, lasts, load_certificate
+from fedct_flwr.cli.certificates import RENEW_BEFORE, load_certificate
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.demo_files import LABEL
 from fedct_flwr.cli.invitation import Invitation, fingerprint_of, write_invitation
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.keys import create_node_key, load_egress_key
+from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.types import ConfigError
 from tests.cli.runner import Outcome
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct
 from tests.hospitals import write_silo_folder
 
 
@@ -68,11 +63,6 @@ def refused(done: Outcome, tmp_path: Path) -> str:
     return done.sentence
 
 
-def subject(certificate: Path) -> str:
-    (name,) = load_certificate(certificate).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(name.value)
-
-
 # --- at the coordinator
 
 
@@ -86,18 +76,6 @@ def test_an_invitation_is_complete_and_for_its_owner_alone(fedct: Fedct, folder:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.invitations.stat().st_mode) == 0o700
     assert list(folder.invitations.iterdir()) == [path]
-
-
-def test_each_silo_has_a_certificate_of_its_own(fedct: Fedct, folder: CoordinatorFolder) -> None:
-    for silo in ("cleveland", "zurich"):
-        invite(fedct, folder, silo)
-        kit = folder.kits / silo
-        assert stat.S_IMODE(kit.stat().st_mode) == 0o700
-        assert stat.S_IMODE((kit / "client.key").stat().st_mode) == 0o600
-        assert subject(kit / "client.crt") == silo
-        assert lasts(kit / "client.crt", folder.clients_ca)
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(kit / "client.crt", kit / "client.key")
-    assert (folder.kits / "cleveland/client.key").read_bytes() != (folder.kits / "zurich/client.key").read_bytes()
 
 
 def test_a_silos_certificate_is_no_servers_and_signs_nothing(fedct: Fedct, folder: CoordinatorFolder) -> None:
@@ -120,13 +98,6 @@ def test_a_second_hospital_with_the_same_name_is_refused(
     assert done.sentence == wording
     assert [path.name for path in folder.kits.iterdir()] == ["zurich"]
     assert (folder.invitations / "zurich.zip").read_bytes() == before
-
-
-def test_a_name_whose_key_has_come_is_taken(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    create_node_key(tmp_path / "node.key")
-    (tmp_path / "node.key.pub").rename(folder.silos / "zurich.pub")
-    assert fedct("coordinator", "invite", folder.path, "zurich").code == ConfigError.exit_code
-    assert not folder.invitations.exists()
 
 
 def test_invited_again_a_silo_keeps_its_certificate_until_that_is_about_to_expire(
@@ -161,26 +132,6 @@ def test_a_silos_folder_is_made_from_its_invitation(fedct: Fedct, folder: Coordi
         assert path.read_bytes() == (folder.kits / "zurich" / name).read_bytes()
     assert stat.S_IMODE(config.connection.client_key.stat().st_mode) == 0o600
     assert not (silo / "compose.yaml").exists()
-
-
-def test_for_containers_all_that_compose_needs_lies_in_the_folder(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
-) -> None:
-    silo = joined(fedct, folder, tmp_path, "--containers")
-    variables = dict(line.split("=", 1) for line in (silo / ".env").read_text("utf-8").splitlines())
-    assert variables["SUPERLINK"] == "'fl.example.org:8443'"
-    assert variables["SILO"] == "'.'"
-    assert variables["DATA"] == "'../source'"
-    settings = tomllib.loads((silo / "silo.toml").read_text("utf-8"))
-    assert settings["data"]["file"] == "/app/data/data.csv"
-    assert settings["connection"]["supernode"] == "runtime:9094"
-    given = Path(__file__).parents[2] / "docker" / "silo"
-    assert {path.name for path in silo.glob("*.yaml")} == {path.name for path in given.iterdir()}
-    for path in silo.glob("*.yaml"):
-        assert path.read_text("utf-8") == (given / path.name).read_text("utf-8")
-    text = (silo / "compose.yaml").read_text("utf-8")
-    # What the variables are for.
-    assert all(f"${{{name}" in text for name in set(variables) - {"COMPOSE_PROJECT_NAME"})
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
@@ -265,17 +216,6 @@ def test_what_is_no_invitation_is_one_sentence(
     assert str(path) in refused(join(fedct, folder, tmp_path, path), tmp_path)
 
 
-@pytest.mark.parametrize("place", [40, 60, 100])
-def test_a_damaged_invitation_is_one_sentence(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, place: int
-) -> None:
-    path = invite(fedct, folder)
-    content = bytearray(path.read_bytes())
-    content[place] ^= 0xFF
-    path.write_bytes(content)
-    refused(join(fedct, folder, tmp_path, path), tmp_path)
-
-
 def test_nothing_is_overwritten(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
     silo = joined(fedct, folder, tmp_path)
     before = {path: path.read_bytes() for path in silo.rglob("*") if path.is_file()}
@@ -287,38 +227,6 @@ def test_nothing_is_overwritten(fedct: Fedct, folder: CoordinatorFolder, tmp_pat
 # --- new certificates
 
 
-def test_new_certificates_leave_the_rest_as_it_was(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    silo = joined(fedct, folder, tmp_path)
-    before = {path: path.read_bytes() for path in silo.rglob("*") if path.is_file()}
-    shutil.rmtree(folder.kits / "zurich")
-    create_node_key(tmp_path / "node.key")
-    (tmp_path / "node.key.pub").rename(folder.silos / "zurich.pub")
-    done = fedct("silo", "renew", invite(fedct, folder, "zurich", "--again"), silo)
-    assert done.code == 0, done.err
-    changed = {path.name for path, content in before.items() if path.read_bytes() != content}
-    assert changed == {"client.crt", "client.key"}
-
-
-def test_an_old_invitation_brings_no_ended_authority_back(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
-) -> None:
-    silo = joined(fedct, folder, tmp_path)
-    kept = silo / "connection" / "ca.crt"
-    old, invitations = kept.read_bytes(), []
-    # Certificates tell seconds.
-    time.sleep(1.1)
-    for _ in ("made", "ended"):
-        assert fedct("coordinator", "rotate", folder.path, "--authorities", "--yes").code == 0
-        invitations.append(shutil.copy(invite(fedct, folder, "zurich", "--again"), tmp_path / f"{len(invitations)}"))
-    for path in invitations:
-        assert fedct("silo", "renew", path, silo).code == 0
-    assert old not in kept.read_bytes()
-    done = fedct("silo", "renew", invitations[0], silo)
-    assert done.code == ConfigError.exit_code
-    assert "is older" in done.sentence
-    assert old not in kept.read_bytes()
-
-
 def test_only_the_coordinator_that_was_joined_renews(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
     silo = joined(fedct, folder, tmp_path)
     before = (silo / "connection" / "ca.crt").read_bytes()
@@ -328,22 +236,3 @@ def test_only_the_coordinator_that_was_joined_renews(fedct: Fedct, folder: Coord
     assert done.code == ConfigError.exit_code
     assert "was signed by another key" in done.sentence
     assert (silo / "connection" / "ca.crt").read_bytes() == before
-
-
-@pytest.mark.parametrize("told", ["in the file", "in the container"])
-def test_a_supernode_that_calls_another_address_than_silo_toml_says_is_noticed(
-    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, told: str
-) -> None:
-    def found() -> str:
-        return " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
-
-    if told == "in the file":
-        (kit.folder / ".env").write_text("OWNER=1:1\nSUPERLINK='elsewhere.example:8443' # by hand\n", "utf-8")
-    else:
-        monkeypatch.setenv("FEDCT_SUPERLINK", "elsewhere.example:8443")
-    other = "container calls elsewhere.example:8443, and superlink in silo.toml is localhost:1"
-    assert f"✗ address: the SuperNode's {other}" in found()
-    page = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out
-    assert "Warning: the SuperNode's container calls another address, elsewhere.example:8443" in " ".join(page.split())
-    kit.edit("localhost:1", "elsewhere.example:8443")
-    assert "address:" not in found()

@@ -93,13 +93,6 @@ def test_a_simulation_and_what_comes_of_it(fedct: Run, simulated: tuple[Outcome,
     assert document["markdown"] == fedct("privacy-sheet", run).out
 
 
-def test_a_run_that_fails_prints_no_document(fedct: Run) -> None:
-    raising = "tests.federation.learners.Raising"
-    outcome = fedct("simulate", "--in-process", "--learner", raising, "--run-dir", "run", "--json")
-    assert (outcome.code, outcome.out) == (4, "")
-    assert "Error: round 1 has 0 valid replies" in outcome.err
-
-
 def test_a_silos_documents(fedct: Run, kit: Kit) -> None:
     found = fedct("silo", "check", kit.folder, "--offline", "--json")
     document = json.loads(found.out)

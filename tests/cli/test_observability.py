@@ -2,9 +2,6 @@
 
 import contextlib
 import json
-import logging
-import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -19,15 +16,11 @@ from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.engine.flower import BIN
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.hospital.log_line import VARIABLE, JsonFormatter, about, log_line
+from fedct_flwr.hospital.log_line import VARIABLE, about, log_line
 from fedct_flwr.hospital.shared_books import SharedBooks
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.common_budget import common_budget
 from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.silo.noisy_sum import WHOLE_SILO
-from fedct_flwr.types import ConfigError
-from tests.cli.silos import Fedct, Kit, lets_out_noisy_sums
+from tests.cli.silos import Fedct, Kit
 from tests.patience import eventually
 from tests.processes.deployment import free_port, listens
 
@@ -43,34 +36,6 @@ def test_a_line_is_an_object_in_utc_that_says_what_it_is_about(monkeypatch: pyte
     }  # fmt: skip
     assert datetime.fromisoformat(said["time"]).utcoffset() == timedelta(0)
     assert "run" not in json.loads(log_line("later"))
-
-
-def test_for_people_a_line_stays_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    with about(silo="zurich"):
-        assert log_line("labels left").endswith("  labels left")
-
-
-def test_pythons_own_log_has_the_same_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "json")
-    try:
-        try:
-            int("Mrs Miller")
-        except ValueError as cause:
-            raise RuntimeError("Mrs Miller") from cause
-    except RuntimeError as error:
-        record = logging.LogRecord("x", logging.ERROR, "x", 1, "it %s", ("failed",), (RuntimeError, error, None))
-    said = json.loads(JsonFormatter().format(record))
-    assert (said["message"], said["level"]) == ("it failed", "error")
-    # Places and types, but no text of an error, which may quote a record.
-    assert re.search(r"test_observability.*ValueError\n.*RuntimeError\n$", said["traceback"], re.DOTALL)
-    assert "invalid literal" not in said["traceback"]
-
-
-def test_a_form_that_there_is_not_is_named(fedct: Fedct, kit: Kit) -> None:
-    done = fedct("silo", "start", kit.folder, "--log", "xml")
-    assert done.code == ConfigError.exit_code
-    assert "'xml'" in done.err
 
 
 # --- numbers
@@ -102,21 +67,6 @@ def test_a_silos_numbers(fedct: Fedct, kit: Kit) -> None:
     assert all(name not in done.out for name in ("diseased", "cholesterol", "oldpeak"))
 
 
-def test_privacy_budgets_are_numbers(fedct: Fedct, kit: Kit) -> None:
-    assert "epsilon" not in fedct("silo", "metrics", kit.folder).out
-    lets_out_noisy_sums(kit, epsilon=20.0)
-    with Ledger(kit.state) as ledger:
-        ledger.charge("heart-disease", WHOLE_SILO, Budget(20.0, 1e-5, PrivacyUnit.SILO), pure(0.25))
-    found, of = numbers(fedct("silo", "metrics", kit.folder).out), '{silo="cleveland",unit="silo"}'
-    assert found[f"fedct_ledger_readable{of}"] == 1
-    assert found[f"fedct_epsilon_spent{of}"] == pytest.approx(0.25, abs=1e-3)
-    assert found[f"fedct_epsilon_left{of}"] == pytest.approx(19.75, abs=1e-3)
-    (kit.state / "privacy" / "ledger.sqlite").unlink()
-    found = numbers(fedct("silo", "metrics", kit.folder).out)
-    assert found[f"fedct_ledger_readable{of}"] == 0
-    assert f"fedct_epsilon_left{of}" not in found
-
-
 def test_limits_over_all_studies_are_numbers(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
     assert "records_" not in fedct("silo", "metrics", kit.folder).out
     kit.edit('protection = "none"', 'protection = "teachers"')
@@ -138,23 +88,6 @@ def test_limits_over_all_studies_are_numbers(fedct: Fedct, kit: Kit, tmp_path: P
     found = numbers(fedct("silo", "metrics", kit.folder).out)
     assert found[f"fedct_records_readable{of}"] == 0
     assert f"fedct_records_labels_left{of}" not in found
-
-
-def test_what_cannot_be_read_is_a_number_too(fedct: Fedct, kit: Kit) -> None:
-    text = kit.file.read_text("utf-8")
-    (kit.state / "egress.jsonl").write_text("noise\nnoise\n", "utf-8")
-    assert numbers(fedct("silo", "metrics", kit.folder).out)['fedct_log_readable{silo="cleveland"}'] == 0
-    assert kit.file.read_text("utf-8") == text
-
-
-def test_a_port_in_use_is_one_sentence(fedct: Fedct, kit: Kit) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = fedct("silo", "metrics", kit.folder, "--listen", address)
-    assert done.code == ConfigError.exit_code
-    assert address in done.sentence
 
 
 @contextlib.contextmanager

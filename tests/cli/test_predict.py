@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -65,14 +63,6 @@ def test_every_column_stays_as_it_is_and_classes_come_after_them(fedct: Fedct, m
     assert said[0] == [*given[0], "predicted", "probability well", "probability ill"]
     assert [row[:4] for row in said[1:]] == given[1:]
     assert [row[4:] for row in (said[1], said[3])] == [["well", "1", "0"], ["ill", "0", "1"]]
-
-
-def test_parquet_goes_in_and_a_file_comes_out(fedct: Fedct, model: Path, tmp_path: Path) -> None:
-    pyarrow.parquet.write_table(pa.table({"age": [30.0, 70.0], "sex": ["f", "m"]}), tmp_path / "new.parquet")
-    out = tmp_path / "out.csv"
-    assert fedct("predict", tmp_path / "new.parquet", "--model", model, "--output", out).code == 0
-    assert [row[2] for row in rows(out.read_text())] == ["predicted", "well", "ill"]
-    assert oct(out.stat().st_mode & 0o777) == "0o600"
 
 
 def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:

@@ -72,23 +72,6 @@ def test_a_silos_model_reads_records_without_the_runs_data(
     assert rows(outcome.out)[0]["note"] == "a"
 
 
-def test_networks_carry_their_preprocessing_and_train_on(fedct: Fedct, tmp_path: Path, records: Path) -> None:
-    pytest.importorskip("torch")
-    network = {"learner": "tests.simulated_network.tiny", "local_steps": 5, "device": "cpu"}
-    silos = {name: patients(80, seed) for seed, name in enumerate(("essen", "bonn"))}
-    public = patients(60, 9).drop(columns="label")
-    begun, straight = run_of(tmp_path / "run", **network), run_of(tmp_path / "straight", **{**network, "rounds": 4})
-    goes_on = simulate(silos, public, label="label", resume=begun.path, rounds=4, progress=False)
-    frame = pd.read_csv(records)[["age", "sex"]]
-    np.testing.assert_array_equal(
-        goes_on.models["essen"].predict_proba(frame), straight.models["essen"].predict_proba(frame)
-    )
-    outcome = fedct("predict", begun.path, records, "--silo", "essen", "--package", "tests")
-    assert outcome.code == 0, outcome
-    chances = goes_on.models["essen"].predict_proba(frame)[:, 1]
-    np.testing.assert_allclose([float(row["probability well"]) for row in rows(outcome.out)], chances, rtol=1e-4)
-
-
 @pytest.mark.parametrize("learner", ["ridge", "random-forest", "decision-tree"])
 def test_a_number_is_predicted_as_one(fedct: Fedct, tmp_path: Path, records: Path, learner: str) -> None:
     silos = {n: patients(60, s).assign(days=lambda f: f.age / 10).drop(columns="label") for s, n in enumerate("ab")}

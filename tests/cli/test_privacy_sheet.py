@@ -14,7 +14,7 @@ from fedct_flwr.privacy.events import composed, pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.release import DATA_SET
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 from tests.cli.silos import Fedct, Kit
 
 STUDY = "heart-disease"
@@ -65,21 +65,6 @@ def test_without_a_protection_the_page_says_so(fedct: Fedct, kit: Kit) -> None:
     assert outcome.code == 0
     assert "**Nothing is promised.**" in outcome.out
     assert "epsilon" not in outcome.out
-
-
-@pytest.mark.parametrize("how", ["gone", "garbage"])
-def test_a_ledger_that_cannot_be_read_is_one_sentence(fedct: Fedct, kit: Kit, how: str) -> None:
-    protect(kit)
-    spend(kit.state, 1)
-    file = kit.state / "privacy" / "ledger.sqlite"
-    for path in list(file.parent.iterdir()):
-        path.unlink()
-    if how == "garbage":
-        file.write_bytes(b"no ledger " * 1000)
-    outcome = fedct("privacy-sheet", kit.folder)
-    assert outcome.code == RunError.exit_code
-    assert "privacy ledger" in outcome.sentence
-    assert outcome.out == ""
 
 
 def test_a_runs_page_has_a_line_for_each_silo_and_says_that_it_protects_nobody(fedct: Fedct, tmp_path: Path) -> None:
@@ -145,16 +130,3 @@ def test_the_joint_labelers_page_has_what_was_spent_and_what_is_assumed(fedct: F
     assert told["accounts"][1]["spent"] == pytest.approx(found)
     for part in ("epsilon 1, delta 1e-05", "15 sums of 22 numbers", "3 silos count as honest", "## What is assumed"):
         assert part in told["markdown"], part
-
-
-def test_real_silos_keep_their_ledgers_to_themselves(fedct: Fedct, tmp_path: Path) -> None:
-    run_folder(tmp_path / "run", **{"data": "study", "data-dir": "/study", "roster": "a,b", "protection": "none"})
-    outcome = fedct("privacy-sheet", tmp_path / "run")
-    assert outcome.code == ConfigError.exit_code
-    assert "ask each of them" in outcome.sentence
-
-
-def test_a_folder_that_is_neither_is_named(fedct: Fedct, tmp_path: Path) -> None:
-    outcome = fedct("privacy-sheet", tmp_path)
-    assert outcome.code == ConfigError.exit_code
-    assert "is no run's folder and no silo's" in outcome.sentence

@@ -18,8 +18,7 @@ from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import METHODS, SiloScores, save
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.simulation.scoreboard import of_global_models, reported, score, with_baselines
-from fedct_flwr.types import ConfigError
+from fedct_flwr.simulation.scoreboard import reported, score
 
 NAN = float("nan")
 FEDCT = ALGORITHMS["fedct"]()
@@ -101,18 +100,6 @@ def test_bytes_are_summed_over_the_rounds_that_a_silo_answered(
     assert [entry.bytes_sent for entry in score(config, FEDCT, dataset, folder)] == [40, 60, 60, 0]
 
 
-def test_a_silo_without_a_part_in_the_last_round_has_no_scores(
-    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
-) -> None:
-    silo = dataset.silos[0]
-    # The model it left is that of an earlier round.
-    folder.append_round(last_round(4, [silo.name for silo in dataset.silos[1:-1]]))
-    assert (folder.models / f"{silo.name}.skops").exists()
-    first, *_, last = score(config, FEDCT, dataset, folder)
-    for entry in (first, last):
-        assert all(math.isnan(value) for value in [*entry.own.values(), *entry.pooled.values()])
-
-
 def test_a_learner_that_cannot_be_trained_costs_its_own_scores_only(tmp_path: Path) -> None:
     learners = ["decision-tree", "tests.federation.learners.Raising", "decision-tree", "decision-tree"]
     config = RunConfig.from_flower({"study": "s", "data": "heart-disease", "learner": ",".join(learners)})
@@ -167,27 +154,7 @@ def test_reported_scores_are_those_of_the_last_reply(real: RunFolder) -> None:
     }  # fmt: skip
 
 
-def test_baselines_are_added_in_the_data_sets_order_where_a_silo_had_a_part(
-    config: RunConfig, dataset: FederatedDataset, real: RunFolder
-) -> None:
-    rows = with_baselines(reported(real, ROSTER), config, dataset, real)
-    assert [entry.silo for entry in rows] == ["cleveland", "budapest", "zurich", "long-beach"]
-    assert rows[0].pooled["federated"] == 0.84
-    for position, entry in enumerate(rows[:3]):
-        for found, test in ((entry.own, dataset.silos[position].test), (entry.pooled, dataset.test)):
-            assert found["local"] == balanced_accuracy(local_only(config, dataset, position), test)
-            assert found["centralized"] == balanced_accuracy(centralized(config, dataset, position), test)
-    assert all(math.isnan(value) for value in [*rows[3].own.values(), *rows[3].pooled.values()])
-
-
 # --- saving
-
-
-def test_scores_are_saved_as_they_are(tmp_path: Path) -> None:
-    save(ROWS, tmp_path / "scores.json")
-    first = json.loads((tmp_path / "scores.json").read_text())[0]
-    of_old = {"silo": "cleveland", "own": ROWS[0].own, "pooled": ROWS[0].pooled, "bytes_sent": 1234}
-    assert first == {**of_old, "tests": {}, "verdict": None}
 
 
 def test_no_score_is_saved_as_null_because_json_knows_no_nan(tmp_path: Path) -> None:
@@ -198,18 +165,6 @@ def test_no_score_is_saved_as_null_because_json_knows_no_nan(tmp_path: Path) -> 
 
     found = json.loads((tmp_path / "scores.json").read_text(), parse_constant=refuse)
     assert [entry["own"] for entry in found] == [dict.fromkeys(METHODS)] * 2
-
-
-# --- the table
-
-
-def test_global_models_are_told_by_the_runs_result(tmp_path: Path, config: RunConfig) -> None:
-    folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
-    folder.finish("completed")
-    assert of_global_models(folder) == {}
-    scored = {"student": {"accuracy": 0.8, "balanced_accuracy": 0.7}}
-    folder.finish("completed", global_model={"file": "f", "labels": 3, "scores": scored})
-    assert of_global_models(folder) == {"student": 0.7}
 
 
 # --- all that is said of a model
@@ -235,9 +190,3 @@ def test_the_positive_class_can_be_named(dataset: FederatedDataset, config: RunC
     first, last = (score(c, FEDCT, dataset, folder)[0].tests["pooled"] for c in (other, config))
     assert (first.positive, last.positive) == ("healthy", "diseased")
     assert first.models["local"].value("sensitivity") == last.models["local"].value("specificity")
-
-
-@pytest.mark.parametrize("name", ["ill", "0"])
-def test_a_positive_class_that_is_none_is_refused(dataset: FederatedDataset, name: str) -> None:
-    with pytest.raises(ConfigError, match=r"positive-class = .*healthy"):
-        dataset.schema.positive(name)

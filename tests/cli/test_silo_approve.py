@@ -26,7 +26,7 @@ from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import encode_reply
-from fedct_flwr.wire.content import Reply, Scores
+from fedct_flwr.wire.content import Reply
 from tests.cli.silos import Fedct, Kit
 from tests.wording import sentences_with
 
@@ -141,17 +141,6 @@ def test_the_keys_of_sums_can_be_compared_and_it_is_said_what_is_added(
         assert any(part in line for lines in sections.values() for line in lines), part
 
 
-def test_the_bytes_said_are_those_of_the_longest_reply(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    kit.edit("metrics = false", "metrics = true")
-    kit.edit('silo = "cleveland"', f'silo = "{"c" * 60}"')
-    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-    votes = np.full(228, -1, dtype=np.int16)
-    votes[0] = 1
-    longest = encode_reply(Reply(100, "c" * 60, votes, Scores(0.5, 0.5, 0.5, 0.5)), terms_of(kit.study))
-    assert f"At most {len(longest)} bytes in one reply" in said
-    assert sentences_with(said, "Test scores", "four numbers") == wording
-
-
 def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
     kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
     said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
@@ -206,14 +195,6 @@ def test_yes_alone_does_not_pass_an_alarm(fedct: Fedct, kit: Kit) -> None:
     assert "add --despite-duplicates" in outcome.sentence
     assert "of 168 records 168 have an exact" in words(outcome.out)
     assert list(read_entries(kit.state)) == []
-
-
-def test_an_alarm_is_passed_when_it_is_said(fedct: Fedct, kit: Kit) -> None:
-    plant_patients(kit)
-    assert fedct("silo", "approve", kit.folder, "--yes", "--reason", "test", "--despite-duplicates").code == 0
-    assert approved(kit)
-    (entry,) = read_entries(kit.state)
-    assert entry.details["duplicates"] == {"exact": 168, "near": 168, "own-exact": 0, "alarm": True}
 
 
 def test_while_the_agent_is_at_work_no_budget_is_approved(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:

@@ -13,8 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.silo import check as check_module
-from fedct_flwr.hospital.approval import approve, revoke
-from fedct_flwr.hospital.link import SILENT_HEADER, TROUBLE_HEADER
+from fedct_flwr.hospital.approval import approve
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
@@ -82,18 +81,6 @@ def test_offline_makes_no_connection(fedct: Fedct, kit: Kit, monkeypatch: pytest
     outcome = fedct("silo", "check", kit.folder, "--offline")
     assert outcome.code == 0
     assert "coordinator:" not in outcome.out
-
-
-def test_offline_needs_nothing_that_an_agent_in_a_container_has_not(fedct: Fedct, kit: Kit) -> None:
-    """Of the folder connection docker/silo/compose.yaml gives it the secret alone."""
-    (kit.folder / "connection" / "node.key").unlink()
-    assert not (kit.folder / "connection" / "ca.crt").exists()
-    kit.edit("127.0.0.1:9094", "runtime:9094")
-    outcome = fedct("silo", "check", kit.folder, "--offline")
-    assert outcome.code == 0
-    assert "node key:" not in outcome.out
-    assert finding(outcome.out, "link").startswith("✓")
-    assert finding(fedct("silo", "check", kit.folder).out, "node key").startswith("✗")
 
 
 def test_every_probe_is_run_though_others_fail(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
@@ -269,33 +256,6 @@ def test_a_log_that_was_changed_is_bad(fedct: Fedct, kit: Kit, wording: Snapshot
     assert finding(fedct("silo", "check", kit.folder).out, "egress log") == wording
 
 
-def test_keys_that_are_no_pair_are_bad(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    other = make_kit(fedct, tmp_path / "other")
-    shutil.copy(other.folder / "keys" / "egress.pub", kit.folder / "keys" / "egress.pub")
-    assert finding(fedct("silo", "check", kit.folder).out, "egress key").startswith("✗")
-
-
-@pytest.mark.parametrize("change", ["revoked", "policy"])
-def test_an_approval_that_no_longer_holds_is_told(fedct: Fedct, kit: Kit, change: str) -> None:
-    with kit.log() as log:
-        approve(log, kit.config, kit.study)
-        if change == "revoked":
-            revoke(log)
-    if change == "policy":
-        kit.edit("max-rounds = 100", "max-rounds = 200")
-    said = finding(fedct("silo", "check", kit.folder).out, "approval")
-    assert said.startswith("!")
-    assert "nothing leaves" in said
-
-
-def test_a_learner_that_is_not_allowed(fedct: Fedct, kit: Kit) -> None:
-    kit.edit('name = "auto"', 'name = "somewhere.Forest"')
-    assert finding(fedct("silo", "check", kit.folder).out, "learner").startswith(
-        "✗ learner somewhere.Forest: not allowed"
-    )
-
-
 # --- the way to the coordinator
 
 
@@ -311,38 +271,6 @@ def test_a_certificate_for_another_name_is_bad(
     authority.write(kit.folder / "connection" / "ca.crt")
     with https_server(authority.server(tmp_path, "elsewhere.example")) as port:
         assert finding(reach(fedct, kit, port), "coordinator") == wording
-
-
-@pytest.mark.parametrize(
-    ("headers", "mark"),
-    [
-        ({SILENT_HEADER: "2", TROUBLE_HEADER: ""}, "✓"),
-        ({SILENT_HEADER: "2", TROUBLE_HEADER: "broken"}, "!"),
-        ({SILENT_HEADER: "600", TROUBLE_HEADER: "broken"}, "✗"),
-        ({SILENT_HEADER: "600", TROUBLE_HEADER: ""}, "✗"),
-        ({}, "✓"),
-    ],
-)
-def test_a_supernode_is_asked_when_the_coordinator_answered(
-    fedct: Fedct, kit: Kit, headers: dict[str, str], mark: str, wording: SnapshotAssertion
-) -> None:
-    class Says(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Says) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        kit.edit("127.0.0.1:9094", f"127.0.0.1:{server.server_port}")
-        found = finding(fedct("silo", "check", kit.folder).out, "SuperNode")
-        server.shutdown()
-    assert found.startswith(f"{mark} SuperNode: ")
-    assert found == wording
 
 
 @pytest.mark.parametrize("ahead", [-120.0, 120.0])
@@ -403,26 +331,3 @@ def test_a_promise_that_can_be_kept_is_said_with_what_is_spent(
     assert protected(fedct, kit).endswith("0.25 spent")
     (kit.state / "ledger.mark").unlink()
     assert protected(fedct, kit) == wording
-
-
-def test_a_protection_whose_extra_is_missing_names_it(
-    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
-) -> None:
-    monkeypatch.setattr("fedct_flwr.labelers.protect.find_spec", lambda name: None)
-    kit.edit('protection = "none"', 'protection = "teachers"')
-    assert protected(fedct, kit) == wording
-
-
-# --- students
-
-
-def test_too_many_teachers_for_the_records_are_bad_and_how_many_there_are_is_not_said(
-    fedct: Fedct, kit: Kit, wording: SnapshotAssertion
-) -> None:
-    kit.edit('kinds = ["hard"]', 'kinds = ["counts"]')
-    kit.edit("teachers = 0", "teachers = 200")
-    outcome = fedct("silo", "check", kit.folder, "--offline")
-    assert finding(outcome.out, "students") == wording
-    assert "168" not in outcome.out
-    told = fedct("silo", "check", kit.folder, "--offline", "--details").out
-    assert "2 partitions of 200 teachers need 400 records" in " ".join(told.split())

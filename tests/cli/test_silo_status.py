@@ -24,7 +24,6 @@ from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.silo.release import DATA_SET
 from tests.cli.silos import Fedct, Kit
-from tests.wording import sentences_with
 
 NO_PROCESS = 2**22 + 1
 
@@ -162,36 +161,6 @@ def test_whether_the_agent_lives(fedct: Fedct, kit: Kit, agent: dict[str, Any], 
     outcome = fedct("silo", "status", kit.folder, "--healthy")
     assert (outcome.code, outcome.out, outcome.err) == (code, "", "")
     assert said(fedct, kit)["agent"]["alive"] is alive
-
-
-@pytest.mark.parametrize(("pid", "marks"), [(NO_PROCESS, ["bad"]), (0, [])], ids=["killed", "stopped"])
-def test_an_agent_that_was_killed_is_missed(fedct: Fedct, kit: Kit, pid: int, marks: list[str]) -> None:
-    write_agent(kit, pid=pid, seen=time.time() - 600)
-    findings = json.loads(fedct("silo", "check", kit.folder, "--offline", "--json").out)["findings"]
-    assert [one["mark"] for one in findings if one["said"].startswith("agent:")] == marks
-
-
-@pytest.mark.parametrize("shut", ["log", "files"])
-def test_an_agent_that_lets_nothing_out_says_why_and_is_not_healthy(
-    fedct: Fedct, kit: Kit, shut: str, wording: SnapshotAssertion
-) -> None:
-    write_agent(kit, shut=shut)
-    outcome = fedct("silo", "status", kit.folder)
-    assert sentences_with(outcome.out, "nothing leaves") == wording
-    assert "waits for questions" not in outcome.out
-    assert fedct("silo", "status", kit.folder, "--healthy").code == 1
-    found = fedct("silo", "check", kit.folder, "--offline")
-    assert found.code == 3
-    assert sentences_with(found.out, "✗ agent", "so nothing leaves") == wording
-
-
-def test_it_changes_nothing(fedct: Fedct, kit: Kit) -> None:
-    def files() -> list[tuple[Path, int]]:
-        return [(path, path.stat().st_mtime_ns) for path in sorted(kit.folder.rglob("*"))]
-
-    before = files()
-    fedct("silo", "status", kit.folder)
-    assert files() == before
 
 
 def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:

@@ -11,7 +11,6 @@ from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.types import RunError
 from tests.cli.silos import Fedct, Kit
-from tests.wording import sentences_with
 
 
 @pytest.fixture
@@ -57,15 +56,6 @@ def test_it_needs_neither_the_private_key_nor_records(fedct: Fedct, written: Kit
     shutil.rmtree(written.folder / "keys")
     shutil.rmtree(written.source)
     assert fedct("silo", "verify", written.folder, "--key", tmp_path / "copy.pub").code == 0
-
-
-@pytest.mark.parametrize("number", [1, 4])
-def test_a_line_that_was_written_down_is_found_again(
-    fedct: Fedct, written: Kit, number: int, wording: SnapshotAssertion
-) -> None:
-    outcome = fedct("silo", "verify", written.folder, "--since", f" {hashes(written)[number - 1].upper()}\n")
-    assert outcome.code == 0
-    assert sentences_with(outcome.out, "is there", f"line {number}.") == wording
 
 
 @pytest.mark.parametrize("older", ["a copy", "nothing"])

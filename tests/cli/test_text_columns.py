@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 import tomli_w
 
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.silo.site import real_site
-from fedct_flwr.silo.workplace import model_of
 from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
 
@@ -68,18 +64,6 @@ def silo(tmp_path: Path) -> Path:
     }
     (folder / "silo.toml").write_text(tomli_w.dumps(settings))
     return folder
-
-
-def test_a_real_silo_reads_text(fedct: Fedct, silo: Path, tmp_path: Path) -> None:
-    config = SiloConfig.read_toml(silo / "silo.toml")
-    site = real_site(config, read_study(config.study))
-    path = model_of(config, site)
-    assert path is not None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    site.learner.fit(*site.private).save(path)  # type: ignore[attr-defined]
-    (tmp_path / "new.csv").write_text(NEW)
-    said = fedct("silo", "predict", tmp_path / "new.csv", silo)
-    assert (said.code, said.out.split()) == (0, ["record,class", "1,yes", "2,no"])
 
 
 def test_silo_check_says_whether_the_learner_reads_it(fedct: Fedct, silo: Path) -> None:

@@ -67,11 +67,7 @@ def sections(
             f"Public set: {len(public):,} examples without labels, which every silo and the coordinator have",
             f"Its SHA-256: {public.fingerprint.hex()}",
             *([f"SHA-256 of the language model in the learner's folder: {model}"] if model else []),
-            *(
-                [f"The study takes these findings on tables, this silo's too, for meant so: {listed(accepted)}"]
-                if accepted
-                else []
-            ),
+            *([f"This study disables these data checks, also for your table: {listed(accepted)}"] if accepted else []),
         ],
         "What leaves, to the coordinator": [
             f"The coordinator's address: {config.connection.superlink}",

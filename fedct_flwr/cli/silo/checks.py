@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from fedct_flwr import __version__
 from fedct_flwr.cli import installed
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, by_amount, good, warning
-from fedct_flwr.cli.silo.standing import over_studies
+from fedct_flwr.cli.silo.status_report import over_studies
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path

@@ -10,7 +10,7 @@ import typer
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.metrics import Sample, serve
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
-from fedct_flwr.cli.silo.standing import facts, study_of
+from fedct_flwr.cli.silo.status_report import facts, study_of
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.types import ConfigError

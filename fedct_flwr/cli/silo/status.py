@@ -30,7 +30,7 @@ def status(
     if healthy:
         raise typer.Exit(0 if read_agent(config.state).healthy else 1)
 
-    from fedct_flwr.cli.silo.standing import facts, study_of, table
+    from fedct_flwr.cli.silo.status_report import facts, study_of, table
 
     study = study_of(config)
     out = Output(as_json=json_)

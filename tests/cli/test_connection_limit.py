@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fedct_flwr.cli.few_callers import few_callers
+from fedct_flwr.cli.connection_limit import connection_limit
 from tests.patience import PATIENCE, eventually
 
 MOST, SECONDS = 4, 2.0
@@ -26,7 +26,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def port() -> Iterator[int]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        few_callers(server, MOST, SECONDS)
+        connection_limit(server, MOST, SECONDS)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         yield server.server_port

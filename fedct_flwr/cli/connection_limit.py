@@ -14,7 +14,7 @@ _MOST: Final = 32
 _SECONDS: Final = 20.0
 
 
-def few_callers(server: TCPServer, most: int = _MOST, seconds: float = _SECONDS) -> None:
+def connection_limit(server: TCPServer, most: int = _MOST, seconds: float = _SECONDS) -> None:
     """From now on the ``server``, with a thread for each caller, closes what is more, or takes longer."""
     if not isinstance(server, ThreadingMixIn):
         raise TypeError("not a server with a thread for each caller")
