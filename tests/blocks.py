@@ -33,6 +33,7 @@ REASONS: Final = {
     "a formula",
     "the file as it is in the repository",
     "what each hospital writes into its own file",
+    "it needs a wheelhouse",
 }
 """Why a block is not run."""
 
