@@ -9,7 +9,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fedct_flwr import Run, simulate
-from fedct_flwr.datasets.leaks import LeakWarning
 from fedct_flwr.types import DataWarning
 
 
@@ -67,7 +66,7 @@ def test_noise_with_five_rows_for_each_patient_is_chance_with_a_group_and_said_w
     public = pd.DataFrame(rng.normal(size=(50, 4)), columns=["a", "b", "c", "patient"])
     settings = {"label": "ill", "learner": "decision-tree", "rounds": 1, "progress": False}
     # Without the group its column is a number like others, which the public set here does not have.
-    with pytest.warns(DataWarning), pytest.warns(LeakWarning, match="over-optimistic"):
+    with pytest.warns(DataWarning), pytest.warns(DataWarning, match="scores are too good"):
         by_rows = simulate(silos, public, run_dir=tmp_path / "rows", **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -142,4 +142,4 @@ def test_files_that_nobody_reads_are_a_warning(tmp_path: Path) -> None:
     frame(10, "x", range).to_csv(tmp_path / "public.csv", index=False)
     (tmp_path / "letter.docx").touch()
     with pytest.warns(DataWarning, match=r"letter\.docx"):
-        simulate(tmp_path, label="ill", learner="naive-bayes", rounds=1, progress=False)
+        simulate(tmp_path, label="ill", learner="naive-bayes", rounds=1, progress=False, accept=["shared-records"])

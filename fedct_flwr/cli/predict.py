@@ -20,12 +20,10 @@ from fedct_flwr.cli.predictions import (
     shown_classes,
     write_table,
 )
-from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.table_files import as_written
-from fedct_flwr.datasets.unlabeled import Unlabeled, public_of, read_unlabeled
+from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
 from fedct_flwr.models.foreign import ForeignModel
-from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import ConfigError, DataError, FedctError
+from fedct_flwr.types import ConfigError, DataError
 
 PREDICTED: Final = "predicted"
 _PROBABILITY: Final = "probability "
@@ -59,9 +57,7 @@ def predict(
     check_new(output)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         said, schema = found.description, found.schema
-        of_run = config_of(run or model)
-        public = public_of(of_run, schema) if of_run else None
-        records = read_unlabeled(schema, said.image_size, said.image_mode, data, public=public, accept=accept or ())
+        records = read_unlabeled(schema, said.image_size, said.image_mode, data, accept=accept or ())
         say_findings(records)
         said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])
@@ -79,14 +75,6 @@ def predict(
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
     rows = ([*own, answer, *more] for own, answer, more in zip(kept, schema.outcome.shown(labels), added, strict=True))
     write_table([*before.column_names, *header], rows, output, records.unknown if json_ else None)
-
-
-def config_of(run: Path | None) -> RunConfig | None:
-    """The settings of a run folder, if it is one."""
-    try:
-        return RunConfig.from_flower(RunFolder(run).settings()) if run and run.is_dir() else None
-    except FedctError:
-        return None
 
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:

@@ -22,7 +22,7 @@ from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.inspection import gathered
+from fedct_flwr.datasets.inspection import Words, gathered, largest
 from fedct_flwr.engine.ray_cluster import ADDRESS
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
@@ -182,13 +182,13 @@ def simulate(
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
     for caution in [*simulation.notes(), *simulation.cautions()]:
         console.print(f"[yellow]{escape(caution)}[/]")
-    for leak in simulation.leaks():
-        console.print(escape(leak.said), style="yellow" if leak.serious else "")
-    for finding in gathered(dataset.findings):
+    for finding in gathered(simulation.findings):
         out.warn(finding.sentence)
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
+    if said := largest(simulation.table_one, Words()):
+        console.print(escape(said), soft_wrap=True)
     runner = simulation.runner(engine)
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
@@ -199,7 +199,7 @@ def simulate(
     for sentence in untold:
         console.print(f"[yellow]{escape(printable(sentence))}[/]", soft_wrap=True)
     verdict = who_gained.document(rows, folder, dataset)
-    document = run_document(folder, config, how, rows, time.monotonic() - started, plain(verdict), dataset.findings)
+    document = run_document(folder, config, how, rows, time.monotonic() - started, plain(verdict), simulation.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     shown = scoreboard.methods_of(config)
     tables = [score_table.table(rows, how.title, shown, globally, measure)]

@@ -18,7 +18,6 @@ DATA_FILE: Final = "data.toml"
 
 _NO_SEPARATORS: Final = frozenset(string.ascii_letters + string.digits + "\"'\r\n+-_.")
 _OF_HOSTS: Final = ("idna", "punycode")
-# A year, a month and a day that no two other directives could show alike.
 _PROBE: Final = datetime(2003, 2, 28)
 
 Side = Annotated[int, Field(ge=1, le=4096)]
@@ -64,7 +63,6 @@ def _encoding(name: str) -> str:
         "text".encode(name)
     except (LookupError, ValueError):
         raise ValueError("Python knows no such encoding of text: try utf-8, cp1252 or latin-1") from None
-    # A coordinator chooses that of a study: a table of a few megabytes would keep each silo at work for hours.
     if codecs.lookup(name).name in _OF_HOSTS:
         raise ValueError("it encodes names of hosts, not tables: try utf-8, cp1252 or latin-1")
     return name
@@ -121,10 +119,9 @@ class TableSettings(TableForm):
     text: Names = ()
     """Columns of free text, which only learners for text read."""
     group: str = ""
-    """Column that says which records belong together, such as a patient's number: no feature, and all records of one
-    group stay on one side of every split."""
+    """Column that says which records belong together, on one side of a split: a patient's number, and no feature."""
     accept: Names = ()
-    """Findings of the inspection that are meant so, by name, or by name and column: 'one-per-record:ward'."""
+    """Findings of the inspection that are accepted, by name, or by name and column: 'one-per-record:ward'."""
 
     place: ClassVar[str] = DATA_FILE
     """Where these settings are written, for messages."""
@@ -173,6 +170,9 @@ class FolderTables(TableSettings):
 
 class StudyTables(TableSettings):
     """``[tables]`` in ``study.toml``: the public set and the study's test file."""
+
+    class_shares: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """Smallest and largest usual share of a class at a silo: 'yes = [0.1, 0.4]' under [tables.class-shares]."""
 
     place: ClassVar[str] = "study.toml under [tables]"
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.finding import Finding
+from fedct_flwr.datasets.inspection import Finding, TableOne
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
@@ -33,8 +33,8 @@ class FederatedDataset:
     """All that a simulation needs. ``test`` is the pooled test set, over all silos.
 
     ``truth`` ``(num_public,)`` are the labels, or values, that the public examples lost, where the data set knows them:
-    to compare with, for nobody to train on. ``notes`` are sentences about the data that whoever runs it should read,
-    and ``findings`` what the inspection of its tables says.
+    to compare with, never to train on. ``notes`` are sentences about the data for the person who runs it, ``findings``
+    and ``table_one`` the inspection of its tables; None where there are no tables.
     """
 
     name: str
@@ -45,6 +45,7 @@ class FederatedDataset:
     truth: Answers | None = None
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    table_one: TableOne | None = None
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""

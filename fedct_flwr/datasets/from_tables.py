@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, side_by_side
 from fedct_flwr.datasets.freed_memory import give_back
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
-from fedct_flwr.datasets.inspection import Finding, Severity, Words, inspect_tables, opposed, refuse, with_accepted
-from fedct_flwr.datasets.inspection.classes import TESTED
+from fedct_flwr.datasets.inspection import TESTED, Inspection, Words, inspect_tables, refuse
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.lacking import no_column
 from fedct_flwr.datasets.public_set import PublicSet
@@ -23,7 +21,7 @@ from fedct_flwr.datasets.tables import columns_of, encode, numbers, text_columns
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import fault, formula_fault, listed
-from fedct_flwr.types import LABEL_DTYPE, Answers, ConfigError, DataError, Examples, Groups, SiloName
+from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
 
 
 class Source(NamedTuple):
@@ -38,15 +36,6 @@ class Source(NamedTuple):
 
 
 _NO_TESTS: Final[Mapping[SiloName, Source]] = MappingProxyType({})
-
-
-_OF_TESTS: Final = frozenset(
-    (
-        *("missing-as-number", "far-number", "two-scales", "other-scale", "out-of-range", "unknown-values"),
-        *("value-spellings", "label-spellings", "shared-records", "public-records", "slipped-rows"),
-    )
-)
-"""What is said of a table that a silo is tested with."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +103,7 @@ def federation(
         for part in parts
     ]
     settings = public.tables.model_copy(update={"text": texts, "group": group})
-    findings = _inspected(public, table, unlabeled.column_names, parts, settings, config)
+    inspected = _inspected(public, table, unlabeled.column_names, parts, settings, config)
     del table
     columns = columns_of(unlabeled, public.where, public.tables, texts)
     schema, labels = _labels(parts, columns, config, where)
@@ -137,16 +126,6 @@ def federation(
             test, private = hold_out(records, (config.test_fraction,), rng)
             found[silo] = SiloData(silo, private, test)
     del part, records
-    apart = {silo: data.private for silo, data in found.items()}
-    apart |= {f"{silo}{TESTED}": found[silo].test for silo in tests}
-    if number:
-        halves = {silo: _by_half(records) for silo, records in apart.items()}
-        swapped = opposed(halves, columns, ("below the median", "above it"))
-    else:
-        swapped = opposed(apart, columns, schema.classes)
-    del apart
-    meant = with_accepted(swapped, [*settings.accept, *config.accept])
-    findings += tuple(each for each in meant if each.severity is Severity.SAID)
     own = _side_by_side(found)
     give_back()
     return FederatedDataset(
@@ -156,13 +135,9 @@ def federation(
         silos=own,
         test=pool([silo.test for silo in own]),
         notes=notes,
-        findings=findings,
+        findings=tuple(inspected.said),
+        table_one=inspected.table,
     )
-
-
-def _by_half(records: Examples) -> Examples:
-    """Records of two classes: below and above the median of the number to predict."""
-    return Examples(records.X, (records.y > np.median(records.y)).astype(LABEL_DTYPE))
 
 
 def _side_by_side(found: dict[SiloName, SiloData]) -> tuple[SiloData, ...]:
@@ -184,7 +159,7 @@ def _inspected(
     parts: Sequence[_Labeled],
     settings: TableSettings,
     config: RunConfig,
-) -> tuple[Finding, ...]:
+) -> Inspection:
     """What the inspection says. Raises DataError for what it refuses, also in tables that silos are tested with."""
     label = config.label_column
     theirs = {label, *features}
@@ -202,13 +177,7 @@ def _inspected(
         words=Words(settings=public.tables.place),
     )
     refuse(found.findings, {"": public.where, **{part.name: part.source.where for part in parts}})
-    # A test table is small, and of whom it likes.
-    tested = {part.name for part in parts if part.tested}
-    return tuple(
-        finding
-        for finding in found.findings
-        if finding.severity is Severity.SAID and (finding.silo not in tested or finding.code in _OF_TESTS)
-    )
+    return found
 
 
 def _labels(

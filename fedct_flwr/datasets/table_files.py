@@ -87,6 +87,7 @@ def _as_told(
     values: pa.ChunkedArray, name: str, text: Collection[str], tables: TableSettings, path: Path
 ) -> tuple[pa.ChunkedArray, bool]:
     """One column as the settings want it, and whether it held dates."""
+    values = without_blanks(values)
     if tables.missing:
         values = _without(values, tables.missing)
     if name in tables.categories and is_number(values.type):
@@ -98,6 +99,14 @@ def _as_told(
         found = days(values, tables.dates, f"column {quoted(name)} of {path}")
         return (values, False) if found is None else (found, True)
     return values, False
+
+
+def without_blanks(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column, where text of blanks alone is a missing value."""
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return values
+    blank = pc.equal(pc.utf8_trim_whitespace(values), "")
+    return pc.if_else(blank, pa.scalar(None, values.type), values) if pc.any(blank).as_py() else values
 
 
 def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:

@@ -7,14 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.config import RunConfig, TableSettings
-from fedct_flwr.datasets.folder import read_folder
+from fedct_flwr.config import TableSettings
 from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.inspection import Finding, Severity, inspect_new, refuse
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
-from fedct_flwr.types import DataError, Features, FedctError
+from fedct_flwr.types import DataError, Features
 
 
 class Unlabeled(NamedTuple):
@@ -31,34 +30,17 @@ class Unlabeled(NamedTuple):
     findings: tuple[Finding, ...] = ()
 
 
-def public_of(config: RunConfig, schema: Schema) -> Features | None:
-    """The public set of a run over a folder of tables, for ``read_unlabeled``; None where it is not there any more."""
-    folder = Path(config.data_dir)
-    if config.data != "files" or not schema.columns:
-        return None
-    try:
-        told = TableSettings.of_folder(folder)
-        path = read_folder(folder, told).public
-        spelled = [column.name for column in schema.columns if column.spelled]
-        table = read_table(path, spelled, told.of(path.name))
-        return encode(table.select([column.name for column in schema.columns]), schema.columns, path)
-    except (FedctError, OSError, KeyError):
-        # The folder may be another one by now: predictions do not depend on it.
-        return None
-
-
 def read_unlabeled(
     schema: Schema,
     image_size: tuple[int, int] | None,
     image_mode: str,
     path: Path,
     *,
-    public: Features | None = None,
     accept: Collection[str] = (),
 ) -> Unlabeled:
     """New records as the study numbers columns. Columns that it does not have are left aside.
 
-    With the ``public`` set, units and ranges are looked at as well. ``accept`` names findings that are meant so.
+    ``accept`` names findings that are accepted.
 
     A ``data.toml`` next to a table tells its form. Raises DataError, which quotes no record, and ConfigError.
     """
@@ -73,7 +55,7 @@ def read_unlabeled(
     table = read_table(path, [column.name for column in columns if column.spelled], told)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
-    found = inspect_new(table, columns, public, [*told.accept, *accept])
+    found = inspect_new(table, columns, [*told.accept, *accept])
     refuse(found, {"": path})
     known = [name for name in table.column_names if name in {column.name for column in columns}]
     X = encode(table.select(known), columns, path)

@@ -15,7 +15,7 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.report.figures import Section
 from fedct_flwr.report.glance import Glance, glance
 from fedct_flwr.report.scores import accuracy, clinical
-from fedct_flwr.report.sections import consensus, privacy, settings, silos, traffic
+from fedct_flwr.report.sections import consensus, data, privacy, settings, silos, traffic
 from fedct_flwr.report.summary import Run
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError, RunError
@@ -44,8 +44,8 @@ class Content:
 
 def content(runs: Sequence[Run]) -> Content:
     """All sections that have something to say."""
-    made = [section(runs) for section in (accuracy, clinical, consensus, traffic, privacy, silos, settings)]
-    return Content(glance(runs), [section for section in made if not section.empty])
+    parts = (accuracy, clinical, consensus, traffic, privacy, silos, data, settings)
+    return Content(glance(runs), [made for part in parts if not (made := part(runs)).empty])
 
 
 def write_report(runs: Sequence[Run], target: Path, advice: str = "") -> None:

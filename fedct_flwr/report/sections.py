@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.inspection import TableOne
+from fedct_flwr.datasets.inspection.table_one import NOTE, caption, cells_of
 from fedct_flwr.kinds.words import LABELS, Decided
 from fedct_flwr.report.figures import (
     COLORS,
@@ -216,6 +218,16 @@ def _quality(run: Run) -> Table:
         if silo in quality
     ]
     return Table(["Silo", *(name.replace("_", " ") for name in names)], rows)
+
+
+def data(runs: Sequence[Run]) -> Section:
+    """Table 1 by site, of a single run."""
+    table = runs[0].table_one if len(runs) == 1 else TableOne()
+    silos = table.silos
+    rows = [[row.column, *cells_of(row, silos)] for row in table.ordered]
+    columns = ["Column", *(silo or "public" for silo in silos), "Largest SMD"]
+    tables = [(caption(table), Table(columns, rows, words=len(columns) - 1))] if rows else []
+    return Section("data", "Data by site", tables=tables, notes=[NOTE] if rows else [])
 
 
 def settings(runs: Sequence[Run]) -> Section:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm, what_leaves
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.datasets.inspection import TableOne
+from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.outcome import Outcome, outcome_of
 from fedct_flwr.files.json_file import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
@@ -109,6 +111,7 @@ class Run:
     network_bytes: int | None = None
     trust: Trust | None = None
     gains: Gains = field(default_factory=Gains)
+    table_one: TableOne = field(default_factory=TableOne)
     quantity: str = ""
     """What is predicted, where it is a number."""
 
@@ -218,6 +221,7 @@ class RunReader:
             network_bytes=_network_bytes(self.folder, course),
             trust=self._last_trust(),
             quantity=self.folder.quantity,
+            table_one=_table_one(self.folder),
         )
 
     def _last_trust(self) -> Trust | None:
@@ -245,6 +249,16 @@ def labels(paths: Sequence[Path]) -> list[str]:
         if len(set(found)) == len(found):
             return found
     return [f"{name} ({number})" for number, name in enumerate(found, start=1)]
+
+
+def _table_one(folder: RunFolder) -> TableOne:
+    """Table 1 by site, empty until a simulation has ended. Raises RunError for a damaged file."""
+    if not (folder.path / TABLE_ONE).is_file():
+        return TableOne()
+    try:
+        return TableOne.of_document(folder.read_json(TABLE_ONE)["rows"])
+    except DAMAGED:
+        raise RunError(f"{folder.path / TABLE_ONE} is damaged: remove it") from None
 
 
 def _names(value: Any) -> tuple[str, ...]:

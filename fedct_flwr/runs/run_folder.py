@@ -14,7 +14,7 @@
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
 - ``errors.jsonl``: what silos' learners raised (simulation only)
 - ``mlflow.db``, ``mlflow.json``, ``mlflow/`` or ``tensorboard/``: the run in a tracker, where one is wanted
-- ``scores.json``, ``report.html``: what ``fedct`` adds at the end, how good the models are and the run as one page
+- ``scores.json``, ``table_one.json``, ``report.html``: how good the models are, the data by site, the run as a page
 - ``.lock``: held by the coordinator that writes here
 """
 

@@ -14,10 +14,10 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out
 from fedct_flwr.datasets.groups import split_silo
 from fedct_flwr.datasets.inspection import Finding, refuse
+from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, table_of
-from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.learners.base import Learner, Resumable

@@ -15,6 +15,7 @@ from fedct_flwr.config.names import check_name
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.image_files import holds_images
 from fedct_flwr.datasets.memory import Tables
+from fedct_flwr.datasets.table_files import without_blanks
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
@@ -110,7 +111,8 @@ def table_of(given: Any, where: str) -> pa.Table:
     """A DataFrame, an Arrow table or an array ``(records, features)`` as a table without pandas' own remarks."""
     if isinstance(given, pa.Table):
         _check_names(given.column_names, where)
-        return given.replace_schema_metadata(None)
+        plain = given.replace_schema_metadata(None)
+        return pa.Table.from_arrays([*map(without_blanks, plain.columns)], names=plain.column_names)
     if _is_pandas(given):
         return _of_frame(given, where)
     if hasattr(given, "__arrow_c_stream__"):
@@ -138,7 +140,8 @@ def _of_frame(frame: Any, where: str) -> pa.Table:
     _check_names(names, where)
     # One by one, so that an error can name the column without quoting a value.
     columns = [_array(frame.iloc[:, number], f"column {quoted(name)} of {where}") for number, name in enumerate(names)]
-    return pa.table(dict(zip(names, columns, strict=True)))
+    table = pa.table(dict(zip(names, columns, strict=True)))
+    return pa.Table.from_arrays([*map(without_blanks, table.columns)], names=names)
 
 
 def _check_names(names: list[str], where: str) -> None:

@@ -19,7 +19,6 @@ from fedct_flwr.config import MEMORY, RunConfig
 from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.inspection import gathered
-from fedct_flwr.datasets.leaks import LeakWarning
 from fedct_flwr.datasets.memory import FOLDER, Tables
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner
 from fedct_flwr.privacy.budget import PrivacyWarning
@@ -151,10 +150,7 @@ def simulate(
             warnings.warn(note, DataWarning, stacklevel=2)
         for caution in simulation.cautions():
             warnings.warn(caution, PrivacyWarning, stacklevel=2)
-        for leak in simulation.leaks():
-            if leak.serious:
-                warnings.warn(leak.said, LeakWarning, stacklevel=2)
-        for finding in gathered(simulation.dataset.findings):
+        for finding in gathered(simulation.findings):
             warnings.warn(finding.sentence, DataWarning, stacklevel=2)
         with _for_others(data.tables, engine) as variables:
             _run(simulation, engine, variables, progress, keep_log=own is None)

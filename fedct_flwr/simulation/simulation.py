@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -16,10 +16,13 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.datasets.leaks import TEST_RECORDS, Leak, leaks
+from fedct_flwr.datasets.inspection import Finding, Severity, TableOne
+from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
+from fedct_flwr.datasets.inspections import accepted, inspect_dataset, table_of_dataset
 from fedct_flwr.engine.in_process import run_in_process
 from fedct_flwr.engine.on_flower import check_interpreter, run_on_engine
 from fedct_flwr.engine.ray_cluster import check_cluster
+from fedct_flwr.files.json_file import write_json
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.text import unread, unusual_texts
@@ -73,9 +76,16 @@ class Simulation:
         algorithm = check_run(config, dataset, Subject.simulated(dataset), silos, named=named, begun=begun)
         return cls(config, dataset, algorithm, RunFolder(path))
 
-    def leaks(self) -> list[Leak]:
-        """What test sets share with what silos train on, unless ``accept`` names ``test-records``."""
-        return [] if TEST_RECORDS in self.config.accept else list(leaks(self.dataset))
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What is suspicious about the data, but for what is accepted."""
+        found = [*self.dataset.findings, *inspect_dataset(self.dataset, accepted(self.config))]
+        return [each for each in found if each.severity is Severity.SAID]
+
+    @cached_property
+    def table_one(self) -> TableOne:
+        """What the silos' tables hold, by site."""
+        return table_of_dataset(self.dataset)
 
     def cautions(self) -> Iterator[str]:
         """What is allowed and hardly meant of the noise that protects records or silos, a sentence each."""
@@ -156,6 +166,8 @@ class Simulation:
         """
         rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress, tell)
         scores.save(rows, self.folder.path / scores.FILE)
+        if self.table_one.rows:
+            write_json(self.folder.path / TABLE_ONE, {"rows": self.table_one.document()})
         who_gained.save(who_gained.document(rows, self.folder, self.dataset), self.folder)
         track_scores(self.config, self.folder, rows)
         return rows

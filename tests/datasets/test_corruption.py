@@ -34,13 +34,6 @@ def test_labels_are_shifted_and_flipped(corruption: str, y: list[int], expected:
     assert found.tolist() == expected
 
 
-def test_random_labels_say_nothing_of_the_true_ones() -> None:
-    y = np.repeat(np.int16([0, 1, 2]), 3000)
-    found = OF_LABELS["random-labels"](y, 3, 1, np.random.default_rng(0))
-    counts = np.bincount(found.astype(int) + 3 * y, minlength=9)
-    assert (abs(counts - 1000) < 150).all()
-
-
 @pytest.mark.parametrize("corruption", OF_LABELS)
 def test_only_the_private_labels_of_bad_silos_change(corruption: str) -> None:
     clean, found = datasets.load(config()), datasets.load(bad(corruption))
@@ -72,17 +65,6 @@ def test_colluders_vote_for_the_chosen_class_together_and_the_others_as_they_lea
 def test_half_a_setting_is_a_mistake(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         config(**settings)
-
-
-@pytest.mark.parametrize("number", [0, 2])
-def test_a_shift_must_lead_to_another_class(number: int) -> None:
-    with pytest.raises(ConfigError, match=f"corruption-number is {number} but 'heart-disease' has 2 classes"):
-        datasets.load(bad("label-shift", corruption_number=number))
-
-
-def test_an_unknown_bad_silo_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"bad-silos names 'zurihc'.*'zurich'"):
-        config(bad_silos="zurihc", corruption="label-flip").check_fits(["zurich", "budapest"], 10)
 
 
 @pytest.mark.parametrize("data", ["heart-disease", "breast-cancer"])

@@ -25,19 +25,6 @@ def test_labels_start_at_zero_and_stay_with_their_records(data_folder: Path) -> 
         assert [kind[row.tobytes()] for row in part.X] == part.y.tolist()
 
 
-@pytest.mark.usefixtures("data_folder")
-def test_columns_and_classes() -> None:
-    schema = load(private_size=20, public_size=15).schema
-    assert (len(schema.classes), len(schema.columns)) == (7, 54)
-    assert schema.columns[0].name == "Elevation"
-
-
-@pytest.mark.usefixtures("data_folder")
-def test_the_papers_sizes_are_asked_for() -> None:
-    with pytest.raises(DataError, match="private-size 414810 and public-size 50000"):
-        load()
-
-
 def test_what_is_not_fetched_is_asked_for_in_one_sentence(data_folder: Path) -> None:
     (data_folder / "covertype" / "targets_py3").unlink()
     with pytest.raises(DataError) as caught:

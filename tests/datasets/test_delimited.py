@@ -1,6 +1,5 @@
 """CSV files in all forms that countries and programs give them: read as told, or refused with the key to write."""
 
-import gzip
 import time
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import pytest
 
 from fedct_flwr.config import TableSettings
-from fedct_flwr.datasets import delimited
 from fedct_flwr.datasets.table_files import as_written, column_names, read_table
 from fedct_flwr.types import DataError
 
@@ -64,13 +62,6 @@ def test_text_in_the_encoding_that_is_told(path: Path, encoding: str) -> None:
     assert read(path, content, encoding=encoding) == {"größe": [1], "ort": ["Köln"]}
 
 
-@pytest.mark.parametrize("ending", [".tsv", ".tsv.gz", ".TSV"])
-def test_tabs_go_without_saying_where_the_ending_says_so(tmp_path: Path, ending: str) -> None:
-    content = b"a\tb\n1\tx, y\n"
-    packed = gzip.compress(content) if ending.endswith(".gz") else content
-    assert read(tmp_path / f"essen{ending}", packed) == {"a": [1], "b": ["x, y"]}
-
-
 @pytest.mark.parametrize(
     ("content", "key"),
     [
@@ -89,20 +80,12 @@ def test_another_separator_is_refused_with_the_key_to_write(path: Path, content:
     assert f"write {key} in data.toml" in said
 
 
-def test_a_separator_that_is_told_and_is_not_there(path: Path) -> None:
-    assert "write separator = ',' in data.toml" in error(path, "a,b\n1,2\n", separator=";")
-
-
 @pytest.mark.parametrize(
     "content",
     ["note\nx;y\nz\n", "a,b\n1,x;y\n2,z;w\n", "a,note\n1,x|y\n2,z\n", "n\n1\n2\n", 'a,b\n"x;y",1\n', "a,b;c\n1,2\n"],
 )
 def test_signs_inside_the_fields_of_a_sound_file_are_no_separators(path: Path, content: str) -> None:
     assert len(read(path, content)) == content.partition("\n")[0].count(",") + 1
-
-
-def test_a_separator_that_is_told_settles_what_could_be_either(path: Path) -> None:
-    assert list(read(path, "a;b (x,y)\n1,5;2\n", separator=";", decimal=",")) == ["a", "b (x,y)"]
 
 
 @pytest.mark.parametrize(
@@ -120,12 +103,6 @@ def test_another_encoding_is_refused_with_the_key_to_write(
     path: Path, content: bytes, settings: dict[str, Any], remedy: str
 ) -> None:
     assert remedy in error(path, content, **settings)
-
-
-def test_cells_that_mean_a_missing_value(path: Path) -> None:
-    content = "a,b,c\n-9,n.a.,x\n-9.0,2.5,n.a.\n3,,NA\n"
-    found = read(path, content, missing=["-9", "n.a."])
-    assert found == {"a": [None, None, 3.0], "b": [None, 2.5, None], "c": ["x", None, None]}
 
 
 def test_free_text_has_lines_of_its_own_wherever_they_fall(path: Path) -> None:
@@ -151,18 +128,6 @@ def test_inches_are_no_quotation_marks(path: Path) -> None:
     assert read(path, 'a,size\n1,5"\n2,6"\n3,7"\n')["size"] == ['5"', '6"', '7"']
 
 
-def test_columns_that_are_left_out_may_be_whatever_they_are(path: Path) -> None:
-    assert read(path, "a,b,b\n1,2,3\n", leave_out=["b"]) == {"a": [1]}
-
-
-def test_a_column_without_name_or_value_is_not_there(path: Path) -> None:
-    assert read(path, "a,,b,\n1,,2,\n") == {"a": [1], "b": [2]}
-
-
-def test_codes_are_text_and_keep_their_zeros(path: Path) -> None:
-    assert read(path, "ward,b\n07,1\n7.0,2\n,3\n7,4\n", categories=["ward"])["ward"] == ["07", "7", None, "7"]
-
-
 def test_a_record_may_be_longer_than_a_block(path: Path) -> None:
     width = 20_000
     record = ",".join([f"{1.5:.60f}"] * width)
@@ -177,19 +142,3 @@ def test_a_file_comes_out_to_the_letter_as_it_went_in(path: Path) -> None:
     path.write_bytes("größe;b\n01,50;NA\n;x\n".encode("cp1252"))
     (path.parent / "data.toml").write_text('separator = ";"\nencoding = "cp1252"\nleave-out = ["b"]', "utf-8")
     assert as_written(path).to_pydict() == {"größe": ["01,50", ""], "b": ["NA", "x"]}
-
-
-@pytest.mark.parametrize("below", ["2,5;;7;NA;x;nan", "-3;<5;8;4,25;y;1e-3", "n.a.;1e400;9,5;inf;;2"])
-@pytest.mark.parametrize("first", ["1,5;2,0;3;-4,75e-2;w;0,1", '"1,5";2.0;3;+4,7;"a;b";1', ";;;;;"])
-def test_a_wide_table_has_the_columns_that_a_narrow_one_has(
-    path: Path, first: str, below: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copies = 60
-    names = ";".join(f"x{n}" for n in range(6 * copies))
-    path.write_text("\n".join([names, *(";".join([record] * copies) for record in (first, below)), ""]))
-    told = tables({"separator": ";", "decimal": ","})
-    wide = read_table(path, ["x0"], told)
-    monkeypatch.setattr(delimited, "_MANY_COLUMNS", 10**6)
-    narrow = read_table(path, ["x0"], told)
-    assert wide.schema == narrow.schema
-    assert str(wide.to_pydict()) == str(narrow.to_pydict())

@@ -1,10 +1,9 @@
 """Excel files: the table on one sheet, as a CSV file of the same cells would have it."""
 
-import io
 import re
 import sys
 import zipfile
-from datetime import date, datetime, time
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config import TableSettings
 from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.table_files import column_names, read_table
-from fedct_flwr.datasets.tables import columns_of
 from fedct_flwr.types import ConfigError, DataError
 
 SECRET = "Erika-4711"
@@ -89,41 +87,9 @@ def test_cells_are_what_a_csv_file_would_have(path: Path) -> None:
     assert column_names(path) == rows[0]
 
 
-def test_numbers_typed_in_as_text_are_numbers(path: Path) -> None:
-    write(path, [["a", "b"], ["1,5", 2.25], [2, "3"]])
-    assert read(path, decimal=",") == {"a": [1.5, 2.0], "b": [2.25, 3.0]}
-
-
-def test_text_keeps_its_lines_and_quotes(path: Path) -> None:
-    write(path, [["a", "note"], [1, 'two\nlines, "so"; and a tab\t'], [2, "x"]])
-    assert read(path)["note"] == ['two\nlines, "so"; and a tab\t', "x"]
-
-
-def test_labels_and_categories_are_text(path: Path) -> None:
-    write(path, [["ill", "ward"], [1, 7], [0, 8.0], [1, "09"]])
-    assert read(path, text=("ill",), categories=["ward"]) == {"ill": ["1", "0", "1"], "ward": ["7", "8", "09"]}
-
-
-def test_errors_are_missing_values(path: Path) -> None:
-    write(path, [["a", "b"], ["#DIV/0!", 1], [2, "#N/A"], [3, -9]])
-    assert read(path, missing=[-9]) == {"a": [None, 2, 3], "b": [1, None, None]}
-
-
 def test_dates_in_cells_are_days_once_a_form_is_told(path: Path) -> None:
     write(path, [["d"], [datetime(1970, 1, 2)], [date(1970, 1, 3)], ["04.01.1970"], [datetime(1970, 1, 5, 12)]])
     assert read(path, dates="%d.%m.%Y") == {"d": [1.0, 2.0, 3.0, 4.5]}
-
-
-def test_dates_in_cells_are_refused_without_a_word(path: Path) -> None:
-    write(path, [["d"], [datetime(2020, 1, 2)], [datetime(2020, 1, 3, 12)]])
-    with pytest.raises(DataError, match=r"column 'd' of .* holds dates.* write dates = "):
-        columns_of(read_table(path), path)
-
-
-def test_times_of_day_are_refused(path: Path) -> None:
-    write(path, [["t"], [time(10, 30)]])
-    with pytest.raises(DataError, match=r"column 't' of .* holds 'time32"):
-        columns_of(read_table(path), path)
 
 
 def test_formulas_are_what_they_last_gave(path: Path) -> None:
@@ -151,30 +117,10 @@ def test_the_first_sheet_with_contents_is_read_and_the_others_are_named(path: Pa
     assert other_sheets(path, TableSettings()) == ["S3"]
 
 
-def test_a_sheet_by_name(path: Path) -> None:
-    write(path, [["a"], [1]], [["b"], [2]])
-    assert read(path, sheet="S2") == {"b": [2]}
-    assert other_sheets(path, tables({"sheet": "S2"})) == []
-    assert "did you mean 'S2'?" in error(path, sheet="s2")
-
-
-def test_a_title_above_the_header_leaves_columns_without_a_name(path: Path) -> None:
-    write(path, [["Patients"], ["a", "b"], [1, SECRET]])
-    with pytest.raises(DataError, match=r"column '' of .* has no name") as caught:
-        columns_of(read_table(path), path)
-    assert SECRET not in str(caught.value)
-
-
 def test_a_title_above_several_columns_is_proposed_as_the_reason(path: Path, wording: SnapshotAssertion) -> None:
     write(path, [["Patients"], ["a", "b", "c"], [1, 2, SECRET]])
     said = error(path)
     assert said == wording
-
-
-def test_a_wrong_size_in_the_file_hides_no_cells(path: Path) -> None:
-    write(path, [["a", "b"], [1, 2], [3, 4]])
-    rewrite(path, {r'<dimension ref="A1:B3" ?/>': '<dimension ref="A1"/>'})
-    assert read(path) == {"a": [1, 3], "b": [2, 4]}
 
 
 ROWS = [["age", "ward"], [61, "a"], [52, "b"], [43, "c"], [None, None], ["source: ward book"]]
@@ -192,17 +138,6 @@ def merged(path: Path, cells: str) -> None:
 def test_merged_cells_of_several_records_are_no_missing_values(path: Path, cells: str) -> None:
     merged(path, cells)
     assert "share merged cells, of which all but the first are empty, so unmerge them" in error(path)
-
-
-@pytest.mark.parametrize("cells", ["A6:B6", "A6:D9", "E2:F4"])
-def test_merged_cells_next_to_a_table_and_below_it_are_notes(path: Path, cells: str) -> None:
-    merged(path, cells)
-    assert read_table(path).column("age").to_pylist()[:3] == ["61", "52", "43"]
-
-
-def test_columns_of_the_same_name(path: Path) -> None:
-    write(path, [["a", "a"], [1, 2]])
-    assert "columns of the same name: 'a'" in error(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK nothing", SECRET.encode(), b"\xd0\xcf\x11\xe0 an older Excel's"])
@@ -253,24 +188,6 @@ def test_a_text_that_cells_share_is_not_multiplied_without_end(path: Path, monke
     assert "far larger than a table of its size" in error(path)
     monkeypatch.undo()
     assert read(path) == {"a": ["x" * 10_000] * 198}
-
-
-def test_a_few_columns_far_apart_are_a_table(path: Path) -> None:
-    write(path, [["a", *[None] * 500, "b"], *([number, *[None] * 500, number] for number in range(200))])
-    assert {name: len(values) for name, values in read(path).items()} == {"a": 200, "b": 200}
-
-
-def test_a_zip_file_that_is_no_workbook(path: Path) -> None:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as parts:
-        parts.writestr("a.txt", SECRET)
-    path.write_bytes(content.getvalue())
-    assert "cannot read" in error(path)
-
-
-def test_an_empty_workbook(path: Path) -> None:
-    write(path, [])
-    assert "is empty" in error(path)
 
 
 def test_without_openpyxl_one_sentence_says_what_to_install(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """A folder of tables as a federation. Whatever is wrong: one sentence, the file's name, and nobody's record."""
 
 import gzip
-import unicodedata
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -78,15 +77,6 @@ def records(dataset: FederatedDataset, silo: str) -> set[tuple[float | None, ...
 # --- a number as the outcome
 
 
-def test_the_label_column_may_hold_numbers(folder: Folder) -> None:
-    path = folder(north="age,ward,ill\n1,a,1.5\n2,b,-3\n", south="age,ward,ill\n3,a,2\n")
-    dataset = load(path, outcome="number")
-    assert (dataset.schema.classes, dataset.schema.quantity) == ((), "ill")
-    north, south = dataset.silos
-    assert (sorted(north.private.y.tolist()), south.private.y.tolist()) == ([-3.0, 1.5], [2.0])
-    assert north.private.y.dtype == np.float64
-
-
 @pytest.mark.parametrize(
     "values",
     [("1", "high"), ("1", ""), ("inf", "1"), ("1e300000", "nan")],
@@ -104,25 +94,11 @@ def test_what_is_no_number_is_named_and_not_quoted(
 # --- a folder as it should be
 
 
-def test_silos_are_named_after_their_files(folder: Folder) -> None:
-    dataset = load(folder(east=SOUTH))
-    assert [silo.name for silo in dataset.silos] == ["east", "north", "south"]
-
-
-def test_what_columns_mean_is_read_from_the_public_set_alone(folder: Folder) -> None:
-    assert load(folder()).schema.columns == (Column("age"), Column("ward", ("east", "west")))
-
-
 def test_records_in_the_public_sets_columns(folder: Folder) -> None:
     dataset = load(folder())
     # Classes no, yes; wards east, west; a ward that the public set does not have is 2, none is None.
     assert records(dataset, "north") == {(70, 0, 1), (35, 1, 0), (52, None, 1), (44, 2, 0)}
     assert records(dataset, "south") == {(28, 1, 0), (81, 0, 1)}
-
-
-def test_public_examples_stay_in_the_order_of_their_file(folder: Folder) -> None:
-    # Final labels are written by position, and must be found again.
-    np.testing.assert_array_equal(load(folder()).public.X, [[63, 0], [41, 1], [np.nan, 0]])
 
 
 def test_csv_and_parquet_give_the_same_data(folder: Folder, tmp_path: Path) -> None:
@@ -153,24 +129,11 @@ def test_hidden_files_are_no_silos(folder: Folder, name: str) -> None:
     assert [silo.name for silo in load(folder(**{name: "whoever,has,it,open"})).silos] == ["north", "south"]
 
 
-@pytest.mark.parametrize("name", ["west.CSV", "west.Csv"])
-def test_a_table_is_not_left_out_for_its_capital_letters(folder: Folder, name: str) -> None:
-    path = folder()
-    (path / name).write_text(SOUTH)
-    assert [silo.name for silo in load(path).silos] == ["north", "south", "west"]
-
-
 def test_a_label_column_in_the_public_set_is_dropped_unread(folder: Folder) -> None:
     without = load(folder())
     labeled = load(folder(public="age,ill,ward\n63,2024-01-01,east\n41,?,west\n,yes,east\n"))
     assert labeled.schema == without.schema
     assert labeled.public.fingerprint == without.public.fingerprint
-
-
-def test_truth_values_are_numbers(folder: Folder) -> None:
-    smokers = load(folder(public="s\ntrue\nfalse\n", north="s,ill\ntrue,1\n,0\n", south="s,ill\nfalse,1\n"))
-    assert records(smokers, "north") == {(1, 1), (None, 0)}
-    assert records(smokers, "south") == {(0, 1)}
 
 
 @pytest.mark.parametrize(("share", "held_out"), [(0.0, 0), (0.2, 2), (0.25, 2), (0.5, 5)])
@@ -183,62 +146,10 @@ def test_each_silo_holds_a_share_out(folder: Folder, share: float, held_out: int
     assert dataset.test.size == sum(silo.test.size for silo in dataset.silos)
 
 
-def test_another_seed_holds_out_other_records(folder: Folder) -> None:
-    rows = "".join(f"{age},east,{'yes' if age % 2 else 'no'}\n" for age in range(40))
-    path = folder(north="age,ward,ill\n" + rows)
-    first, again, other = (load(path, seed=seed, test_fraction=0.5).silos[0].test.X for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
-
-
 # --- classes
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes"),
-    [
-        (["yes", "no"], ("no", "yes")),
-        (["10", "9", "1"], ("1", "9", "10")),
-        (["0.5", "-1.5"], ("-1.5", "0.5")),
-        (["b", "10", "9"], ("10", "9", "b")),
-    ],
-)
-def test_classes_are_sorted_numbers_by_value_and_text_by_alphabet(
-    folder: Folder, labels: list[str], classes: tuple[str, ...]
-) -> None:
-    rows = "".join(f"50,east,{label}\n" for label in labels)
-    assert load(folder(north="age,ward,ill\n" + rows, south="age,ward,ill\n" + rows)).schema.classes == classes
-
-
-def test_classes_are_those_of_all_silos_together(folder: Folder) -> None:
-    dataset = load(folder(north="age,ward,ill\n1,east,mild\n", south="age,ward,ill\n1,east,severe\n"))
-    assert dataset.schema.classes == ("mild", "severe")
-    assert [silo.private.y.tolist() for silo in dataset.silos] == [[0], [1]]
-
-
-def test_truth_values_are_the_same_labels_in_csv_and_parquet(folder: Folder) -> None:
-    west = pa.table({"age": [1, 2], "ward": ["east", "west"], "ill": [True, False]})
-    dataset = load(folder(north="age,ward,ill\n1,east,true\n2,west,false\n", south=None, west=west))
-    assert len(dataset.schema.classes) == 2
-    assert [set(silo.private.y.tolist()) for silo in dataset.silos] == [{0, 1}, {0, 1}]
-
-
-def test_whole_numbers_are_the_same_labels_whichever_way_they_are_written(folder: Folder) -> None:
-    # A column with a gap, or one that went through pandas, comes as 0.0 and 1.0.
-    dataset = load(folder(north="age,ward,ill\n1,east,0\n2,west,1\n", south="age,ward,ill\n1,east,0.0\n2,west,1.0\n"))
-    assert dataset.schema.classes == ("0", "1")
-
-
 # --- faults: one sentence that names the file
-
-
-def test_no_folder(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    assert error(tmp_path / "nowhere") == wording
-
-
-def test_a_file_instead_of_a_folder(folder: Folder) -> None:
-    path = folder() / "public.csv"
-    assert error(path).startswith(f"no folder {path}")
 
 
 def test_no_public_set(folder: Folder, wording: SnapshotAssertion) -> None:
@@ -253,12 +164,6 @@ def test_csv_and_parquet_of_the_same_name(folder: Folder, name: str) -> None:
     said = error(path)
     assert str(path) in said
     assert f"two tables for {name!r}" in said
-
-
-def test_csv_and_parquet_of_the_same_name_are_named(folder: Folder) -> None:
-    path = folder()
-    pyarrow.parquet.write_table(pa.table({"age": [1]}), path / "north.parquet")
-    assert "north" in error(path).removeprefix(str(path))
 
 
 def test_no_silo_at_all(folder: Folder) -> None:
@@ -295,37 +200,6 @@ def test_a_public_set_without_records(folder: Folder) -> None:
     assert str(path / "public.csv") in error(path)
 
 
-def test_a_public_set_without_records_is_at_fault_and_no_silo(folder: Folder) -> None:
-    path = folder(public="age,ward\n")
-    assert "north.csv" not in error(path)
-
-
-def test_a_public_set_with_nothing_but_the_label_column(folder: Folder) -> None:
-    path = folder(public="ill\nyes\nno\n")
-    said = error(path)
-    assert str(path / "public.csv") in said
-    assert "north.csv" not in said
-
-
-def test_records_without_a_label_are_counted(folder: Folder) -> None:
-    path = folder(south="age,ward,ill\n1,east,\n2,east,yes\n3,west,\n")
-    assert error(path).startswith(f"{path / 'south.csv'} has 2 records without a label: ")
-
-
-def test_not_a_number_is_no_label(folder: Folder) -> None:
-    table = pa.table({"age": [1, 2], "ward": ["east", "west"], "ill": [1.0, float("nan")]})
-    path = folder(north="age,ward,ill\n1,east,0.0\n2,west,1.0\n", south=None, west=table)
-    assert error(path).startswith(f"{path / 'west.parquet'} has 1 record without a label: ")
-
-
-@pytest.mark.parametrize("labels", [[[0], [1]], [{"a": 1}, {"a": 2}]], ids=["list", "struct"])
-def test_labels_that_are_neither_numbers_nor_text(folder: Folder, labels: list[Any]) -> None:
-    path = folder(west=pa.table({"age": [1, 2], "ward": ["east", "west"], "ill": labels}))
-    said = error(path)
-    assert str(path / "west.parquet") in said
-    assert "'ill'" in said
-
-
 FAULTY_FILES: dict[str, str | bytes] = {
     "no shared column": "x,y,ill\n1,2,yes\n",
     "a missing column": "age,ill\n1,yes\n",
@@ -350,13 +224,6 @@ def test_a_faulty_silo_is_named_by_its_file(folder: Folder, fault: str) -> None:
     assert str(path / "south.csv") in error(path)
 
 
-def test_every_column_that_disagrees_is_listed_at_once(folder: Folder, wording: SnapshotAssertion) -> None:
-    # In Parquet numbers are numbers; in CSV they may also be the names of wards, see below.
-    wrong = {"age": ["old", "young"], "ward": [7, 8], "sex": [0, 1], "height": [180, 170], "ill": ["yes", "no"]}
-    path = folder(public="age,ward,bmi,dose\n1,east,2,3\n", north=None, south=None, west=pa.table(wrong))
-    assert error(path) == wording
-
-
 @pytest.mark.parametrize(
     "public",
     ["age,ward\n2024-02-29,east\n", "age,ward\ninf,east\n", "age,age\n1,2\n", "age,ward\n1\n", ""],
@@ -368,28 +235,6 @@ def test_a_faulty_public_set_is_named_by_its_file(folder: Folder, public: str) -
 
 
 # --- text that looks like something else at one of the silos
-
-
-@pytest.mark.parametrize("value", ["7", "7.5", "true", "2024-02-29"])
-def test_a_silo_whose_categories_all_look_like_numbers_or_dates_still_has_text(folder: Folder, value: str) -> None:
-    # The public set says that the column is text; a silo may happen to know only its numbered wards.
-    dataset = load(
-        folder(public=f"age,ward\n1,{value}\n2,west\n", north=f"age,ward,ill\n1,{value},yes\n2,{value},no\n")
-    )
-    north = dataset.silos[dataset.position("north")]
-    assert north.private.X[:, 1].tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("value", ["1", "true"])
-def test_a_silo_whose_labels_all_look_like_numbers_or_truth_values_has_the_same_classes(
-    folder: Folder, value: str
-) -> None:
-    dataset = load(
-        folder(
-            north=f"age,ward,ill\n1,east,{value}\n2,east,{value}\n", south=f"age,ward,ill\n1,east,{value}\n2,east,?\n"
-        )
-    )
-    assert dataset.schema.classes == tuple(sorted([value, "?"]))
 
 
 # --- nobody's record in any message
@@ -423,31 +268,11 @@ def test_no_message_quotes_a_record(folder: Folder, fault: str) -> None:
     assert str(MARKER_NUMBER) not in said
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.99])
-def test_no_message_quotes_a_parquet_file_that_breaks_off(folder: Folder, share: float) -> None:
-    path = folder(north=None, west=pa.table({"age": [1], "ward": [MARKER], "ill": ["yes"]}))
-    whole = (path / "west.parquet").read_bytes()
-    (path / "west.parquet").write_bytes(whole[: int(share * len(whole))])
-    said = error(path)
-    assert str(path / "west.parquet") in said
-    assert MARKER not in said
-
-
 # --- as data.toml tells
 
 
 def told(path: Path, text: str) -> None:
     (path / "data.toml").write_text(text, "utf-8")
-
-
-def test_every_hospital_writes_its_file_as_it_does(folder: Folder) -> None:
-    public = "age,ward\n63.5,Süd\n41,west\n"
-    plain = load(folder(public=public, east="age,ward,ill\n70.5,Süd,no\n1,west,yes\n"))
-    path = folder(public=public, east="age;ward;ill\n70,5;Süd;no\n1;west;yes\n".encode("cp1252"))
-    told(path, '[files."east.csv"]\nseparator = ";"\ndecimal = ","\nencoding = "cp1252"')
-    found = load(path)
-    assert found.schema == plain.schema
-    assert records(found, "east") == records(plain, "east")
 
 
 def test_files_of_every_kind_are_silos(folder: Folder) -> None:
@@ -500,12 +325,6 @@ def test_a_name_in_data_toml_that_nothing_has(folder: Folder, text: str, wording
     assert str(caught.value) == wording
 
 
-def test_a_column_that_only_one_file_has_may_be_left_out_everywhere(folder: Folder) -> None:
-    path = folder(south="ill,ward,age,comment\nno,west,28,x\nyes,east,81,y\n")
-    told(path, 'leave-out = ["comment"]')
-    assert records(load(path), "south") == {(28, 1, 0), (81, 0, 1)}
-
-
 @pytest.mark.parametrize("name", ["Unnamed: 0", "", "__index_level_0__", "...1"])
 def test_row_numbers_without_a_name_are_no_feature(folder: Folder, name: str) -> None:
     files = {
@@ -525,26 +344,3 @@ def test_what_is_not_used_is_noted(folder: Folder) -> None:
     (path / "old").mkdir()
     (note,) = load(path).notes
     assert "'README.md', 'old'" in note
-
-
-def test_other_sheets_are_noted(folder: Folder) -> None:
-    path = folder()
-    book = openpyxl.Workbook()
-    for sheet in (book.active, book.create_sheet("More")):
-        for line in SOUTH.splitlines():
-            sheet.append(line.split(","))
-    book.save(path / "west.xlsx")
-    (note,) = load(path).notes
-    assert "'west.xlsx'" in note
-    assert "'More'" in note
-    told(path, '[files."west.xlsx"]\nsheet = "More"')
-    assert load(path).notes == ()
-
-
-def test_a_class_is_the_same_however_its_accents_and_blanks_are_written(tmp_path: Path) -> None:
-    (tmp_path / "public.csv").write_text("age\n1\n", "utf-8")
-    for form in ("NFC", "NFD"):
-        text = unicodedata.normalize(form, "age,ill\n1,früh\n2, früh \n3,no\n4,no\n")
-        (tmp_path / f"{form}.csv").write_text(text, "utf-8")
-    config = RunConfig.from_flower({"study": "s", "data": "files", "data-dir": str(tmp_path), "label-column": "ill"})
-    assert files.load(config).schema.classes == (unicodedata.normalize("NFC", "früh"), "no")

@@ -1,12 +1,11 @@
 """Which file of a folder is what: silos, their test files, and what nobody reads."""
 
-import unicodedata
 from pathlib import Path
 
 import pytest
 
 from fedct_flwr.config.tables import FolderTables, TableSettings
-from fedct_flwr.datasets.folder import TableFolder, name_and_ending, read_folder
+from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.table_files import ENDINGS
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.patients import load
@@ -38,11 +37,6 @@ def test_a_silo_is_named_after_its_file_without_the_whole_ending(tmp_path: Path,
     assert set(found.silos) == {"north", "south", "essen", "St. Anna"}
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "csv", ".csv", "data.csv.zip", "x.gz"])
-def test_what_is_no_table_has_no_ending(name: str) -> None:
-    assert name_and_ending(Path(name)) == (name, "")
-
-
 def test_a_silos_own_test_file_is_no_silo(tmp_path: Path) -> None:
     found = made(tmp_path, "north.test.csv.gz", "south.TEST.parquet")
     assert found.tests == {"north": tmp_path / "north.test.csv.gz", "south": tmp_path / "south.TEST.parquet"}
@@ -57,37 +51,13 @@ def test_every_file_is_used_or_named(tmp_path: Path) -> None:
     assert used | {*found.unused, *hidden} == {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.parametrize("name", ["test", "Test", "TESTS", "test_set", "test-data", "hold-out", "validation"])
-def test_a_test_set_is_no_silo(tmp_path: Path, name: str) -> None:
-    said = error(tmp_path, f"{name}.csv.gz")
-    assert repr(f"{name}.csv.gz") in said
-    assert "'NAME.test.csv.gz'" in said
-
-
 @pytest.mark.parametrize("name", ["north_test", "north-test", "north test", "north_Test", "north_holdout"])
 def test_a_silos_test_set_by_another_name_is_no_silo(tmp_path: Path, name: str) -> None:
     assert "rename it to 'north.test.csv'" in error(tmp_path, f"{name}.csv")
 
 
-@pytest.mark.parametrize("name", ["contest", "blood_test", "testa", "latest", "tester"])
-def test_names_that_only_sound_like_tests_are_silos(tmp_path: Path, name: str) -> None:
-    assert name in made(tmp_path, f"{name}.csv").silos
-
-
 def test_a_test_file_of_no_silo_names_the_nearest(tmp_path: Path) -> None:
     assert "did you mean 'north'?" in error(tmp_path, "norht.test.csv")
-
-
-def test_two_tables_of_one_silo_are_both_named(tmp_path: Path) -> None:
-    said = error(tmp_path, "north.csv.gz")
-    assert "'north.csv'" in said
-    assert "'north.csv.gz'" in said
-
-
-def test_a_name_is_the_same_however_its_accents_are_written(tmp_path: Path) -> None:
-    assert "'münster.csv'" in error(tmp_path, "münster.csv", unicodedata.normalize("NFD", "münster.csv"))
-    (tmp_path / "münster.csv").unlink()
-    assert "münster" in read_folder(tmp_path).silos
 
 
 def test_a_name_with_a_hidden_character_is_no_silos(tmp_path: Path) -> None:

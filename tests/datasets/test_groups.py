@@ -1,6 +1,5 @@
 """One patient's records stay on one side of every split, and what test sets share with training is said."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +12,12 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets import FederatedDataset, load
-from fedct_flwr.datasets.federated import SiloData, hold_out
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_off
-from fedct_flwr.datasets.leaks import leaks, repeated
+from fedct_flwr.datasets.inspections import inspect_dataset
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.seeding import generator
 from fedct_flwr.silo.site import real_site
 from fedct_flwr.simulation.silos import data_of
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
-
-Write = Callable[..., Path]
 
 
 def records(n: int, seed: int = 0) -> Examples:
@@ -71,11 +66,6 @@ def test_no_group_is_on_both_sides_and_no_record_is_lost(groups: list[int], shar
     assert held_out == (max(1, int(share * all_groups + 1e-9)) if share and all_groups > 1 else 0)
 
 
-def test_rows_that_are_groups_of_their_own_are_split_in_equal_shares() -> None:
-    test, private = split_off(records(50), 0.2, np.random.default_rng(0), np.arange(50))
-    assert (len(test), len(private)) == (10, 40)
-
-
 def test_files_are_split_by_patients_who_are_no_feature(folder: Path) -> None:
     dataset = read(folder, group_column="patient")
     assert [column.name for column in dataset.schema.columns] == ["x", "z"]
@@ -91,21 +81,6 @@ def test_files_are_split_by_patients_who_are_no_feature(folder: Path) -> None:
     of = {side: {raw[x] for x in part.X[:, 0]} for side, part in parts.items()}
     assert (len(of["private"]), len(of["test"])) == (24, 6)
     assert not of["private"] & of["test"]
-
-
-def test_without_a_group_the_split_is_what_it_always_was(folder: Path) -> None:
-    dataset = read(folder, seed=3)
-    raw = pd.read_csv(folder / "b.csv")
-    y = Examples(raw[["patient", "x", "z"]].to_numpy(), raw["ill"].to_numpy())
-    test, private = hold_out(y, (0.2,), generator(3, "split", "b"))
-    np.testing.assert_array_equal(dataset.silos[1].test.X, test.X)
-    np.testing.assert_array_equal(dataset.silos[1].private.X, private.X)
-    assert dataset.silos[1].groups is None
-
-
-def test_the_folders_own_description_names_the_group(folder: Path) -> None:
-    (folder / "data.toml").write_text('group = "patient"\n')
-    assert all(silo.groups is not None for silo in read(folder).silos)
 
 
 @pytest.mark.parametrize(
@@ -137,11 +112,6 @@ def test_a_number_is_the_same_patient_however_a_table_holds_it(values: pa.Array)
     assert found[1] == of_other[0]
     # A record without a group is nobody else's.
     assert len({*found, *of_other}) == 4
-
-
-def test_a_column_of_lists_names_no_group() -> None:
-    with pytest.raises(DataError, match="patient"):
-        column_of_groups(pa.table({"patient": [[1], [2]]}), "patient", "t")
 
 
 def test_a_real_silo_keeps_its_patients_together(folder: Path) -> None:
@@ -177,12 +147,7 @@ def test_a_silo_with_a_test_file_holds_nothing_out(folder: Path) -> None:
     assert (a.private.size, a.test.size, b.test.size) == (150, 20, 30)
     np.testing.assert_array_equal(a.test.X, own[["x", "z"]])
     assert dataset.test.size == 80
-    assert not list(leaks(dataset))
-
-
-def test_a_test_file_may_lack_the_column_of_groups(folder: Path) -> None:
-    patients(4, 5, 77).drop(columns="patient").to_csv(folder / "a.test.csv", index=False)
-    assert read(folder, group_column="patient").silos[0].test_groups is None
+    assert not said(dataset)
 
 
 def test_classes_that_only_a_test_file_has_are_refused_without_a_quotation(
@@ -227,85 +192,19 @@ def test_other_processes_find_tests_in_files(tmp_path: Path, monkeypatch: pytest
 # --- what is said
 
 
-def said(dataset: FederatedDataset) -> list[tuple[str, bool]]:
-    return [(leak.said, leak.serious) for leak in leaks(dataset)]
+def said(dataset: FederatedDataset) -> list[str]:
+    return [each.said for each in inspect_dataset(dataset)]
 
 
 def test_patients_of_several_silos_are_said(folder: Path) -> None:
     patients(30, 5, 1, first=15).to_csv(folder / "b.csv", index=False)
-    (leak,) = said(read(folder, group_column="patient"))
-    assert "15 of 75 groups" in leak[0]
-    assert leak[1]
+    assert said(read(folder, group_column="patient")) == ["15 of 75 groups have records at several silos"]
 
 
 def test_patients_in_a_silos_test_file_and_its_records_are_said(folder: Path) -> None:
     patients(4, 5, 77, first=28).to_csv(folder / "a.test.csv", index=False)
-    (leak,) = said(read(folder, group_column="patient"))
-    assert "'a' trains on 2 groups" in leak[0]
-
-
-def test_five_rows_for_each_patient_are_said_with_the_count(tmp_path: Path) -> None:
-    for number, name in enumerate(("a", "b", "public")):
-        frame = patients(40, 1, number).drop(columns="patient")
-        pd.concat([frame] * (5 if name == "a" else 1)).to_csv(tmp_path / f"{name}.csv", index=False)
-    dataset = read(tmp_path)
-    a, b = dataset.silos
-    twins = {(*x, y) for x, y in zip(a.private.X.tolist(), a.private.y.tolist(), strict=True)}
-    known = sum((*x, y) in twins for x, y in zip(a.test.X.tolist(), a.test.y.tolist(), strict=True))
-    assert (repeated(a), repeated(b)) == (known, 0)
-    ((sentence, serious),) = said(dataset)
-    assert serious
-    assert f"'a' {known} of 40" in sentence
-
-
-def silo_of(X: np.ndarray, y: np.ndarray, test: int) -> SiloData:
-    y = y.astype(LABEL_DTYPE)
-    return SiloData("s", Examples(X[test:], y[test:]), Examples(X[:test], y[:test]))
-
-
-def test_few_values_repeat_by_chance_and_are_not_taken_for_patients() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, size=(500, 4)).astype(float)
-    assert repeated(silo_of(X, rng.integers(0, 2, 500), 100)) == 0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_signs_of_one_word_repeat_by_chance_as_often_as_at_other_silos(tmp_path: Path, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    for name, size in {"a": 300, "b": 400, "c": 200, "public": 300}.items():
-        words = [rng.choice(5, size, p=[0.5, 0.3, 0.1, 0.07, 0.03]) for _ in range(5)]
-        frame = pd.DataFrame({f"{at}-{word}": (cells == word) for at, cells in enumerate(words) for word in range(5)})
-        if name != "public":
-            frame["ill"] = words[0] + rng.integers(0, 3, size) > 1
-        frame.astype(int).to_csv(tmp_path / f"{name}.csv", index=False)
-    dataset = read(tmp_path)
-    assert sum(map(repeated, dataset.silos)) > 5
-    assert not said(dataset)
-
-
-def test_a_repeat_counts_with_the_same_label_alone_and_missing_values_are_equal() -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
-    X[:, 2] = np.nan
-    X[0], y[0] = X[50], y[50]
-    X[1], y[1] = X[51], 1 - y[51]
-    assert repeated(silo_of(X, y, 20)) == 1
-
-
-def test_one_repeat_in_many_is_said_and_no_alarm() -> None:
-    dataset = load(RunConfig.from_flower({"study": "s", "data": "heart-disease", "seed": 1}))
-    ((sentence, serious),) = said(dataset)
-    assert "'budapest' 1 of 58" in sentence
-    assert not serious
-
-
-def test_a_silo_of_one_patient_has_no_own_test_set_and_that_is_said(folder: Path) -> None:
-    pd.read_csv(folder / "a.csv").assign(patient=7).to_csv(folder / "a.csv", index=False)
-    dataset = read(folder, group_column="patient")
-    assert dataset.silos[0].test.size == 0
-    ((sentence, serious),) = said(dataset)
-    assert "'a'" in sentence
-    assert not serious
+    (sentence,) = said(read(folder, group_column="patient"))
+    assert sentence.startswith("silo a trains on 2 groups of its test set")
 
 
 def test_numbers_to_predict_have_test_files_and_groups_too(folder: Path) -> None:

@@ -77,22 +77,6 @@ def test_a_silo_is_a_folder_with_a_folder_for_each_class(folder: Folder) -> None
     assert any((image[0] == first).all() for image in north.X[north.y == 1])
 
 
-def test_classes_are_those_of_all_silos_numbers_by_value(folder: Folder) -> None:
-    many = {str(number): 1 for number in range(40)}
-    dataset = load(folder(north=many, south={"7": 2, "40": 1}))
-    assert dataset.schema.classes[:11] == ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10")
-    assert len(dataset.schema.classes) == 41
-    assert dataset.silos[1].private.y.tolist().count(dataset.schema.classes.index("7")) == 2
-
-
-def test_a_class_that_a_silo_lacks_may_be_an_empty_folder(folder: Folder) -> None:
-    path = folder()
-    (path / "south" / "rare").mkdir()
-    dataset = load(path)
-    assert dataset.schema.classes == ("sick", "well")
-    assert "south/rare" in dataset.notes[-1]
-
-
 def test_sizes_and_modes_may_be_mixed(folder: Folder) -> None:
     path = folder()
     write(path / "north" / "sick" / "rgb.png", (30, 20, 3))
@@ -111,14 +95,6 @@ def test_data_toml_says_the_form(folder: Folder) -> None:
     assert dataset.notes == ()
 
 
-def test_without_it_the_form_is_said(folder: Folder) -> None:
-    path = folder()
-    (path / "data.toml").write_text("[images]\nmode = 'color'\n")
-    (said,) = load(path).notes
-    assert "8 x 6 pixels in color" in said
-    assert "size = [8, 6]" in said
-
-
 def test_own_test_folders_are_held_out_and_others_hold_out_a_share(folder: Folder) -> None:
     path = folder(**{"north.test": {"well": 2}, "south": {"sick": 5, "well": 5}})
     dataset = load(path, test_fraction=0.2)
@@ -126,13 +102,6 @@ def test_own_test_folders_are_held_out_and_others_hold_out_a_share(folder: Folde
     assert (north.private.size, north.test.y.tolist()) == (6, [1, 1])
     assert (south.private.size, south.test.size) == (8, 2)
     assert dataset.test.size == 4
-
-
-def test_the_split_follows_the_seed(folder: Folder) -> None:
-    path = folder(north={"sick": 30, "well": 30})
-    held_out = [load(path, test_fraction=0.5, seed=seed).silos[0].test.X for seed in (0, 0, 1)]
-    assert (held_out[0] == held_out[1]).all()
-    assert not (held_out[0] == held_out[2]).all()
 
 
 def test_all_that_is_not_used_is_named(folder: Folder) -> None:
@@ -170,29 +139,6 @@ def test_one_sentence_says_what_is_wrong(folder: Folder, change: Callable[[Path]
     change(path)
     said = error(path)
     assert all(word in said for word in words), said
-
-
-def test_a_public_folder_without_images(folder: Folder) -> None:
-    assert "public" in error(folder(public={"": 0}))
-
-
-def test_one_class_alone(folder: Folder) -> None:
-    assert "'sick'" in error(folder(north={"sick": 2}, south={"sick": 2}))
-
-
-def test_one_silo_alone(folder: Folder) -> None:
-    assert "'north'" in error(folder(south=None))
-
-
-def test_no_silo(folder: Folder) -> None:
-    assert "no silo's folder" in error(folder(north=None, south=None))
-
-
-def test_images_without_a_public_folder(folder: Folder) -> None:
-    path = folder(public=None)
-    assert "folder public" in error(path)
-    (path / "public.csv").write_text("a\n1\n")
-    assert "public.csv" in error(path)
 
 
 def test_a_folder_of_tables_may_have_pictures_in_it(folder: Folder, tmp_path: Path) -> None:
@@ -251,6 +197,7 @@ def test_silos_with_images_co_train(tmp_path: Path) -> None:
     run = simulate(
         tmp_path, learner="small-cnn", learner_params={"width": 4, "augment": "flip,shift"}, rounds=2, local_steps=20,
         learning_rate=0.02, student="small-cnn", student_params={"width": 4}, device="cpu", progress=False,
+        accept=["shared-records", "repeated-records"],
     )  # fmt: skip
     assert run.status == "completed"
     assert run.consensus.tolist() == ["light", "dark"] * 10
@@ -307,22 +254,3 @@ def test_a_name_without_a_group_is_said(of_patients: Path) -> None:
     said = error(of_patients)
     assert "1 image of 31" in said
     assert "south" in said
-
-
-@pytest.mark.parametrize("pattern", ["p[0-9]+", "(p)([0-9]+)", "(p", "(?P<a>p)(b)"])
-def test_a_pattern_names_one_group(of_patients: Path, pattern: str) -> None:
-    (of_patients / "data.toml").write_text(f"[images]\ngroup-pattern = '{pattern}'\n")
-    assert "group-pattern" in error(of_patients, ConfigError)
-
-
-def test_groups_of_images_are_no_column(of_patients: Path) -> None:
-    assert "group-pattern" in error(of_patients, ConfigError, group_column="patient")
-
-
-@pytest.mark.parametrize("where", ["public", "north/sick"])
-def test_in_a_simulation_a_damaged_image_is_named(folder: Folder, where: str) -> None:
-    path = folder()
-    (path / where / "001.png").write_bytes(b"no image")
-    said = error(path)
-    assert "'001.png'" in said
-    assert where in said

@@ -31,25 +31,11 @@ def random(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
 # --- pixels
 
 
-def test_gray_images_are_their_pixels_in_one_channel(tmp_path: Path) -> None:
-    pixels = random(6, 5)
-    X = read_images([write(tmp_path / "a.png", pixels)], (6, 5), "gray")
-    assert (X.shape, X.dtype) == ((1, 1, 6, 5), np.uint8)
-    np.testing.assert_array_equal(X[0, 0], pixels)
-
-
 def test_color_images_have_channels_first(tmp_path: Path) -> None:
     pixels = random(6, 5, 3)
     X = read_images([write(tmp_path / "a.png", pixels)], (6, 5), "color")
     assert X.shape == (1, 3, 6, 5)
     np.testing.assert_array_equal(X[0].transpose(1, 2, 0), pixels)
-
-
-def test_gray_and_color_become_what_the_study_says(tmp_path: Path) -> None:
-    gray, color = write(tmp_path / "a.png", random(4, 4)), write(tmp_path / "b.png", random(4, 4, 3))
-    assert read_images([gray, color], (4, 4), "gray").shape == (2, 1, 4, 4)
-    as_color = read_images([gray, color], (4, 4), "color")
-    np.testing.assert_array_equal(as_color[0, 0], as_color[0, 2])
 
 
 def test_images_of_any_size_are_scaled_to_height_and_width(tmp_path: Path) -> None:
@@ -68,22 +54,7 @@ def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
     assert read_images([tmp_path / f"a.{suffix}"], (2, 3), "color").shape == (1, 3, 2, 3)
 
 
-@pytest.mark.parametrize("suffix", ["png", "jpg", "jpeg", "bmp", "tif", "tiff", "PNG"])
-def test_usual_formats_are_read(tmp_path: Path, suffix: str) -> None:
-    path = write(tmp_path / f"a.{suffix}", np.full((4, 4, 3), 100, dtype=np.uint8))
-    assert images_in(tmp_path) == [path]
-    np.testing.assert_allclose(read_images([path], (4, 4), "color").astype(float), 100, atol=3)
-
-
 # --- which files, in which order
-
-
-def test_images_come_by_name_and_other_files_do_not_count(tmp_path: Path) -> None:
-    for name in ("b.png", "a.png", "C.png", ".hidden.png"):
-        write(tmp_path / name, random(2, 2))
-    (tmp_path / "notes.txt").write_text("x")
-    (tmp_path / "folder.png").mkdir()
-    assert [path.name for path in images_in(tmp_path)] == ["C.png", "a.png", "b.png"]
 
 
 def test_labeled_images_are_in_a_folder_for_each_class(tmp_path: Path) -> None:
@@ -137,18 +108,6 @@ def test_a_damaged_file_is_numbered_and_its_name_not_quoted(
     assert SECRET not in str(caught.value)
 
 
-def test_a_damaged_file_is_numbered_within_its_own_folder(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    paths = [write(tmp_path / name, random(4, 4)) for name in ("sick/a.png", "sick/b.png", "well/a.png", "well/c.png")]
-    paths.insert(3, damaged(tmp_path / "well" / "b.png", "cut off"))
-    for read in (
-        lambda: read_images(paths, (4, 4), "gray"),
-        lambda: usual_form([*paths[:3], damaged(paths[3], "text")]),
-    ):
-        with pytest.raises(DataError) as caught:
-            read()
-        assert str(caught.value) == wording
-
-
 # --- the form that images have
 
 
@@ -164,10 +123,6 @@ def test_a_damaged_file_is_numbered_within_its_own_folder(tmp_path: Path, wordin
 def test_the_usual_form_is_that_of_most_images(tmp_path: Path, sizes: Any, form: Any) -> None:
     paths = [write(tmp_path / f"{number}.png", random(*size)) for number, size in enumerate(sizes)]
     assert usual_form(paths) == form
-
-
-def test_sixteen_bits_are_gray(tmp_path: Path) -> None:
-    assert usual_form([write(tmp_path / "a.png", np.zeros((2, 3), dtype=np.uint16))]) == ((2, 3), "gray")
 
 
 def test_pixels_without_a_range_are_refused(tmp_path: Path) -> None:
@@ -206,10 +161,3 @@ def test_a_public_set_starts_no_other_program(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(DataError, match="damaged or of another kind"):
             read()
     assert not ran.exists()
-
-
-@pytest.mark.parametrize("kind", ["GIF", "WEBP", "MPO"])
-def test_an_image_of_another_kind_than_its_name_is_read(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "image.jpg"
-    Image.new("RGB", (8, 8)).save(path, kind)
-    assert read_images([path], (8, 8), "color").shape == (1, 3, 8, 8)

@@ -8,7 +8,7 @@ import scipy.io
 
 from fedct_flwr.datasets.images import scaled
 from fedct_flwr.types import DataError
-from tests.datasets.loading import load, small
+from tests.datasets.loading import small
 
 FILES = {"cifar10": "data_batch_3.bin", "svhn": "train_32x32.mat"}
 
@@ -42,19 +42,6 @@ def test_cifar10_records_are_class_red_green_blue(data_folder: Path) -> None:
         np.testing.assert_allclose(test.X[7, color, 5, 9], (pixel - mean[color]) / deviation[color], rtol=1e-5)
 
 
-def test_cifar10_trains_on_all_five_batches(data_folder: Path) -> None:
-    dataset = load("cifar10", private_size=25, public_size=25)
-    assert sum(silo.private.size for silo in dataset.silos) + len(dataset.public) == 50
-    rows = {row.tobytes() for X in (dataset.public.X, *(s.private.X for s in dataset.silos)) for row in X}
-    assert len(rows) == 50
-
-
-def test_cifar10_may_lie_where_its_archive_unpacks_to(data_folder: Path) -> None:
-    before = small("cifar10").public.fingerprint
-    (data_folder / "cifar10").rename(data_folder / "cifar-10-batches-bin")
-    assert small("cifar10").public.fingerprint == before
-
-
 def test_svhn_writes_height_width_color_number_and_ten_for_zero(data_folder: Path) -> None:
     raw = scipy.io.loadmat(data_folder / "svhn" / "test_32x32.mat")
     test = small("svhn").test
@@ -71,19 +58,3 @@ def test_files_that_are_not_there_are_asked_for_in_one_sentence(name: str, data_
     assert "\n" not in said
     for part in (FILES[name], str(data_folder / name), "http", "FEDCT_DATA"):
         assert part in said
-
-
-@every_images
-def test_a_download_that_broke_off_is_named(name: str, data_folder: Path) -> None:
-    path = data_folder / name / FILES[name]
-    path.write_bytes(path.read_bytes()[:-1000])
-    with pytest.raises(DataError, match=f"{path} is damaged: "):
-        small(name)
-
-
-@pytest.mark.usefixtures("data_folder")
-@every_images
-def test_the_papers_sizes_are_asked_for(name: str) -> None:
-    sizes = {"cifar10": "private-size 40000 and public-size 10000", "svhn": "private-size 38257 and public-size 35000"}
-    with pytest.raises(DataError, match=sizes[name]):
-        load(name)

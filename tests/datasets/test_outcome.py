@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fedct_flwr.datasets.outcome import Classes, Outcome, Quantity, outcome_of
+from fedct_flwr.datasets.outcome import Classes, Outcome, Quantity
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
-from fedct_flwr.types import ConfigError, DataError, Examples
+from fedct_flwr.types import ConfigError, DataError
 
 CLASSES, DAYS = Classes(("0", "1")), Quantity("days")
 
@@ -16,12 +16,6 @@ CLASSES, DAYS = Classes(("0", "1")), Quantity("days")
 )
 def test_models_are_compared_and_decisions_kept_by_outcome(outcome: Outcome, measure: Measure, table: str) -> None:
     assert (outcome.measure, outcome.table) == (measure, table)
-
-
-def test_a_quantity_is_named_and_classes_are_listed() -> None:
-    assert outcome_of(("0", "1"), "") == CLASSES
-    assert outcome_of((), "days") == DAYS
-    assert (CLASSES.words, DAYS.words) == ("0, 1", "none: days is a number")
 
 
 def test_answers_are_told_by_the_names_of_classes_or_as_numbers() -> None:
@@ -39,13 +33,6 @@ def test_a_model_of_classes_says_no_other_class() -> None:
     for strange in ([2], [-1]):
         with pytest.raises(DataError, match="no class of its own study"):
             CLASSES.check_answers(np.int16(strange))
-
-
-def test_records_of_one_class_teach_nothing() -> None:
-    same = [Examples(np.zeros((2, 1)), np.int16([1, 1]))] * 2
-    DAYS.check_records(same, "wards")
-    with pytest.raises(DataError, match="all private records of 'wards' are of class '1'"):
-        CLASSES.check_records(same, "wards")
 
 
 def test_what_needs_classes_is_refused_for_a_quantity() -> None:

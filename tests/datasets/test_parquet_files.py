@@ -46,19 +46,6 @@ def test_a_table_is_what_pyarrow_reads(path: Path, options: dict[str, Any], left
     assert found.to_pylist() == expected.to_pylist()
 
 
-def test_text_in_another_encoding(path: Path) -> None:
-    table = pa.table({"a": [f"patient {number}" for number in range(500)]})
-    encoding = {"a": "DELTA_BYTE_ARRAY"}
-    pyarrow.parquet.write_table(table, path, use_dictionary=False, column_encoding=encoding)
-    assert read_parquet(path).equals(table)
-
-
-def test_a_table_without_rows(path: Path) -> None:
-    table = pa.table({"a": pa.array([], pa.string())})
-    pyarrow.parquet.write_table(table, path)
-    assert read_parquet(path).equals(table)
-
-
 @pytest.mark.parametrize("options", [{}, {"use_dictionary": False, "column_encoding": {"a": "DELTA_BYTE_ARRAY"}}])
 @pytest.mark.parametrize("kind", ["text", "category", "list"])
 def test_a_text_that_is_written_once_does_not_fill_the_memory(path: Path, kind: str, options: dict[str, Any]) -> None:

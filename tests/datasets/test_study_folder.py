@@ -17,8 +17,8 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, read_study
-from fedct_flwr.types import ConfigError, DataError, Examples, FedctError
-from tests.hospitals import dataset, write_silo_folder, write_study_folder
+from fedct_flwr.types import DataError, Examples, FedctError
+from tests.hospitals import dataset, write_silo_folder
 
 SECRET = "Erika-4711"
 
@@ -83,16 +83,6 @@ def test_a_folder_is_read_as_its_files_say(study: StudyFolder) -> None:
     assert study.test.y.tolist() == [1, 0]
 
 
-def test_a_study_without_a_test_set_has_an_empty_one_of_the_same_form(tmp_path: Path) -> None:
-    study = read_study(write(tmp_path / "study", test=None, test_file=None, test_label=None))
-    assert (study.test.X.shape, study.test.y.shape, study.test.y.dtype) == ((0, 2), (0,), np.int16)
-
-
-def test_public_examples_stay_in_the_order_of_their_file(tmp_path: Path) -> None:
-    study = read_study(write(tmp_path / "study", public="age,ward\n3,b\n1,a\n2,b\n"))
-    np.testing.assert_array_equal(study.public.X, [[3, 1], [1, 0], [2, 1]])
-
-
 def test_csv_and_parquet_are_the_same_study(tmp_path: Path, study: StudyFolder) -> None:
     folder = write(tmp_path / "parquet", public="", test="")
     options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
@@ -103,14 +93,6 @@ def test_csv_and_parquet_are_the_same_study(tmp_path: Path, study: StudyFolder) 
     settings = {**STUDY, "public": "public.parquet", "test-file": "test.parquet"}
     (folder / "study.toml").write_text(tomli_w.dumps(settings), "utf-8")
     assert read_study(folder).digest == study.digest
-
-
-def test_the_hospitals_study_is_the_simulations_data_set(tmp_path: Path) -> None:
-    study, simulated = read_study(write_study_folder(tmp_path / "study")), dataset()
-    assert study.public.fingerprint == simulated.public.fingerprint
-    assert study.schema == simulated.schema
-    np.testing.assert_array_equal(study.test.X, simulated.test.X)
-    np.testing.assert_array_equal(study.test.y, simulated.test.y)
 
 
 @pytest.mark.parametrize("key", ["public", "test-file"])
@@ -207,33 +189,11 @@ def test_no_folder_and_no_study_in_it(tmp_path: Path, wording: SnapshotAssertion
         assert said(partial(read_study, folder)) == wording
 
 
-def test_a_public_set_that_is_not_there_is_named(tmp_path: Path) -> None:
-    folder = write(tmp_path / "study")
-    (folder / "public.csv").unlink()
-    assert str(folder / "public.csv") in said(lambda: read_study(folder))
-
-
-@pytest.mark.parametrize("public", ["age,ward\n", ""])
-def test_a_public_set_without_records_is_named(tmp_path: Path, public: str) -> None:
-    folder = write(tmp_path / "study", public=public)
-    assert str(folder / "public.csv") in said(lambda: read_study(folder))
-
-
 def test_a_test_file_is_checked_as_a_silos_records_are(tmp_path: Path, wording: SnapshotAssertion) -> None:
     folder = write(tmp_path / "study", test="age,ward,ill\n50,east,perhaps\n")
     text = said(lambda: read_study(folder))
     assert text == wording
     assert "perhaps" not in text
-
-
-def test_the_advice_about_a_test_files_labels_is_not_about_silo_toml(tmp_path: Path) -> None:
-    folder = write(tmp_path / "study", test="age,ward,ill\n50,east,perhaps\n")
-    assert "data.mapping" not in said(lambda: read_study(folder))
-
-
-def test_a_test_file_without_its_label_column_is_named(tmp_path: Path) -> None:
-    folder = write(tmp_path / "study", test="age,ward\n50,east\n")
-    assert said(lambda: read_study(folder)) == f"{folder / 'test.csv'} has no column 'ill': it has 'age', 'ward'"
 
 
 # --- a silo's records
@@ -246,57 +206,9 @@ def test_records_are_in_the_studys_columns_whatever_their_order(records_of: Call
     assert y.tolist() == [0, 1, 1, 0]
 
 
-def test_csv_and_parquet_are_the_same_records(
-    records_of: Callable[..., Examples], tmp_path: Path, study: StudyFolder
-) -> None:
-    expected = records_of(RECORDS)
-    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
-    table = pyarrow.csv.read_csv(tmp_path / "data.csv", convert_options=options)
-    pyarrow.parquet.write_table(table, tmp_path / "data.parquet")
-    settings = DataSettings.read({"file": str(tmp_path / "data.parquet"), "label": "ill"}, "silo.toml")
-    for one, other in zip(read_records(settings, study), expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_a_mapping_leads_from_the_hospitals_codes_to_the_studys_classes(records_of: Callable[..., Examples]) -> None:
     records = records_of("ill,ward,age\n0,east,1\n1.0,east,2\n2,east,3\n", mapping={"0": "no", "1": "yes", "2": "yes"})
     assert records.y.tolist() == [0, 1, 1]
-
-
-def test_labels_that_look_like_numbers_or_truth_values_are_text(records_of: Callable[..., Examples]) -> None:
-    records = records_of("ill,ward,age\ntrue,7,1\nTrue,7,2\n", mapping={"true": "yes"})
-    assert records.y.tolist() == [1, 1]
-    assert records.X[:, 1].tolist() == [2, 2]
-
-
-def test_records_of_another_file_of_the_same_kind(
-    records_of: Callable[..., Examples], tmp_path: Path, study: StudyFolder
-) -> None:
-    records_of(RECORDS)
-    (tmp_path / "new.csv").write_text("ill,ward,age\nyes,west,1\n", "utf-8")
-    settings = DataSettings.read({"file": str(tmp_path / "data.csv"), "label": "ill"}, "silo.toml")
-    np.testing.assert_array_equal(read_records(settings, study, tmp_path / "new.csv").X, [[1, 1]])
-
-
-def test_without_a_label_column_the_setting_is_named(records_of: Callable[..., Examples]) -> None:
-    assert said(lambda: records_of(RECORDS, label="")).startswith("'label' is missing under [data] in silo.toml")
-
-
-def test_a_label_column_that_is_not_there_is_named_with_those_that_are(
-    records_of: Callable[..., Examples], tmp_path: Path
-) -> None:
-    text = said(lambda: records_of(RECORDS, label="sick"))
-    assert text == f"{tmp_path / 'data.csv'} has no column 'sick': it has 'ill', 'ward', 'age'"
-
-
-def test_a_file_without_records_is_named(records_of: Callable[..., Examples], tmp_path: Path) -> None:
-    assert said(lambda: records_of("ill,ward,age\n")) == f"{tmp_path / 'data.csv'} has no records"
-
-
-def test_columns_that_disagree_are_listed_at_once(
-    records_of: Callable[..., Examples], tmp_path: Path, wording: SnapshotAssertion
-) -> None:
-    assert said(lambda: records_of("ill,ward,sex\nyes,east,1\n")) == wording
 
 
 FAULTS = {
@@ -392,14 +304,6 @@ def test_images_of_a_silo_belong_together_by_their_names(images: Path, tmp_path:
     assert SECRET not in text
 
 
-@pytest.mark.parametrize(("table", "key"), [("tables", "group"), ("images", "group-pattern")])
-def test_groups_of_the_other_kind_of_data_are_refused(images: Path, tmp_path: Path, table: str, key: str) -> None:
-    study = read_study(images if table == "tables" else write_study_folder(tmp_path / "tables"))
-    settings = DataSettings.read({"file": str(tmp_path / "own"), "label": "y", table: {key: "(p)"}}, "silo.toml")
-    with pytest.raises(ConfigError, match=rf"{key} under|images\] in"):
-        read_grouped(settings, study)
-
-
 @pytest.mark.parametrize("outside", ["folder", "image"])
 def test_a_study_of_images_takes_none_from_outside_its_folder(images: Path, tmp_path: Path, outside: str) -> None:
     if outside == "folder":
@@ -434,18 +338,6 @@ def test_the_digest_of_a_study_of_images_changes_with_nothing_else(images: Path,
         (images / "renamed" / f"{number}.png").rename(images / "renamed" / f"image-{number}.png")
     (images / "renamed" / "notes.txt").write_text("x")
     assert read_study(write_image_study(images, public="renamed")).digest == digest
-
-
-def test_a_test_file_is_for_tables(images: Path) -> None:
-    write_image_study(images, **{"test-file": "test.csv", "test-label": "y"})
-    with pytest.raises(ConfigError, match=r"test-file in .*study\.toml is for tables"):
-        read_study(images)
-
-
-def test_a_study_of_images_without_images_is_named(images: Path) -> None:
-    shutil.rmtree(images / "public")
-    with pytest.raises(DataError, match=f"no images in {images / 'public'}"):
-        read_study(images)
 
 
 def test_an_unknown_class_of_images_is_counted_and_its_images_not_quoted(

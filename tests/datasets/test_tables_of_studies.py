@@ -9,10 +9,10 @@ import pyarrow.parquet
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import DataSettings, StudyConfig
+from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
-from fedct_flwr.types import ConfigError, DataError, FedctError
+from fedct_flwr.types import FedctError
 from tests.datasets.test_study_folder import RECORDS, SECRET, write
 
 ELSEWHERE = "age;ward\n63;east\n41;west\n;east\n"
@@ -82,15 +82,3 @@ def test_what_is_to_be_written_is_said_with_the_silos_own_file(tmp_path: Path, w
     assert text == wording
     text = said(study, tmp_path / "a.csv", RECORDS, tables={"leave-out": ["warden"]})
     assert "leave-out in silo.toml under [data.tables] names 'warden', which a.csv does not have" in text
-
-
-def test_what_is_to_be_written_is_said_with_study_toml(tmp_path: Path) -> None:
-    for public, tables in ((ELSEWHERE, {}), ("seen\n01.02.2020\n02.02.2020\n", {}), ("age\n1\n", {"group": "id"})):
-        with pytest.raises((ConfigError, DataError), match=r"in study\.toml under \[tables\]"):
-            study_of(tmp_path / "s", public=public, test=None, test_file=None, test_label=None, tables=tables)
-
-
-def test_images_have_no_form_of_tables() -> None:
-    settings = {"study": "s", "classes": ["a", "b"], "image-size": [8, 8], "tables": {"decimal": ","}}
-    with pytest.raises(ConfigError, match="leave one of them out"):
-        StudyConfig.read(settings, "study.toml")

@@ -15,10 +15,8 @@ from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets import delimited
 from fedct_flwr.datasets.folder import read_folder
-from fedct_flwr.datasets.folder_inspection import inspect_folder
-from fedct_flwr.datasets.inspection import inspect_new
+from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.datasets.table_files import as_written, column_names, read_table
-from fedct_flwr.datasets.unlabeled import public_of
 from fedct_flwr.types import DataError
 from tests.messy.patients import LABEL, PUBLIC, load, patients
 
@@ -200,18 +198,6 @@ def test_a_label_that_a_spreadsheet_would_run_is_refused(tmp_path: Path) -> None
     with pytest.raises(DataError, match="formula") as error:
         load(spoiled.write(tmp_path))
     assert "HYPERLINK" not in str(error.value)
-
-
-def test_units_of_new_records_are_held_against_the_public_set_of_the_run(tmp_path: Path) -> None:
-    folder = patients().write(tmp_path / "wards")
-    config = {"study": "messy", "data": "files", "data-dir": str(folder), "label-column": LABEL}
-    run, schema = RunConfig.from_flower(config), load(folder).schema
-    new = patients(9).change("essen", "height", lambda cell: f"{float(cell) / 100:.2f}").write(tmp_path / "new")
-    table = read_table(new / "essen.csv", tables=TableSettings())
-    found = inspect_new(table.drop_columns([LABEL]), schema.columns, public_of(run, schema))
-    assert [(each.code, each.column) for each in found] == [("other-scale", "height")]
-    (folder / f"{PUBLIC}.csv").unlink()
-    assert public_of(run, schema) is None
 
 
 @pytest.mark.parametrize("public_too", [False, True])

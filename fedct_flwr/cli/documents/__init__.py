@@ -14,7 +14,7 @@ from fedct_flwr.cli.documents.coordinator import (
     Silos,
     Stopped,
 )
-from fedct_flwr.cli.documents.data import ColumnFacts, DataFinding, Inspection, TableFacts
+from fedct_flwr.cli.documents.data import ColumnBySite, DataFinding, Inspection, SiteFacts
 from fedct_flwr.cli.documents.privacy import (
     Account,
     Attack,
@@ -34,9 +34,9 @@ from fedct_flwr.cli.documents.silo import (
 )
 
 __all__ = [
-    "Account", "Approval", "Attack", "Audit", "Bin", "ColumnFacts", "Comparison", "CoordinatorStatus",
+    "Account", "Approval", "Attack", "Audit", "Bin", "ColumnBySite", "Comparison", "CoordinatorStatus",
     "CoordinatorsSilo", "DataFinding", "Departed", "ExposedRecord", "Finding", "Findings", "Inspection",
     "Invited", "ListedSilo", "MeanScores", "Metric", "Model", "OnTest", "OwnTest", "Predictions",
     "PrivacySheet", "Registration", "Repeats", "Run", "Scores", "Seat", "Sent", "SiloScores", "Silos",
-    "Stopped", "TableFacts", "Verdict", "Verification",
+    "SiteFacts", "Stopped", "Verdict", "Verification",
 ]  # fmt: skip

@@ -17,36 +17,42 @@ class DataFinding(TypedDict):
     fix: str
 
 
-class ColumnFacts(TypedDict):
-    """One column of a table.
+class SiteFacts(TypedDict):
+    """A column at a silo, or in the public set if ``silo`` is empty.
 
-    ``kind``: numbers, text, truth values, dates, nothing, something else. ``unknown`` counts cells whose value the
-    public set does not have; ``not_numbers`` cells of text among numbers, the first in record ``example`` (from 1).
+    ``numbers`` are lower quartile, median and upper quartile, ``words`` the most frequent values with their counts.
+    ``smd`` is the standardized mean difference from all other tables, by ``what`` differs most: 'median', 'missing' or
+    a value. ``here`` is the median, or the share, and ``there`` the range of the other tables'. ``marked``: look at it.
     """
-
-    name: str
-    kind: str
-    missing: int
-    distinct: int
-    unknown: int | None
-    not_numbers: int | None
-    example: int | None
-
-
-class TableFacts(TypedDict):
-    """One table; ``silo`` is empty for the public set. ``classes`` counts records by class."""
 
     silo: str
     records: int
-    columns: list[ColumnFacts]
-    classes: dict[str, int]
+    missing: int
+    numbers: list[float] | None
+    words: dict[str, int] | None
+    smd: float | None
+    what: str
+    here: float
+    there: list[float]
+    marked: bool
+
+
+class ColumnBySite(TypedDict):
+    """A column in all tables; ``label`` is true for the one that is predicted."""
+
+    column: str
+    label: bool
+    sites: list[SiteFacts]
 
 
 class Inspection(TypedDict):
-    """``fedct inspect``, also where the exit code is 3. ``unused`` are files in the folder that nobody reads."""
+    """``fedct inspect``, also where the exit code is 3. ``table``: the label, then the largest differences first.
+
+    ``unused`` are files in the folder that no table is read from.
+    """
 
     folder: str
     label: str
-    tables: list[TableFacts]
+    table: list[ColumnBySite]
     unused: list[str]
     findings: list[DataFinding]

@@ -16,8 +16,8 @@ from fedct_flwr.cli import findings
 from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, by_amount, good, warning
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection import Inspection
+from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
-from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.types import Examples, FedctError
 
 HIDDEN_BELOW: Final = 5

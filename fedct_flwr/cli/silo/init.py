@@ -20,9 +20,9 @@ from fedct_flwr.config import SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import KindError
 from fedct_flwr.datasets.inspection import Severity, gathered
+from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
-from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.datasets.table_files import column_names
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package

@@ -48,8 +48,8 @@ def predict(
     check_new(output)
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     study = read_study(config.study)
-    form, public = study.config, None if study.config.image_size else study.public.X
-    records = read_unlabeled(study.schema, form.image_size, form.image_mode, data, public=public, accept=accept or ())
+    form = study.config
+    records = read_unlabeled(study.schema, form.image_size, form.image_mode, data, accept=accept or ())
     say_findings(records)
     # Networks need the statistics of the silo's records, with which they were trained.
     site = real_site(config, study)

@@ -13,7 +13,7 @@ from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad,
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
-from fedct_flwr.datasets.inspection import Severity, gathered
+from fedct_flwr.datasets.inspection import Severity, Words, gathered, largest
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
 from fedct_flwr.datasets.table_files import read_table
@@ -172,8 +172,8 @@ def inspection(silo: Silo) -> Iterator[Finding]:
     for each in gathered(found.findings):
         accepted = " (accepted)" if each.severity is Severity.ACCEPTED else ""
         yield Finding(marks[each.severity], f"data: {each.said}{accepted}", each.fix, code=each.name)
-    if not found.findings and not silo.study.config.image_size:
-        yield good("data: nothing in the table speaks against what the study takes it for")
+    if said := largest(found.table, Words(private=True)):
+        yield good(f"data: next to the public set, {said}")
 
 
 def class_counts(silo: Silo) -> Iterator[Finding]:

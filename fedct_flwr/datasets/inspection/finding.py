@@ -15,63 +15,53 @@ CODES: Final[dict[str, str]] = {
     "dates-as-text": "a column of dates would be read as categories",
     "one-per-record": "a text column has another value in nearly every record: a name, an identifier, free text",
     "index-column": "a column numbers the records, such as the index that pandas writes",
-    "unknown-values": "values of a text column at a silo that the public set does not have",
-    "label-spellings": "classes that differ in spelling alone: 'yes' and 'Yes', or one class by two names",
+    "unknown-values": "the public set lacks a silo's values of a text column",
+    "label-spellings": "classes differ in spelling alone: 'yes' and 'Yes', or one class has two names",
     "no-common-class": "a silo has no class in common with the others",
     "labels-in-a-cell": "cells of the label column hold several labels",
     "number-to-predict": "the label column holds numbers to predict, not classes",
     "many-classes": "the label column has nearly as many classes as records",
     "unreadable": "a file or a column cannot be used",
     # Said: suspicious.
-    "many-categories": "most values of a text column occur once",
-    "values-in-a-cell": "cells of a text column hold several values",
-    "value-spellings": "values of a text column differ in spelling alone",
-    "constant-column": "a column has one value alone, in the public set or at a silo",
-    "wrong-encoding": "words that were read in a wrong encoding: 'mÃ¼de'",
-    "heading-row": "a line of headings among the records",
-    "summary-row": "a line of means, medians or sums among the records",
-    "pasted-cells": "many cells in a row that stand a second time elsewhere",
-    "missing-values": "most or all values of a column are missing",
-    "empty-texts": "many records have no text in a column of texts",
-    "repeated-text": "many records have one and the same text",
-    "label-in-public": "the public set has a column of the label column's name, which is not used",
-    "dates-as-numbers": "whole numbers such as 20241231 are dates",
-    "record-number": "a column of numbers looks like an identifier",
-    "codes-as-numbers": "a column of numbers looks like codes",
-    "missing-as-number": "a number such as -999 seems to stand for a missing value",
+    "few-of-class": "a class has very few records; one or two are refused",
+    "other-scale": "a silo's numbers lie apart from those of all other tables: another unit or coding?",
+    "class-shares": "a silo's share of a class lies apart from that of all other silos",
+    "out-of-range": "many of a silo's numbers, or negative ones, lie outside the range of all other tables",
     "far-number": "a few numbers lie far from all others: typing errors, or a line of sums?",
-    "spreadsheet-words": "words that a spreadsheet has turned into dates or numbers: '2-Sep' among genes",
-    "repeated-number": "most numbers of a column at a silo are one, which the public set hardly has",
-    "filled-down": "many cells of a column in a row are equal, or count on by one step",
-    "rounded-numbers": "a silo's numbers are rounded, and most of the public set's are not",
-    "two-scales": "a column's numbers in one table form two groups far apart: two units?",
-    "other-scale": "a column's numbers at a silo lie apart from the public set's, or differ by a factor: another unit?",
-    "out-of-range": "many of a column's numbers at a silo lie outside the public set's range",
-    "missing-as-class": "a class is named as a missing value is",
-    "ordinal-classes": "the classes are steps of a scale, and classes have no order",
-    "survival": "a time and an event look like survival data",
+    "constant-column": "a column has a single value in all tables, or in one where the others vary",
+    "missing-as-number": "a number such as -999 seems to stand for a missing value",
+    "value-spellings": "values of a text column differ in spelling alone",
+    "tells-the-label": "a single column tells the label",
+    "label-in-public": "the public set has a column with the label column's name, which is not used",
     "reversed-labels": "a silo's labels are the opposite of what the other silos' records predict",
-    "unrelated-labels": "a silo's labels do not go with its records, as they do at the other silos",
-    "slipped-rows": "a column's cells, or the labels, stand some rows above or below their records",
-    "unrelated-rows": "columns, or the labels, go with their records in one part of the table alone",
-    "contradicting-columns": "a number is smaller than another one of its record, which it never is elsewhere",
-    "swapped-columns": "two columns go with the others as each other do elsewhere",
-    "reversed-column": "a column goes with the others in the opposite way of elsewhere",
-    "unrelated-column": "nothing goes with a column, or with several that go together, as it does elsewhere",
+    "one-class": "a silo's records all have the same class",
+    "class-at-one-silo": "only one silo has a class",
     "few-records": "a silo, or the public set, has very few records",
-    "one-class": "a silo's records are all of one class",
-    "few-of-class": "a class has very few records",
-    "class-at-one-silo": "a class occurs at one silo alone",
-    "repeated-records": "a silo has the same record several times",
-    "contradicting-labels": "the same records occur with different labels",
-    "shared-records": "silos have records in common",
-    "test-records": "test records, or groups, that a silo trains on as well",
-    "public-records": "a silo's records are in the public set",
-    "unequal-sizes": "one silo has many times as many records as others",
-    "tells-the-label": "a column alone tells what is to be predicted, of most records or of one class",
-    "few-numbers": "the number to predict has two values alone",
+    "shared-records": "records stand in two silos, in the public set, or in the training and test part of a silo",
+    "repeated-records": "a silo, or the public set, has the same record several times",
 }
 """What each finding means, by its stable name."""
+
+_SHARED: Final = "'shared-records' covers it"
+_SHOWN: Final = "the table by site of `fedct inspect` shows it"
+_GONE: Final[dict[str, str]] = {
+    **dict.fromkeys(("public-records", "test-records"), _SHARED),
+    "contradicting-labels": "'repeated-records' and 'shared-records' cover it",
+    **dict.fromkeys(("missing-values", "repeated-number", "rounded-numbers", "unequal-sizes"), _SHOWN),
+    **dict.fromkeys(("many-categories", "codes-as-numbers", "record-number", "empty-texts", "repeated-text"), _SHOWN),
+    "two-scales": "'far-number' and the table by site cover it",
+    "unrelated-labels": "'reversed-labels' covers opposite labels",
+    "few-numbers": _SHOWN,
+    **dict.fromkeys(
+        (
+            *("values-in-a-cell", "wrong-encoding", "heading-row", "summary-row", "pasted-cells", "dates-as-numbers"),
+            *("spreadsheet-words", "filled-down", "missing-as-class", "ordinal-classes", "survival", "slipped-rows"),
+            *("unrelated-rows", "contradicting-columns", "swapped-columns", "reversed-column", "unrelated-column"),
+        ),
+        "no check replaces it",
+    ),
+}
+"""Names that findings had, and what serves now."""
 
 _MOST_SAID: Final = 3
 _MOST_LISTED: Final = 3
@@ -83,9 +73,9 @@ class Severity(StrEnum):
     REFUSED = "refused"
     """Results would be meaningless: nothing runs."""
     SAID = "said"
-    """Suspicious: it is said, and the run goes on."""
+    """Suspicious: it is reported, and the run goes on."""
     ACCEPTED = "accepted"
-    """Somebody has said that it is meant so."""
+    """The settings accept it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,7 @@ class Finding:
     column: str = ""
     silo: SiloName = ""
     lifted: bool = True
-    """Whether to accept it is enough. No learner reads dates, say, whatever somebody accepts."""
+    """Whether accepting it is enough. Dates stay unusable for any learner."""
 
     @property
     def name(self) -> str:
@@ -119,11 +109,18 @@ class Finding:
 
 
 def check_accept(accept: Iterable[str], where: str = "accept") -> None:
-    """Raise ConfigError for a name that is no finding's, with the nearest one."""
+    """Raise ConfigError for a name that is no finding's, with the nearest one or what serves in its place."""
     for name in accept:
         code = name.partition(":")[0]
+        if code in _GONE:
+            raise ConfigError(f"{where}: the finding {quoted(code)} is gone, {_GONE[code]}: remove {quoted(name)}")
         if code not in CODES:
             raise ConfigError(f"{where}: no finding is called {quoted(code)}: {suggest(code, CODES)}")
+
+
+def known_names(accept: Iterable[str]) -> tuple[str, ...]:
+    """The names without those of findings that no longer exist: a study that was approved with them stays valid."""
+    return tuple(name for name in accept if name.partition(":")[0] not in _GONE)
 
 
 def with_accepted(findings: Iterable[Finding], accept: Collection[str]) -> list[Finding]:

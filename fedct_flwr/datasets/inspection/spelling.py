@@ -1,12 +1,11 @@
 """How the cells of a text column look: numbers, dates, codes, words for a missing value."""
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -33,16 +32,12 @@ _MISSING: Final = (
 )
 _CODE: Final = r"^\s*([\pL]{1,3}[-.]?\d[\d.\-/\pL]*|\d+[-.]?[\pL]{1,2}\d*)\s*$"
 _GROUPED: Final = r"^\s*[+-]?\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?\s*$"
-_ONE_COMMA: Final = r"^\s*[+-]?\d{1,3},\d{3}\s*$"
 _PAIR: Final = r"^\s*\d+([.,]\d+)?\s*/\s*\d+([.,]\d+)?\s*$"
 _FREQUENT: Final = 0.05
 LONG_WORD: Final = 5
 """Letters of words of which two are seldom nearly the same by chance."""
 _RARER: Final = 10
-"""So many times rarer than the word that it is nearly, a word is taken for a misspelled one."""
-_ALIKE: Final = 0.8
-_FEWEST_ALIKE: Final = 4
-"""Letters at the end of words that begin otherwise."""
+"""Times rarer than the other word, from which a word counts as a misspelling of it."""
 _MONTH: Final = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\pL*"
 _DATE: Final = (
     r"(?i)^\s*(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2}|(19|20)\d{2}[/-](0[1-9]|1[0-2])|"
@@ -109,11 +104,6 @@ def are_grouped(values: pa.Array) -> NDArray[np.bool_]:
     return matching(_with_plain_blanks(values), _GROUPED)
 
 
-def may_be_decimal(values: pa.Array) -> NDArray[np.bool_]:
-    """Which of the numbers have one comma before three digits: between thousands, or before decimals."""
-    return matching(values, _ONE_COMMA)
-
-
 def _with_plain_blanks(values: pa.Array) -> pa.Array:
     """The texts, where a blank that does not break, which is none to a regular expression, is a plain one."""
     return pc.replace_substring_regex(values, r"[\x{A0}\x{2007}\x{2009}\x{202F}]", " ")
@@ -142,56 +132,36 @@ def without_accents(text: str) -> str:
 
 
 def misspelled(names: Mapping[str, int], letters: int = 2) -> tuple[str, str] | None:
-    """A rare word and the frequent one that it is nearly, of words with how often each occurs; None without one.
+    """A rare word and the frequent one from which one letter, or two exchanged ones, tell it; None without one.
 
     Words with a digit are codes, whose digits tell them apart. Shorter ones than ``letters`` are left aside.
 
     >>> misspelled({"yes": 200, "no": 200, "yse": 3}), misspelled({"yes": 200, "no": 200, "maybe": 3})
     (('yse', 'yes'), None)
+    >>> misspelled({"typical": 200, "atypical": 3}) is None
+    True
     """
     total = sum(names.values())
     words = {name: folded(name) for name in names if not re.search(r"\d", name)}
     frequent = [name for name in words if names[name] >= _FREQUENT * total]
     for rare, word in words.items():
         for name in frequent:
-            one, other = _where_they_differ(word, words[name])
-            if names[rare] * _RARER > names[name] or min(len(one), len(other)) < letters or _with_prefix(one, other):
-                continue
-            alike = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE
-            if alike or (sorted(one) == sorted(other) and one[0] == other[0]):
+            long_enough = min(len(word), len(words[name])) >= letters
+            if long_enough and names[rare] * _RARER <= names[name] and _one_apart(word, words[name]):
                 return rare, name
     return None
 
 
-def _with_prefix(one: str, other: str) -> bool:
-    """Whether two words differ in their beginnings, or in signs, as words of other meanings do.
-
-    One letter that is lost or wrong within a beginning is a misspelling.
-
-    >>> _with_prefix("female", "male"), _with_prefix("hypotension", "hypertension"), _with_prefix("atypical", "typical")
-    (True, True, True)
-    >>> _with_prefix("hpertension", "hypertension"), _with_prefix("hypretension", "hypertension")
-    (False, False)
-    """
-    if re.sub(r"\W", "", one) == re.sub(r"\W", "", other):
-        return True
+def _one_apart(one: str, other: str) -> bool:
+    """Whether a letter is lost, added or wrong, or two next to each other are exchanged; a prefix is another word."""
     short, long = sorted((one, other), key=len)
-    if long.endswith(short):
-        return True
-    end = next((at for at in range(len(short)) if short[-1 - at] != long[-1 - at]), len(short))
-    heads = (short[: len(short) - end], long[: len(long) - end])
-    start = next((at for at, (a, b) in enumerate(zip(*heads, strict=False)) if a != b), len(heads[0]))
-    exchanged = sorted(heads[0]) == sorted(heads[1])
-    return end >= _FEWEST_ALIKE and not exchanged and max(len(head) - start for head in heads) > 1
-
-
-def _where_they_differ(one: str, other: str) -> tuple[str, str]:
-    """Of two names with as many words, the only two that differ; otherwise the names."""
-    pairs = [(re.findall(r"\w+", text)) for text in (one, other)]
-    if len(pairs[0]) != len(pairs[1]):
-        return one, other
-    differ = [pair for pair in zip(*pairs, strict=True) if pair[0] != pair[1]]
-    return differ[0] if len(differ) == 1 else (one, other)
+    start = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    if start == 0 or not (short[start:] + long[start:]).replace(" ", "").isalpha():
+        return False
+    if len(short) < len(long):
+        return short[start:] == long[start + 1 :]
+    exchanged = short[start : start + 2] == long[start : start + 2][::-1] and short[start + 2 :] == long[start + 2 :]
+    return one != other and (exchanged or short[start + 1 :] == long[start + 1 :])
 
 
 def without_signs(text: str) -> str:
@@ -251,8 +221,3 @@ def twice_named(names: Collection[str]) -> tuple[str, str] | None:
             if (other := seen.setdefault(meaning, name)) != name:
                 return other, name
     return None
-
-
-def weigh(mask: NDArray[Any], counts: NDArray[Any]) -> int:
-    """How many cells hold one of the values that the mask chooses."""
-    return int(counts[mask].sum())

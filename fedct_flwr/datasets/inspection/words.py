@@ -9,7 +9,7 @@ from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import SiloName
 
 HIDDEN_BELOW: Final = 5
-"""Counts below are hidden at a real silo, as they may point at somebody."""
+"""Smaller counts are hidden at a real silo, as they may identify a person."""
 
 
 _FEW_VALUES: Final = 20
@@ -30,6 +30,11 @@ class Words:
     settings: str = "data.toml"
     place: str = "of the public set"
     """Where a column is that is at no silo."""
+
+    @property
+    def elsewhere(self) -> str:
+        """All tables that a table is compared with."""
+        return "the public set" if self.private else "any other table"
 
     def number(self, amount: int, noun: str) -> str:
         """An amount of something.

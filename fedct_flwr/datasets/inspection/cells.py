@@ -1,0 +1,173 @@
+"""One column of one table as the checks see it: numbers with NaN, or words by number; and a column in all tables."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.inspection.spelling import Looks
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.types import Features, SiloName
+
+FEWEST: Final = 20
+"""Cells with a value, at least, of which anything is said."""
+TESTED: Final = ".test"
+"""Ends the name of a table that a silo is tested with."""
+UNKNOWN: Final = "(unknown)"
+"""A category that the public set does not have, where only its number is known."""
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+
+class Kind(StrEnum):
+    """What the cells of a column are."""
+
+    NUMBERS = "numbers"
+    TEXT = "text"
+    DATES = "dates"
+    NOTHING = "nothing"
+    """No cell has a value."""
+    OTHER = "something else"
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """All cells of a column in one table.
+
+    ``numbers`` ``(records,)`` are floats with NaN where a value is missing; of text, positions in ``words``, or -1.
+    """
+
+    kind: Kind
+    numbers: Floats | Ints
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> "Cells":
+        """A column of a table. Text of blanks alone is missing."""
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        nothing = np.full(len(column), np.nan)
+        if column.null_count == len(column):
+            return cls(Kind.NOTHING, nothing)
+        numeric = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+        if any(test(kind) for test in numeric):
+            values = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64, copy=True)
+            values[np.isinf(values)] = np.nan
+            return cls(Kind.NUMBERS, values) if not np.isnan(values).all() else cls(Kind.NOTHING, nothing)
+        if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+            return cls(Kind.DATES, nothing)
+        if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+            return cls(Kind.OTHER, nothing)
+        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        words = encoded.dictionary.to_pylist()
+        blank = np.array([*(not word.strip() for word in words), False])
+        codes[blank[codes]] = -1
+        return cls(Kind.TEXT, codes, tuple(words)) if (codes >= 0).any() else cls(Kind.NOTHING, nothing)
+
+    @property
+    def records(self) -> int:
+        """Cells, those without a value too."""
+        return len(self.numbers)
+
+    @property
+    def missing(self) -> int:
+        """Cells without a value."""
+        return self.records - self.valid
+
+    @cached_property
+    def valid(self) -> int:
+        """Cells with a value."""
+        return int(np.count_nonzero(self.numbers >= 0)) if self.words else len(self.ordered)
+
+    @cached_property
+    def ordered(self) -> Floats:
+        """The numbers of a column of numbers, sorted, without missing ones."""
+        return np.sort(self.numbers[~np.isnan(self.numbers)]).astype(np.float64)
+
+    @cached_property
+    def tally(self) -> tuple[Floats, Ints]:
+        """The distinct numbers, sorted, and in how many cells each is."""
+        starts = np.flatnonzero(np.diff(self.ordered, prepend=np.nan) != 0)
+        return self.ordered[starts], np.diff(starts, append=len(self.ordered))
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """In how many cells each word is."""
+        found = np.bincount(np.asarray(self.numbers[self.numbers >= 0], dtype=np.int64), minlength=len(self.words))
+        return {word: number for word, number in zip(self.words, found.tolist(), strict=True) if number}
+
+    @property
+    def distinct(self) -> int:
+        """Distinct values."""
+        return len(self.counts) if self.words else len(self.tally[0])
+
+    @cached_property
+    def looks(self) -> Looks:
+        """How the words look, in the order of ``counts``."""
+        return Looks.of(pa.array([*self.counts], pa.string()))
+
+    def first(self, words: Sequence[str]) -> tuple[int, str]:
+        """The first record, counted from 1, with one of these words, and the word."""
+        number = {word: position for position, word in enumerate(self.words)}
+        row = int(np.isin(self.numbers, [number[word] for word in words]).argmax())
+        return row + 1, self.words[int(self.numbers[row])]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column in all tables; ``public`` is None where the public set does not have it, as the label."""
+
+    name: str
+    public: Cells | None
+    silos: Mapping[SiloName, Cells]
+
+    @property
+    def tables(self) -> dict[SiloName, Cells]:
+        """All tables; the public set's name is empty."""
+        return ({} if self.public is None else {"": self.public}) | {**self.silos}
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether all tables hold numbers, or nothing."""
+        kinds = {cells.kind for cells in self.tables.values()}
+        return Kind.NUMBERS in kinds and kinds <= {Kind.NUMBERS, Kind.NOTHING}
+
+    def others(self, silo: SiloName) -> list[Cells]:
+        """The cells of all other tables, but those that silos are tested with."""
+        return [cells for name, cells in self.tables.items() if name != silo and not name.endswith(TESTED)]
+
+
+def columns_of_tables(public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> Iterator[Column]:
+    """The public table's columns one by one, so that memory is that of one column."""
+    # A table looks a name up among all of its names.
+    there = {silo: dict(zip(table.column_names, table.columns, strict=True)) for silo, table in silos.items()}
+    for name, column in zip(public.column_names, public.columns, strict=True):
+        own = {silo: Cells.of(table[name]) for silo, table in there.items() if name in table}
+        yield Column(name, Cells.of(column), own)
+
+
+def columns_of_arrays(public: Features, silos: Mapping[SiloName, Features], schema: Schema) -> Iterator[Column]:
+    """The same of tables that are numbers already, ``(records, columns)`` as the schema numbers them; texts are not."""
+    for position, column in enumerate(schema.columns):
+        if column.text:
+            continue
+        words = None if column.categories is None else (*column.categories, UNKNOWN)
+        tables = {
+            silo: _of_numbers(X[:, position].astype(np.float64), words) for silo, X in {"": public, **silos}.items()
+        }
+        yield Column(column.name, tables.pop(""), tables)
+
+
+def _of_numbers(values: Floats, words: tuple[str, ...] | None) -> Cells:
+    if np.isnan(values).all():
+        return Cells(Kind.NOTHING, values)
+    if words is None:
+        return Cells(Kind.NUMBERS, values)
+    return Cells(Kind.TEXT, np.where(np.isnan(values), -1, values).astype(np.int64), words)

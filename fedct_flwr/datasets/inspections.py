@@ -1,0 +1,266 @@
+"""The inspections of a folder, of a study, of a silo's records next to it, and of a data set that is loaded.
+
+Formal guarantee: what is found of a real silo's records tells as much as ``inspection.words.Words`` with ``private``:
+names of the study and of settings, numbers of records where they are not small, SMDs to one decimal where there are 20
+records or more, and where in the file an example is.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fedct_flwr.config import DataSettings, RunConfig
+from fedct_flwr.config.tables import StudyTables, TableSettings
+from fedct_flwr.datasets import files
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.folder import TableFolder, read_folder
+from fedct_flwr.datasets.from_tables import Source
+from fedct_flwr.datasets.inspection import (
+    Finding,
+    Inspection,
+    Severity,
+    TableOne,
+    Words,
+    check_accept,
+    columns_of_arrays,
+    inspect_tables,
+    known_names,
+    opposed,
+    row_of,
+    shared_records,
+    with_accepted,
+)
+from fedct_flwr.datasets.inspection.cells import FEWEST
+from fedct_flwr.datasets.inspection.table_one import of_classes
+from fedct_flwr.datasets.lacking import no_column
+from fedct_flwr.datasets.study_folder import StudyFolder, form_of, table_of
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import encode, text_columns
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import listed
+from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, SiloName
+
+_NOTHING: Final = Inspection()
+
+
+class FolderInspection(NamedTuple):
+    """What the tables are, and the files of the folder."""
+
+    inspection: Inspection
+    files: TableFolder
+    sheets: Mapping[str, list[str]] = MappingProxyType({})
+    """By file, the sheets with contents that are not read."""
+
+
+def accepted(config: RunConfig) -> list[str]:
+    """The findings that a run config accepts, and ``data.toml`` in its folder. Raises ConfigError."""
+    of_folder = TableSettings.of_folder(Path(config.data_dir)).accept if config.data == "files" else ()
+    return [*of_folder, *config.accept]
+
+
+def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = ()) -> list[Finding]:
+    """Findings that need all silos' records: shared ones, groups in several places, and reversed labels.
+
+    Raises ConfigError for names in ``accept`` that no finding has.
+    """
+    silos, schema = dataset.silos, dataset.schema
+    tables = {"": dataset.public.X, **{silo.name: silo.private.X for silo in silos}}
+    tests = {silo.name: silo.test.X for silo in silos if silo.test.size}
+    found = [*_of_groups(dataset), *shared_records(tables, tests, Words(), schema.categorical)]
+    if any(silo.groups is not None for silo in silos):
+        # Records of one group may well be equal.
+        found = [each for each in found if each.code != "repeated-records"]
+    if schema.columns:
+        own = {silo.name: silo.private for silo in silos}
+        classes = schema.classes
+        if not classes:
+            own, classes = {silo: _by_half(records) for silo, records in own.items()}, ("below the median", "above it")
+        found += opposed(own, schema.columns, classes)
+    return with_accepted(found, accept)
+
+
+def table_of_dataset(dataset: FederatedDataset) -> TableOne:
+    """Table 1 by site of a data set: what its tables' inspection has made, or of its arrays."""
+    if dataset.table_one is not None:
+        return dataset.table_one
+    silos = {silo.name: silo.private.X for silo in dataset.silos}
+    rows = [row_of(column) for column in columns_of_arrays(dataset.public.X, silos, dataset.schema)]
+    if rows and dataset.schema.classes:
+        counts = {silo.name: dataset.schema.outcome.counts(silo.private.y) for silo in dataset.silos}
+        rows.insert(0, of_classes(counts, "class"))
+    return TableOne(tuple(rows))
+
+
+def _by_half(records: Examples) -> Examples:
+    """Records of two classes: below and above the median of the number to predict."""
+    return Examples(records.X, (records.y > np.median(records.y)).astype(LABEL_DTYPE))
+
+
+def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
+    """Groups that stand at several silos, or in a silo's training and test part."""
+    for silo in dataset.silos:
+        both = () if silo.groups is None or silo.test_groups is None else np.intersect1d(silo.groups, silo.test_groups)
+        if len(both):
+            said = f"silo {silo.name} trains on {count(len(both), 'group')} of its test set, so its scores are too good"
+            yield Finding("shared-records", Severity.SAID, said, "remove them from one of the two", silo=silo.name)
+    found = [
+        np.unique(np.concatenate([part for part in (silo.groups, silo.test_groups) if part is not None]))
+        for silo in dataset.silos
+        if silo.groups is not None
+    ]
+    groups, silos = np.unique(np.concatenate(found), return_counts=True) if found else (np.zeros(0), np.zeros(0))
+    if shared := int((silos > 1).sum()):
+        said = f"{shared:,} of {count(len(groups), 'group')} have records at several silos"
+        fix = "nothing, if each silo numbers its groups by itself; otherwise the pooled test score is too good"
+        yield Finding("shared-records", Severity.SAID, said, fix)
+
+
+def inspect_folder(config: RunConfig) -> FolderInspection:
+    """Inspect the folder ``data-dir`` as a simulation of it would; errors of single tables are findings as well.
+
+    Where nothing is refused, a simulation reads the folder. Raises DataError for a folder that is not there, or that
+    lacks a public set or silos, and ConfigError for names in ``accept`` that no finding has.
+    """
+    told = TableSettings.of_folder(Path(config.data_dir))
+    folder = read_folder(Path(config.data_dir), told)
+    accept = [*told.accept, *config.accept]
+    check_accept(accept)
+    public, silos = files.sources(folder, told)
+    group = config.group_column or public.tables.group
+    text = tuple(dict.fromkeys([*config.text_columns, *public.tables.text]))
+    settings = public.tables.model_copy(update={"text": text, "group": group})
+    try:
+        table = public.read(settings.text)
+        unlabeled = table.drop_columns([name for name in table.column_names if name in {config.label_column, group}])
+        _check(unlabeled.num_rows > 0 and unlabeled.column_names, public, "is empty: it needs a record and a feature")
+    except DataError as error:
+        return FolderInspection(Inspection(findings=(_unreadable(error, ""),)), folder)
+    tables, wrong = _read(config, unlabeled, silos, settings)
+    number = config.outcome == "number"
+    found = inspect_tables(table, tables, config.label_column, number=number, settings=settings, accept=config.accept)
+    more: list[Finding] = []
+    if not wrong and not found.refused:
+        try:
+            more = inspect_dataset(files.load(config), accept)
+        except DataError as error:
+            wrong = [_unreadable(error, "")]
+    try:
+        sheets = files.unread_sheets(folder, told)
+    except DataError:
+        # Such a file is among the findings.
+        sheets = {}
+    return FolderInspection(Inspection(found.table, (*wrong, *found.findings, *more)), folder, sheets)
+
+
+def _read(
+    config: RunConfig, public: pa.Table, silos: Mapping[SiloName, Source], settings: TableSettings
+) -> tuple[dict[SiloName, pa.Table], list[Finding]]:
+    """The silos' tables that can be read and have a label column, and what is wrong with the others' columns."""
+    label = config.label_column
+    text = [*([] if config.outcome == "number" else [label]), *text_columns(public), *settings.text]
+    text += [settings.group] if settings.group else []
+    tables, wrong, theirs = {}, [], public.column_names
+    for silo, source in silos.items():
+        try:
+            table = source.read(text)
+            # A table makes its list of names again at each access.
+            names = table.column_names
+            there, known = {*names}, {label, settings.group, *theirs}
+            if label not in there:
+                raise no_column(source.where, label, names)
+            _check(table.num_rows > 0, source, "has no records: add records, or take the file away")
+            tables[silo] = table
+            missing = [name for name in theirs if name not in there]
+            extra = [name for name in names if name not in known]
+            instead = f" (it has {listed(extra)})" if extra else ", or take them out of the public set"
+            said = f"lacks columns of the public set: {listed(missing)}; name them as there{instead}"
+            _check(not missing, source, said)
+            said = (
+                f"has columns that the public set lacks: {listed(extra)}; take them out, or name them under leave-out"
+            )
+            _check(not extra, source, f"{said} in data.toml")
+        except DataError as error:
+            wrong.append(_unreadable(error, silo))
+    return tables, wrong
+
+
+def _check(fine: object, source: Source, said: str) -> None:
+    if not fine:
+        raise DataError(f"{source.where} {said}")
+
+
+def _unreadable(error: DataError, silo: SiloName) -> Finding:
+    said, _, fix = str(error).partition(": ")
+    return Finding("unreadable", Severity.REFUSED, said, fix, silo=silo)
+
+
+def inspect_public(study: StudyFolder) -> Inspection:
+    """Inspect a study's public set; of images nothing is said. Raises ConfigError or DataError."""
+    config = study.config
+    if config.image_size:
+        return _NOTHING
+    words = Words(settings=config.tables.place)
+    return inspect_tables(read_table(config.public, tables=config.tables), {}, "", settings=config.tables, words=words)
+
+
+def inspect_records(
+    data: DataSettings, study: StudyFolder, silo: SiloName, table: pa.Table | None = None
+) -> Inspection:
+    """Inspect a silo's records next to the study's public set; of images nothing is said.
+
+    ``table`` is what ``table_of`` has read of them, if it has.
+    Raises ConfigError or DataError where they cannot be read.
+    """
+    records = table_of(data, study) if table is None else table
+    if records is None:
+        return _NOTHING
+    tables, agreed = form_of(data, study), study.config.tables
+    if data.label not in records.column_names or records.num_rows == 0:
+        raise DataError(f"{data.file} has no records, or no column {data.label!r}: correct file or label in silo.toml")
+    words = Words(private=True, settings=tables.place)
+    accept = known_names([*tables.accept, *agreed.accept])
+    found = inspect_tables(
+        read_table(study.config.public, tables=agreed),
+        {silo: records},
+        data.label,
+        settings=tables.model_copy(update={"accept": ()}),
+        accept=accept,
+        agreed=study.schema.classes,
+        mapping=data.mapping,
+        words=words,
+    )
+    findings = _for_silo(found.findings)
+    columns = study.schema.columns
+    if not found.refused and {column.name for column in columns} <= {*records.column_names}:
+        X = encode(records.select([column.name for column in columns]), columns, data.file)
+        shared = [*shared_records({"": study.public.X, silo: X}, {}, words, study.schema.categorical)]
+        more = [each for each in shared if each.code == "shared-records" or (each.silo and not tables.group)]
+        findings += with_accepted([*more, *_outside_stated(found.table, agreed, silo)], accept)
+    return Inspection(found.table, tuple(findings))
+
+
+def _outside_stated(table: TableOne, agreed: StudyTables, silo: SiloName) -> Iterator[Finding]:
+    """Classes whose share of a silo's records lies outside of the range that the study states."""
+    sites = next((row.sites for row in table.rows if row.label), ())
+    for site in (each for each in sites if each.records >= FEWEST):
+        for name, (low, high) in agreed.class_shares.items():
+            if not low <= (site.words or {}).get(name, 0) / site.records <= high:
+                said = f"class {name!r} has a share outside of {low:.0%} to {high:.0%}, the range that the study states"
+                fix = "check that the classes mean the same there"
+                yield Finding("class-shares", Severity.SAID, said, fix, silo=silo)
+
+
+def _for_silo(findings: Collection[Finding]) -> list[Finding]:
+    """The findings that concern a silo; a public set that is wrong is for the coordinator to correct."""
+    ask = "ask the coordinator for a study in which that is put right"
+    public = [
+        found
+        for found in findings
+        if not found.silo and (found.severity is Severity.REFUSED or found.code == "tells-the-label")
+    ]
+    return [*(replace(found, fix=ask) for found in public), *(found for found in findings if found.silo)]

@@ -1,0 +1,149 @@
+"""Whole records that stand twice are said at every entry, and chance is not taken for copies."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedct_flwr import DataWarning, simulate
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import load
+from fedct_flwr.datasets.inspection import Words, shared_records
+from fedct_flwr.datasets.inspections import inspect_dataset
+from fedct_flwr.simulation.silos import data_of
+from tests.messy.test_table_one import clinic
+
+Tables = dict[str, pd.DataFrame]
+
+
+def tables(seed: int) -> Tables:
+    rng = np.random.default_rng(seed)
+    return {silo: clinic(rng, int(rng.integers(30, 100))) for silo in "abcd"} | {
+        "public": clinic(rng, 150).drop(columns="died")
+    }
+
+
+def shuffled(table: pd.DataFrame) -> pd.DataFrame:
+    return table.sample(frac=1, random_state=0).reset_index(drop=True)
+
+
+def numbered(table: pd.DataFrame, first: int) -> pd.DataFrame:
+    return table.assign(pid=np.arange(first, first + len(table)))
+
+
+def copied(given: Tables) -> None:
+    given["b"] = shuffled(given["a"])
+
+
+def half_copied(given: Tables) -> None:
+    given["b"] = shuffled(pd.concat([given["b"][:20], given["a"][:15]]))
+
+
+def renamed(given: Tables) -> None:
+    copied(given)
+    for number, name in enumerate(given):
+        given[name] = numbered(given[name], 1000 * number)
+
+
+def rounded(given: Tables) -> None:
+    copied(given)
+    given["b"] = given["b"].round({"chol": 0, "hb": 0})
+
+
+def relabeled(given: Tables) -> None:
+    copied(given)
+    given["b"]["died"] = given["b"].died.map({"yes": "no", "no": "yes"})
+
+
+def in_public(given: Tables) -> None:
+    given["public"] = shuffled(pd.concat([given["public"], given["b"].drop(columns="died")]))
+
+
+def twice(given: Tables) -> None:
+    given["b"], given["c"] = shuffled(given["a"]), shuffled(given["a"])
+
+
+COPIES: dict[str, tuple[Callable[[Tables], None], set[str]]] = {
+    "a silo, shuffled": (copied, {"b"}),
+    "half of a silo": (half_copied, {"b"}),
+    "a silo with other identifiers": (renamed, {"b"}),
+    "a silo with rounded numbers": (rounded, {"b"}),
+    "a silo with other labels": (relabeled, {"b"}),
+    "a silo in public": (in_public, {"b"}),
+    "a silo at two others": (twice, {"b", "c"}),
+}
+
+
+def found(given: Tables, **settings: object) -> list[tuple[str, str]]:
+    silos = {name: table for name, table in given.items() if name != "public"}
+    data = data_of(silos, given["public"], "died")
+    return [(each.code, each.silo) for each in inspect_dataset(load(RunConfig.from_flower(data.settings)))]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("what", COPIES)
+def test_a_copy_is_said(what: str, seed: int) -> None:
+    copy, silos = COPIES[what]
+    given = tables(seed)
+    copy(given)
+    assert {silo for code, silo in found(given) if code == "shared-records"} == silos
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_said_of_other_patients(seed: int) -> None:
+    assert "shared-records" not in {code for code, _ in found(tables(seed))}
+
+
+def test_the_function_warns_of_a_copy() -> None:
+    given = tables(0)
+    copied(given)
+    public = given.pop("public")
+    with pytest.warns(DataWarning, match="stand at silo"):
+        simulate(given, public, label="died", learner="naive-bayes", rounds=1, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        accept = ["shared-records", "reversed-labels", "class-shares"]
+        simulate(given, public, label="died", learner="naive-bayes", rounds=1, progress=False, accept=accept)
+
+
+def test_a_test_part_that_is_trained_on_is_said() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 200, 4))
+    said = [each.said for each in shared_records({"": a[:9], "a": a[50:], "b": b}, {"a": a[40:80]}, Words())]
+    assert said == ["30 records of the test part of silo a equal records that it trains on, so its scores are too good"]
+
+
+def test_repeated_records_are_said_where_others_do_not_repeat() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 100, 3))
+    (only,) = shared_records({"": b[50:], "a": np.concatenate([a, a[:7]]), "b": b[:50]}, {}, Words())
+    assert (only.code, only.silo) == ("repeated-records", "a")
+    assert only.said.startswith("7 records")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_values_repeat_by_chance_and_are_no_copies(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    silos = {name: rng.integers(0, 2, size=(int(rng.integers(30, 300)), 5)).astype(float) for name in ["", *"abc"]}
+    tests = {name: rng.integers(0, 2, size=(40, 5)).astype(float) for name in "abc"}
+    assert not list(shared_records(silos, tests, Words(), tuple(range(5))))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_signs_of_one_word_repeat_as_often_as_at_other_silos(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    silos = {}
+    for name, size in {"a": 300, "b": 400, "c": 200, "": 300}.items():
+        words = [rng.choice(5, size, p=[0.5, 0.3, 0.1, 0.07, 0.03]) for _ in range(5)]
+        silos[name] = np.stack([cells == word for cells in words for word in range(5)], axis=1).astype(float)
+    assert not list(shared_records(silos, {}, Words()))
+
+
+def test_pictures_are_compared_byte_by_byte() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 255, size=(2, 30, 4, 4, 1)).astype(float)
+    (only,) = shared_records({"": a[:10], "a": a[10:], "b": np.concatenate([b, a[10:20]])}, {}, Words())
+    assert (only.code, only.silo) == ("shared-records", "b")
