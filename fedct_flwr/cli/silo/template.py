@@ -7,7 +7,6 @@ from typing import Final
 import tomli_w
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
@@ -86,8 +85,8 @@ def _table(model: type[BaseModel], path: str, given: Mapping[str, object], more:
 
 
 def _default(field: FieldInfo) -> object:
-    found = field.get_default(call_default_factory=True)
-    if found is None or found is PydanticUndefined:
+    found = "" if field.is_required() else field.get_default(call_default_factory=True)
+    if found is None:
         return ""
     return list(found) if isinstance(found, tuple) else found if isinstance(found, bool | int | float) else str(found)
 
