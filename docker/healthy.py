@@ -1,8 +1,8 @@
 """Health check of one service: exits with 0 if it answers. Standard library alone, as a SuperNode has nothing else.
 
-``healthy.py https://superlink:8000/health [CA]`` asks an address, and a SuperNode that says so when it last heard from
-its coordinator; ``healthy.py agent.json`` looks whether the agent has heard from its SuperNode lately, and that from
-the coordinator, and whether anything may leave.
+``healthy.py https://superlink:8000/health [CA]`` asks an address; ``healthy.py link.json`` looks whether a SuperNode
+has heard from its coordinator lately; ``healthy.py agent.json`` whether the agent has heard from its SuperNode, and
+whether anything may leave.
 """
 
 import json
@@ -16,35 +16,27 @@ _PATIENCE_SECONDS = 5.0
 _LATELY_SECONDS = 30.0
 # As in fedct_flwr/hospital/link.py.
 _SILENT_SECONDS = 60.0
-_SILENT_HEADER = "fedct-link-silent"
 
 
 def answers(address: str, ca: str | None) -> bool:
-    """Whether the address answers with 200, and with a certificate of this authority if one is given.
-
-    A SuperNode's answer says for how long its coordinator has been silent, and that must not be long.
-    """
+    """Whether the address answers with 200, and with a certificate of this authority if one is given."""
     context = ssl.create_default_context(cafile=ca) if ca else None
     # The addresses are those in compose.yaml, and never a proxy's.
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
     )
     with opener.open(address, timeout=_PATIENCE_SECONDS) as answer:
-        silent = float(answer.headers.get(_SILENT_HEADER, 0))
-        # Also for what is no number of seconds, such as nan.
-        heard = 0 <= silent < _SILENT_SECONDS
-        if not heard:
-            print(f"no word from the coordinator for {silent:.0f} s")
-        return bool(answer.status == 200 and heard)
+        return bool(answer.status == 200)
 
 
 def has_contact(path: str) -> bool:
-    """Whether the agent's status says so, and lately. Its fields are those of fedct_flwr/hospital/agent_status.py."""
-    status = json.loads(Path(path).read_text("utf-8"))
-    now, heard = time.time(), status.get("heard")
-    if heard is not None and now - heard >= _SILENT_SECONDS:
-        print(f"no word from the coordinator for {now - heard:.0f} s")
-        return False
+    """Whether a status says so. Its fields are those of ``LinkStatus`` and ``Status`` in fedct_flwr/hospital."""
+    status, now = json.loads(Path(path).read_text("utf-8")), time.time()
+    if "heard" in status:
+        silent = now - status["heard"]
+        if silent >= _SILENT_SECONDS:
+            print(f"lost contact with the coordinator {silent:.0f} s ago")
+        return silent < _SILENT_SECONDS and abs(now - status["written"]) < _SILENT_SECONDS
     if shut := status.get("shut"):
         print(f"nothing can leave ({shut}): see what the agent says")
         return False

@@ -31,7 +31,6 @@ from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.latest_state import open_log, remember
-from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.next_approval import is_waiting, settle
@@ -159,7 +158,6 @@ class Agent:
         self._threads = ThreadpoolController()
         self._status = StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
         self._trouble = ""
-        self._silence = False
         self._code_seen = ("", 0)
         self._looked_up = 0.0
         self._last_round = (0, 0)
@@ -223,13 +221,14 @@ class Agent:
         """Answer one message. Whether labels left."""
         before = self._gate.answers()
         self._show_code(task)
-        self._status.put(working=True, since=time.time())
+        now = time.time()
+        self._status.put(working=True, since=now, asked=now)
         afterwards: list[Callable[[], None]] = []
         try:
             with self._supernode.kept_alive(task, self._contact):
                 answer = self._answer(task, afterwards)
             if task.lost.is_set():
-                self._say(f"nobody takes the answer to run {task.run_id} any more: it stays here")
+                self._say(f"run {task.run_id} was cancelled; the reply was not sent")
             elif answer is None:
                 self._say(f"nothing is sent to run {task.run_id}; the egress log says why")
             else:
@@ -359,17 +358,7 @@ class Agent:
         if self._trouble or not self._status.connected:
             self._say(f"connected to the SuperNode at {self._supernode.address}")
         self._trouble = ""
-        link, now = self._supernode.link, time.time()
-        if link is None:
-            self._status.put(connected=True, seen=now, heard=None, trouble="")
-            return
-        if link.silent >= SILENT_SECONDS and not self._silence:
-            why = sentence_of(link.trouble) if link.trouble else "the SuperNode no longer calls it"
-            self._say(f"no word from the coordinator for {span(link.silent)}: {why}")
-        elif self._silence and link.silent < SILENT_SECONDS:
-            self._say("the coordinator answers again")
-        self._silence = link.silent >= SILENT_SECONDS
-        self._status.put(connected=True, seen=now, heard=now - link.silent, trouble=link.trouble)
+        self._status.put(connected=True, seen=time.time())
 
     def _no_contact(self, error: Exception) -> None:
         if isinstance(error, SuperNodeError):

@@ -1,6 +1,6 @@
 """What the agent says of itself in ``agent.json``, for commands and health checks. Light, as they ask often.
 
-docker/healthy.py, which stands alone, reads ``connected``, ``seen``, ``heard`` and ``shut`` too.
+docker/healthy.py, which stands alone, reads ``connected``, ``seen`` and ``shut`` too.
 """
 
 import contextlib
@@ -71,9 +71,8 @@ def sentence_of(shut: str) -> str:
 class Status:
     """What ``agent.json`` in the silo's state says. Times are seconds since 1970.
 
-    ``pid`` is 0 once the agent has stopped. ``seen``: last word from the SuperNode. ``heard``: last word from the
-    coordinator to the SuperNode, None if that does not say. ``trouble``: what is wrong with the link to the
-    coordinator, as ``hospital.link`` knows it, empty if nothing is. ``round``: the last one worked on. ``shut``: why
+    ``pid`` is 0 once the agent has stopped. ``seen``: last word from the SuperNode. ``asked``: when
+    the last question came, 0 if none has. ``round``: the last one worked on. ``shut``: why
     nothing leaves, as ``Shut`` knows it, empty if something may. ``stale``: whether the records' file has changed since
     the agent read it. ``missed``: rounds of the last run that passed without this silo since that asked it first.
     ``seconds``: what its last answer took. ``since``: when it began with the question that it works on, 0 if none.
@@ -86,13 +85,12 @@ class Status:
     connected: bool = False
     working: bool = False
     round: int = 0
-    heard: float | None = None
-    trouble: str = ""
     shut: str = ""
     stale: bool = False
     missed: int = 0
     seconds: float = 0.0
     since: float = 0.0
+    asked: float = 0.0
 
 
 def read_status(state: Path) -> Status:
@@ -107,14 +105,12 @@ def read_status(state: Path) -> Status:
             connected=bool(said["connected"]),
             working=bool(said["working"]),
             round=int(said["round"]),
-            # An agent of before they were said has neither.
-            heard=None if said.get("heard") is None else float(said["heard"]),
-            trouble=str(said.get("trouble", "")),
             shut=str(said.get("shut", "")),
             stale=bool(said.get("stale", False)),
             missed=int(said.get("missed", 0)),
             seconds=float(said.get("seconds", 0)),
             since=float(said.get("since", 0)),
+            asked=float(said.get("asked", 0)),
         )
     except UNREADABLE:
         return Status()
@@ -144,7 +140,7 @@ class StatusFile:
             for name, value in changes.items():
                 setattr(self._status, name, value)
             age = time.monotonic() - self._written
-            facts = json.dumps(asdict(self._status) | {"seen": 0, "heard": 0})
+            facts = json.dumps(asdict(self._status) | {"seen": 0})
             if not urgent and age < (_WRITE_SECONDS if facts != self._last else _REFRESH_SECONDS):
                 return
             self._written, self._last = time.monotonic(), facts

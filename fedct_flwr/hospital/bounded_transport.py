@@ -9,8 +9,6 @@ from typing import Final
 
 import httpx
 
-from fedct_flwr.hospital.link import Heard
-
 _SECONDS: Final = 120.0
 _BYTES: Final = 64 * 2**20
 
@@ -31,19 +29,17 @@ class BoundedTransport(httpx.BaseTransport):
 
     def __init__(self, media_type: str) -> None:
         limits = httpx.Limits(max_connections=4, max_keepalive_connections=2)
-        self.link: Heard | None = None
         self._media_type = media_type
         self._inner = httpx.HTTPTransport(verify=False, trust_env=False, limits=limits)  # plain HTTP: nothing to verify
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer, whose ``link`` is kept."""
+        """The answer."""
         response = self._inner.handle_request(request)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code == httpx.codes.OK and kind != self._media_type:
             # An empty answer is a good one to protobuf, and anything that listens may give it.
             response.close()
             raise OddError("an answer in no form of Flower's")
-        self.link = Heard.read(response.headers)
         if "content-encoding" in response.headers:
             response.close()
             raise httpx.RemoteProtocolError("an encoded answer, which nobody asked for", request=request)

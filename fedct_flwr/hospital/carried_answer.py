@@ -15,7 +15,6 @@ from flwr.app import RecordDict
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.agent import Agent, Say
 from fedct_flwr.hospital.latest_state import open_log, remember
-from fedct_flwr.hospital.link import Heard
 from fedct_flwr.hospital.next_approval import settle
 from fedct_flwr.hospital.sealed_file import Answer, digest, read_question, write_answer
 from fedct_flwr.hospital.supernode import SuperNodeError, Task, carried_task
@@ -57,8 +56,6 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
 
 class _AnswerFile:
     """Where the answer to a carried question goes."""
-
-    link: Heard | None = None
 
     def __init__(self, path: Path, question: str, secret: Path, say: Say) -> None:
         self.address = str(path)

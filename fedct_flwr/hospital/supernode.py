@@ -57,7 +57,6 @@ from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedct_flwr.hospital.bounded_transport import BoundedTransport, TooLongError
-from fedct_flwr.hospital.link import Heard
 from fedct_flwr.types import ConfigError, FedctError
 from fedct_flwr.wire.parts import is_short
 
@@ -119,10 +118,6 @@ class Asker(Protocol):
     def address(self) -> str:
         """Its name in sentences."""
 
-    @property
-    def link(self) -> Heard | None:
-        """Its link to the coordinator, if it says so."""
-
     def acquire(self) -> Task | None:
         """The next message for this silo, or None if there is none now. Raises SuperNodeError."""
 
@@ -166,9 +161,8 @@ class SuperNode:
         )
         # Flower's own would ask the environment for a proxy, follow redirections, and wait for an answer without end.
         self._client.close()
-        self._transport = BoundedTransport(PROTOBUF_MEDIA_TYPE)
         self._client._client = httpx.Client(
-            transport=self._transport,
+            transport=BoundedTransport(PROTOBUF_MEDIA_TYPE),
             timeout=_TIMEOUT,
             trust_env=False,
             follow_redirects=False,
@@ -177,11 +171,6 @@ class SuperNode:
                 **dict(RuntimeVersionMetadata.from_local_component("fedct agent").as_metadata()),
             },
         )
-
-    @property
-    def link(self) -> Heard | None:
-        """The SuperNode's link to the coordinator, as it said last; None if it does not say, as Flower's own."""
-        return self._transport.link
 
     def acquire(self) -> Task | None:
         """The next message for this silo, or None if there is none now.

@@ -178,7 +178,7 @@ def https_server(context: ssl.SSLContext, ahead: float = 0.0, *, to: str = "", z
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
+        def do_POST(self) -> None:
             self.send_response_only(302 if to else 404)
             now = format_datetime(datetime.now(UTC) + timedelta(seconds=ahead), usegmt=True)
             self.send_header("Date", now.replace("GMT", zone))

@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -292,7 +293,7 @@ def test_a_coordinator_sends_nobody_to_another_address_in_the_house(fedct: Fedct
             self.send_response(200)
             self.end_headers()
 
-        def do_HEAD(self) -> None:
+        def do_POST(self) -> None:
             self.do_GET()
 
         def log_message(self, *_: object) -> None:
@@ -308,7 +309,7 @@ def test_a_coordinator_sends_nobody_to_another_address_in_the_house(fedct: Fedct
         server.shutdown()
     # Nor is what sends its callers elsewhere a coordinator.
     assert found.startswith("! coordinator: at localhost:")
-    assert "something else answers under the right certificate (HTTP status 302)" in found
+    assert "something else has the right certificate (HTTP status 302)" in found
     assert called == []
 
 

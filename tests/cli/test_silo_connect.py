@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.silos import Authority, Fedct, Kit
 
-PROGRAM = ["-P", "-m", "fedct_flwr.hospital.supervised_supernode"]
+PROGRAM = ["-P", "-m", "fedct_flwr.hospital.supervisor"]
 
 
 def options(command: str) -> dict[str, str]:
@@ -27,6 +27,7 @@ def test_the_command_is_what_the_settings_say(fedct: Fedct, kit: Kit) -> None:
         "--superexec-auth-secret-file": str(kit.folder / "connection" / "secret"),
         "--host": "127.0.0.1",
         "--port": "9094",
+        "--status": str(kit.folder / "connection" / "link.json"),
     }
 
 
@@ -42,7 +43,8 @@ def test_flower_takes_every_option(fedct: Fedct, kit: Kit) -> None:
     from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
     command = shlex.split(fedct("silo", "connect", kit.folder, "--print").out)
-    parsed = _parse_args_run_supernode().parse_args(command[1 + len(PROGRAM) :])
+    # The last one is the supervisor's.
+    parsed = _parse_args_run_supernode().parse_args(command[1 + len(PROGRAM) : -2])
     assert (parsed.isolation, parsed.port) == ("process", 9094)
 
 

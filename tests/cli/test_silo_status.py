@@ -1,10 +1,8 @@
 """What the agent does and what has left, for people, for programs and for health checks."""
 
-import http.server
 import importlib.util
 import json
 import os
-import threading
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,10 +12,11 @@ import psutil
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr.cli.silo.agent_file import status_file
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.gate import Gate
-from fedct_flwr.hospital.link import SILENT_HEADER, SILENT_SECONDS
+from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
@@ -51,8 +50,6 @@ def said(fedct: Fedct, kit: Kit) -> dict[str, Any]:
         ({}, {}, True),
         ({"connected": False}, {}, False),
         ({}, {"seen": 3600}, False),
-        ({}, {"heard": 0}, True),
-        ({}, {"heard": 3600}, False),
         ({"shut": "log"}, {}, False),
         ({}, {"seen": -3600}, False),
     ],
@@ -77,48 +74,31 @@ def health_check() -> Any:
     return module
 
 
-class SuperNodes(http.server.BaseHTTPRequestHandler):
-    """Answers as one that has not heard from its coordinator for the seconds in the path."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        if self.path.strip("/"):
-            self.send_header(SILENT_HEADER, self.path.strip("/"))
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("silent", "healthy"), [("", True), ("2.0", True), ("3600.0", False), ("nan", False), ("-1", False)]
-)
-def test_the_health_check_of_a_supernode_asks_when_the_coordinator_answered(silent: str, healthy: bool) -> None:
-    module = health_check()
+@pytest.mark.parametrize(("silent", "healthy"), [(2.0, True), (3600.0, False)])
+def test_the_health_check_of_a_supernode_asks_when_the_coordinator_answered(
+    tmp_path: Path, silent: float, healthy: bool
+) -> None:
+    module, now = health_check(), time.time()
     assert module._SILENT_SECONDS == SILENT_SECONDS
-    with http.server.HTTPServer(("127.0.0.1", 0), SuperNodes) as server:
-        threading.Thread(target=server.handle_request, daemon=True).start()
-        assert module.answers(f"http://127.0.0.1:{server.server_port}/{silent}", None) is healthy
+    LinkStatus(now, now - silent).write(tmp_path / "link.json")
+    assert module.has_contact(str(tmp_path / "link.json")) is healthy
 
 
-def test_a_link_that_is_silent_is_told_and_is_not_healthy(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    write_agent(kit, heard=time.time() - 600, trouble="status-503")
+def test_a_link_that_is_silent_is_told_and_is_not_healthy(fedct: Fedct, kit: Kit) -> None:
+    write_agent(kit)
+    now = time.time()
+    LinkStatus(now, now - 600, "status-503").write(status_file(kit.config))
     outcome = fedct("silo", "status", kit.folder)
-    assert "no word for 10 min" in outcome.out
-    assert "HTTP status 503" in outcome.out
+    assert "lost contact with the coordinator 10 min ago; HTTP status 503" in outcome.out
     assert "waits for questions" not in outcome.out
     assert fedct("silo", "status", kit.folder, "--healthy").code == 1
     agent = said(fedct, kit)["agent"]
-    assert (agent["healthy"], agent["trouble"]) == (False, "status-503")
+    assert (agent["healthy"], agent["link"]["error"]) == (False, "status-503")
     assert 600 <= agent["silence"] < 660
-    found = fedct("silo", "check", kit.folder, "--offline")
-    assert found.code == 3
-    assert found.out == wording
     # A single call that failed is nothing yet.
-    write_agent(kit, heard=time.time() - 5, trouble="broken")
+    LinkStatus(now, now - 5, "broken").write(status_file(kit.config))
     assert fedct("silo", "status", kit.folder, "--healthy").code == 0
     assert "waits for questions" in fedct("silo", "status", kit.folder).out
-    assert "✓ agent: it is at work" in fedct("silo", "check", kit.folder, "--offline").out
 
 
 def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:

@@ -187,7 +187,7 @@ def test_a_file_that_changes_while_the_agent_is_at_work_shuts_the_gate(silo: Sil
 
 def unwell(silo: Silo) -> str:
     """Why nothing leaves, as the agent says it; empty if it says that something may."""
-    agent = read_agent(silo.config.state)
+    agent = read_agent(silo.config)
     assert agent.healthy is not bool(agent.status.shut)
     return agent.status.shut
 

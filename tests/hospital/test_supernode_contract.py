@@ -18,12 +18,9 @@ from flwr.app import ConfigRecord, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.hospital import bounded_transport, supernode
-from fedct_flwr.hospital.link import Link
-from fedct_flwr.hospital.noted_calls import tell_agents
 from fedct_flwr.hospital.supernode import SuperNode, SuperNodeError, TaskLostError
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.messages import from_record, to_record
-from tests.hospital import runtime_api
 from tests.hospital.runtime_api import CODE, NODE_ID, RuntimeApi, odd_record, secret_file
 from tests.patience import eventually
 
@@ -194,34 +191,6 @@ def test_a_message_is_fetched_and_its_answer_handed_over(api: RuntimeApi, link: 
     assert context is not None
     assert not context.state
     assert link.acquire() is None
-
-
-def test_a_supernode_says_how_its_own_link_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    made = importlib.import_module("flwr.supernode.main")
-    monkeypatch.setattr(made, "create_app", made.create_app)
-    its_link = Link(before=90)
-    tell_agents(its_link)
-    monkeypatch.setattr(runtime_api, "create_app", made.create_app)
-    api = RuntimeApi()
-    agents = SuperNode(api.address, secret_file(tmp_path))
-    try:
-        its_link.note("PullMessages", "status-503")
-        agents.ping()
-        assert agents.link is not None
-        assert 90 <= agents.link.silent < 120
-        assert agents.link.trouble == "status-503"
-        its_link.note("PullMessages")
-        agents.ping()
-        assert agents.link.silent < 30
-        assert agents.link.trouble == ""
-    finally:
-        agents.close()
-        api.close()
-
-
-def test_flowers_own_supernode_says_nothing_of_its_link(link: SuperNode) -> None:
-    link.ping()
-    assert link.link is None
 
 
 def test_one_connection_serves_all_messages(api: RuntimeApi, link: SuperNode) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from fedct_flwr.cli.output import echo
 from fedct_flwr.config.coordinator import LONGEST_MESSAGE
+from fedct_flwr.hospital.link import VERDICT_HEADER
 
 NO_CERTIFICATE: Final = (
     "this coordinator asks for a client certificate: ask the coordinator for a new invitation, and take it with fedct "
@@ -21,8 +22,6 @@ BAD_CERTIFICATE: Final = (
     "this coordinator does not accept the client certificate, which has expired or was made by another: ask the "
     "coordinator for a new invitation, and take it with fedct silo renew"
 )
-VERDICT_HEADER: Final = "Fedct-Client-Certificate"
-"""What the gateway tells of a caller's certificate: missing, or refused; nothing of a good one."""
 _HEALTH: Final = """
     # For the health check alone.
     server {

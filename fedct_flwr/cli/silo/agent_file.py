@@ -7,8 +7,9 @@ from typing import Final
 
 import psutil
 
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.agent_status import Status, read_status
-from fedct_flwr.hospital.link import SILENT_SECONDS
+from fedct_flwr.hospital.link import SILENT_SECONDS, STATUS_FILE, LinkStatus
 
 CONTACT_SECONDS: Final = 60.0
 """So long the agent may be without a word from its SuperNode and count as healthy."""
@@ -19,10 +20,14 @@ _START_SECONDS: Final = 600.0
 
 @dataclass(frozen=True)
 class Agent:
-    """What the agent says of itself; ``alive`` is whether its process is there."""
+    """What the agent says of itself; ``alive`` is whether its process is there.
+
+    ``link`` is what the SuperNode's supervisor says, None where that is not to be seen from here.
+    """
 
     status: Status
     alive: bool
+    link: LinkStatus | None
 
     @property
     def healthy(self) -> bool:
@@ -42,8 +47,8 @@ class Agent:
 
     @property
     def silence(self) -> float:
-        """Seconds since the coordinator last answered the SuperNode; 0 if the SuperNode does not say."""
-        return 0.0 if self.status.heard is None else max(0.0, time.time() - self.status.heard)
+        """Seconds since the coordinator last answered the SuperNode; 0 if that is unknown."""
+        return self.link.silence if self.link else 0.0
 
     @property
     def worked(self) -> float:
@@ -52,10 +57,15 @@ class Agent:
         return max(0.0, time.time() - begun) if self.status.working and begun else 0.0
 
 
-def read_agent(state: Path) -> Agent:
-    """What ``agent.json`` says, and whether the process it names is there."""
-    status = read_status(state)
-    return Agent(status, _lives(status))
+def read_agent(config: SiloConfig) -> Agent:
+    """What ``agent.json`` says, whether the process it names is there, and what is known of the link."""
+    status = read_status(config.state)
+    return Agent(status, _lives(status), LinkStatus.read(status_file(config)))
+
+
+def status_file(config: SiloConfig) -> Path:
+    """Where the SuperNode's supervisor writes how the link is."""
+    return config.connection.secret.with_name(STATUS_FILE)
 
 
 def _lives(status: Status) -> bool:

@@ -1,6 +1,5 @@
 """The way to the coordinator and to the SuperNode: certificate, a real TLS handshake, clocks, proxies."""
 
-import errno
 import http.client
 import ipaddress
 import re
@@ -13,11 +12,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from fedct_flwr.cli.coordinator.gateway import VERDICT_HEADER
 from fedct_flwr.cli.findings import Mark
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.connect import NO_KIT
@@ -25,26 +22,12 @@ from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warni
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.cli.silo.supernode_address import called_elsewhere
 from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.link import EXPIRED, NOT_YET, OTHER_NAME, SILENT_SECONDS, Heard, sentence_of, span
+from fedct_flwr.hospital.link import SILENT_SECONDS, Answer, call, sentence_of, span
 from fedct_flwr.types import ConfigError
 
 _SECONDS: Final = 5.0
 _DAYS_LEFT: Final = 30
 _MOST_SKEW: Final = 30.0
-# How urllib says that a proxy did not put a call through.
-_TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
-_NO_WAY: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH)
-# Python up to 3.11.3 reads the end of a connection in the handshake as that of a session (SSLZeroReturnError).
-_BROKEN_OFF: Final = (
-    ssl.SSLEOFError,
-    ssl.SSLZeroReturnError,
-    ssl.SSLSyscallError,
-    ConnectionResetError,
-    ConnectionAbortedError,
-    BrokenPipeError,
-    http.client.RemoteDisconnected,
-)
-_ASK_IT: Final = "ask IT to let this machine call that address (one TCP port, out)"
 # What containers on a network of their own call each other.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -98,7 +81,7 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
     connection = silo.config.connection
     address = connection.superlink
     try:
-        host, port = host_and_port(address, "superlink")
+        host_and_port(address, "superlink")
     except ConfigError as error:
         yield bad("coordinator: superlink in silo.toml is no host:port", "write host:port, such as host:8000", error)
         return
@@ -111,26 +94,20 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
             context.load_cert_chain(connection.client_certificate, connection.client_key)
         except (OSError, ssl.SSLError):
             raise Unread("the client certificate with its key") from None
-    try:
-        status, date, verdict = _answer_of(host, port, context)
-    except (OSError, http.client.HTTPException) as error:
-        yield _no_connection(address, error, _proxy_for(host))
+    answer = call(address, context)
+    if answer.error:
+        said, _, fix = sentence_of(answer.error).partition(": ")
+        yield bad(f"coordinator: {address}: {said}", fix)
         return
-    if status >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
-        yield bad(f"coordinator: {address} answers with HTTP status {status}", "ask the coordinator whether it runs")
-        return
-    if verdict:
-        said = "asks for a client certificate" if verdict == "missing" else "does not accept the client certificate"
-        yield bad(f"coordinator: {address} {said}", NO_KIT)
-        return
-    if status < http.HTTPStatus.BAD_REQUEST:
+    if answer.status < http.HTTPStatus.BAD_REQUEST:
         # A SuperLink has no page, and its gateway lets nobody see one.
         yield warning(
-            f"coordinator: at {address} something else answers under the right certificate (HTTP status {status})",
+            f"coordinator: at {address} something else has the right certificate (HTTP status {answer.status})",
             "ask the coordinator what is between the gateway and you",
         )
     else:
         yield good(f"coordinator: {address} answers, and its certificate is the right one")
+    date = _date_of(answer)
     if date is None:
         yield warning("clock: the coordinator tells no time", "compare this machine's clock with another one")
         return
@@ -142,99 +119,14 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
         yield good("clock: the same as the coordinator's, within a few seconds")
 
 
-def _answer_of(host: str, port: int, context: ssl.SSLContext) -> tuple[int, datetime | None, str]:
-    """The status, the server's time, and what it has against this silo's client certificate, in whatever it answers.
-
-    Raises OSError or HTTPException.
-    """
-    name = f"[{host}]" if ":" in host else host
-    # Like Flower's client it goes through a proxy where the environment names one.
-    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _Stays)
-    request = urllib.request.Request(f"https://{name}:{port}/", method="HEAD")
+def _date_of(answer: Answer) -> datetime | None:
+    """The coordinator's time of day, if it says one."""
     try:
-        with opener.open(request, timeout=_SECONDS) as answer:
-            status, headers = answer.status, answer.headers
-    except urllib.error.HTTPError as answer:
-        # It answers, if only that there is nothing to be had here.
-        with answer:
-            status, headers = answer.code, answer.headers
-    said, verdict = headers.get("Date"), headers.get(VERDICT_HEADER, "")
-    try:
-        date = parsedate_to_datetime(said) if said else None
-    except ValueError:
-        date = None
+        date = parsedate_to_datetime(answer.headers["Date"])
+    except (KeyError, TypeError, ValueError):
+        return None
     # A time of no known zone (-0000) is one of UTC.
-    return status, date.replace(tzinfo=date.tzinfo or UTC) if date else None, verdict
-
-
-class _Stays(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: it could lead to any address in the house that this machine can call."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Nobody is asked in place of the coordinator, who has answered."""
-
-
-def _proxy_for(host: str) -> str:
-    """The address of the proxy that the environment names for the coordinator; empty if it names none."""
-    if urllib.request.proxy_bypass(host):
-        return ""
-    named = urlsplit(urllib.request.getproxies().get("https", ""))
-    # Without a name and a password that may stand in it.
-    return f"{named.hostname}:{named.port}" if named.hostname and named.port else named.hostname or ""
-
-
-_CERTIFICATES: Final = {
-    EXPIRED: ("its certificate has expired", "ask the coordinator for a new one, or set this machine's clock"),
-    NOT_YET: ("its certificate is not valid yet by this machine's clock", "set this machine's clock"),
-    **dict.fromkeys(
-        OTHER_NAME,
-        ("its certificate is for another name", "use the name that the coordinator says, under superlink in silo.toml"),
-    ),
-}
-_UNKNOWN: Final = (
-    "its certificate is not signed by the one in ca.crt",
-    "ask the coordinator for the right ca.crt; if it is right, somebody listens in (or a proxy does)",
-)
-_ENDS: Final[Sequence[tuple[tuple[type[BaseException], ...], str, str]]] = (
-    (
-        _BROKEN_OFF,
-        "the connection is accepted and then broken off",
-        "ask the coordinator whether it runs, and IT whether a proxy or a firewall is in between",
-    ),
-    ((ssl.SSLError,), "it does not speak the coordinator's TLS", "ask the coordinator for the right address"),
-    ((socket.gaierror,), "nobody knows that name", "correct superlink in silo.toml, or ask IT for the name server"),
-    (
-        (ConnectionRefusedError,),
-        "nobody listens there",
-        "ask the coordinator whether the SuperLink runs, and for the right port",
-    ),
-    ((TimeoutError,), f"no answer in {_SECONDS:.0f} s", _ASK_IT),
-)
-"""By the first kind of error that fits: what is wrong, and what to do."""
-
-
-def _no_connection(address: str, error: Exception, proxy: str) -> Finding:
-    reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    if proxy and (tunnel := _TUNNEL.match(str(reason))):
-        said = f"the proxy {proxy}, which HTTPS_PROXY names, does not put the call through (HTTP status {tunnel[1]})"
-        fix = "ask IT to let the proxy call that address, or add the coordinator to NO_PROXY"
-    elif proxy and _unreached(reason):
-        said = f"the proxy {proxy}, which HTTPS_PROXY names, cannot be reached"
-        fix = "correct HTTPS_PROXY, ask IT for the proxy, or add the coordinator to NO_PROXY"
-    elif isinstance(reason, ssl.SSLCertVerificationError):
-        said, fix = _CERTIFICATES.get(reason.verify_code, _UNKNOWN)
-    else:
-        said, fix = next(
-            ((said, fix) for kinds, said, fix in _ENDS if isinstance(reason, kinds)), ("no connection", _ASK_IT)
-        )
-    return bad(f"coordinator: {address}: {said}", fix, reason)
-
-
-def _unreached(reason: object) -> bool:
-    """Whether an address could not be called at all."""
-    return isinstance(reason, socket.gaierror | ConnectionRefusedError | TimeoutError) or (
-        isinstance(reason, OSError) and reason.errno in _NO_WAY
-    )
+    return date.replace(tzinfo=date.tzinfo or UTC)
 
 
 def proxies(silo: Silo) -> Iterator[Finding]:
@@ -301,30 +193,18 @@ def supernode(silo: Silo) -> Iterator[Finding]:
     except OSError:
         yield warning(f"SuperNode: nobody listens at {address}", "fedct silo connect")
         return
-    heard = _what_it_heard(host, port)
-    if heard is None:
-        yield good(f"SuperNode: it listens at {address}")
-    elif heard.silent >= SILENT_SECONDS or heard.trouble:
-        yield _silent("SuperNode", heard.silent, heard.trouble)
+    agent = read_agent(silo.config)
+    if agent.link and (agent.silence >= SILENT_SECONDS or agent.link.error):
+        yield bad(f"SuperNode: {agent.link.sentence}", "see the log of fedct silo connect")
+    elif agent.link:
+        yield good(f"SuperNode: it listens at {address}, and the coordinator answered it {span(agent.silence)} ago")
     else:
-        yield good(f"SuperNode: it listens at {address}, and the coordinator answered it {span(heard.silent)} ago")
-
-
-def _what_it_heard(host: str, port: int) -> Heard | None:
-    """What the SuperNode says of its link; None if it does not say. One that hangs is found by its agent."""
-    asked = http.client.HTTPConnection(host, port, timeout=_SECONDS / 2)
-    try:
-        asked.request("GET", "/health")
-        return Heard.read(asked.getresponse().headers)
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        asked.close()
+        yield good(f"SuperNode: it listens at {address}")
 
 
 def contact(silo: Silo) -> Iterator[Finding]:
     """Whether an agent that is at work can be asked anything. Reads a file, makes no connection."""
-    agent = read_agent(silo.config.state)
+    agent = read_agent(silo.config)
     status = agent.status
     if not agent.alive:
         # One that was stopped has said so.
@@ -342,19 +222,8 @@ def contact(silo: Silo) -> Iterator[Finding]:
     elif status.shut:
         said, _, fix = agent_status.sentence_of(status.shut).partition(": ")
         yield bad(f"agent: {said}", fix)
-    elif agent.silence >= SILENT_SECONDS:
-        yield _silent("agent", agent.silence, status.trouble)
-    elif status.heard is None:
-        yield good("agent: it is at work, and in contact with its SuperNode")
     else:
-        yield good("agent: it is at work, and its SuperNode in contact with the coordinator")
-
-
-def _silent(what: str, seconds: float, trouble: str) -> Finding:
-    said, _, fix = sentence_of(trouble).partition(": ") if trouble else ("the SuperNode no longer calls it", "", "")
-    sentence = f"{what}: no word from the coordinator for {span(seconds)}, {said}"
-    fix = fix or "restart fedct silo connect"
-    return bad(sentence, fix) if seconds >= SILENT_SECONDS else warning(sentence, fix)
+        yield good("agent: it is at work, and in contact with its SuperNode")
 
 
 def _address(silo: Silo) -> tuple[str, int]:

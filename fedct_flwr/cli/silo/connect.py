@@ -8,10 +8,11 @@ from typing import Annotated, Final
 import typer
 
 from fedct_flwr.cli.output import Log, echo
+from fedct_flwr.cli.silo.agent_file import status_file
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, host_and_port, silo_file
 from fedct_flwr.config import Connection, SiloConfig
-from fedct_flwr.hospital import supervised_supernode
-from fedct_flwr.hospital.supervised_supernode import SILO
+from fedct_flwr.hospital import supervisor
+from fedct_flwr.hospital.supervisor import SILO
 from fedct_flwr.types import ConfigError
 
 # Nothing is reported to anybody, and nothing is fetched.
@@ -35,13 +36,13 @@ def connect(
 ) -> None:
     """Run Flower's SuperNode: it calls the coordinator, and the agent calls it. It needs no access to records.
 
-    A SuperNode that ends, or no longer reaches the coordinator, is started again, and a line says so. Stops cleanly on
-    SIGTERM, SIGINT and SIGHUP. Exit code 2 if its port is taken or its certificate refused, 4 if it cannot start.
+    A SuperNode that ends, or stops polling while the coordinator answers, is started again, and a line says so. Stops
+    cleanly on SIGTERM, SIGINT and SIGHUP. Exit code 2 if its port is taken or its certificate refused.
     The agent calls it by plain HTTP with a shared secret: keep both on one machine, or on a network of their own.
     """
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     connection = config.connection
-    command = supernode_command(connection, host)
+    command = [*supernode_command(connection, host), "--status", str(status_file(config))]
     if print_:
         echo(f"{shlex.join(command)}\n")
         return
@@ -65,7 +66,7 @@ def supernode_command(connection: Connection, host: str = "") -> list[str]:
     # A folder of before there were client certificates has none: a gateway that asks for one says so.
     shown = ["--client-certificate", str(certificate), "--client-key", str(key)] if certificate.is_file() else []
     return [
-        *(sys.executable, "-P", "-m", supervised_supernode.__name__),
+        *(sys.executable, "-P", "-m", supervisor.__name__),
         *shown,
         "--isolation", "process",
         "--superlink", connection.superlink,

@@ -44,7 +44,7 @@ def samples(config: SiloConfig) -> Iterator[Sample]:
     yield "agent_stale", "1 if the records' file has changed since the agent read it", of, agent["stale"]
     yield "agent_working_seconds", "Since the agent began with its question; 0 if it has none", of, agent["worked"]
     yield "agent_missed_rounds", "Rounds of the last run that passed without this silo", of, agent["missed"]
-    heard = agent["silence"] if agent["heard"] is not None else None
+    heard = agent["silence"] if agent["link"] else None
     yield "coordinator_silence_seconds", "Since the coordinator last answered", of, heard
     yield "approved", "1 if labels may leave", of, said["approval"]["state"] == "approved"
     yield "log_readable", "1 if the egress log can be read", of, said["log"]["readable"]

@@ -28,7 +28,7 @@ def status(
     file = silo_file(folder, folder_option)
     config = SiloConfig.read_toml(file)
     if healthy:
-        raise typer.Exit(0 if read_agent(config.state).healthy else 1)
+        raise typer.Exit(0 if read_agent(config).healthy else 1)
 
     from fedct_flwr.cli.silo.status_report import facts, study_of, table
 

@@ -1,5 +1,6 @@
 """How a silo stands: its agent, its approval, what has left and what is left of the limits. Reads, changes nothing."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -16,7 +17,7 @@ from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import approving_digests, in_force
 from fedct_flwr.hospital.books import Spent, spent
 from fedct_flwr.hospital.latest_state import is_latest
-from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
+from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.shared_books import SharedBooks
@@ -47,7 +48,7 @@ def _told(read: Callable[[], _T]) -> _T | None:
 
 def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     """All that there is to say, as JSON takes it; ``study`` is None if it cannot be read."""
-    agent = read_agent(config.state)
+    agent = read_agent(config)
     last: deque[LogEntry] = deque(maxlen=_LAST_REFUSALS)
     logged = _told(lambda: list(read_entries(config.state)))
     entries = logged or []
@@ -65,6 +66,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
             "alive": agent.alive,
             "healthy": agent.healthy,
             "hangs": agent.hangs,
+            "link": asdict(agent.link) if agent.link else None,
             "silence": agent.silence,
             "worked": agent.worked,
         },
@@ -209,8 +211,10 @@ def table(said: dict[str, Any]) -> Table:
         result.add_row("records", f"[yellow]{agent_status.STALE}[/]")
     if agent["alive"] and agent["missed"]:
         result.add_row("missed", f"[yellow]{agent_status.missed_rounds(agent['missed'], agent['seconds'])}[/]")
-    if agent["alive"] and agent["connected"] and agent["heard"] is not None and not agent["hangs"]:
-        result.add_row("coordinator", _coordinator(agent["silence"], agent["trouble"]))
+    if agent["link"]:
+        result.add_row("coordinator", _coordinator(LinkStatus(**agent["link"])))
+    if agent["asked"]:
+        result.add_row("last question", f"{span(time.time() - agent['asked'])} ago")
     if said["kinds"] != ["hard"]:
         result.add_row("may leave", "; ".join(kind.in_short for kind in kinds))
     for name, limit in said["limits"].items():
@@ -298,12 +302,11 @@ def _agent(agent: dict[str, Any]) -> str:
     return f"[green]{doing}[/] (process {agent['pid']})"
 
 
-def _coordinator(silence: float, trouble: str) -> str:
+def _coordinator(link: LinkStatus) -> str:
     """When it last answered the SuperNode, and why it does not."""
-    if silence < SILENT_SECONDS:
-        return f"[green]answered {span(silence)} ago[/]"
-    why = f": {sentence_of(trouble)}" if trouble else ": restart 'fedct silo connect'"
-    return f"[bold red]no word for {span(silence)}[/]{escape(why)}"
+    if link.silence < SILENT_SECONDS:
+        return f"[green]answered {span(link.silence)} ago[/]"
+    return f"[bold red]{escape(link.sentence)}[/]"
 
 
 def _budget(privacy: dict[str, Any]) -> str:

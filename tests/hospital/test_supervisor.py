@@ -1,0 +1,111 @@
+"""The supervisor, with a short program in the SuperNode's place and a coordinator that answers as the test says."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.hospital import supervisor
+from fedct_flwr.hospital.link import LinkError, LinkStatus
+from fedct_flwr.hospital.supervisor import SETTINGS_CODE, Supervisor
+from tests.patience import PATIENCE, eventually
+
+LOOK = "import os, sys, time; look = lambda: os.write(int(os.environ['FEDCT_LOOKS']), b'.')"
+LOOKS_ONCE = f"{LOOK}; look(); sys.stdin.read()"
+LOOKS_ON = f"{LOOK}\nwhile True: look(); time.sleep(.02)"
+
+
+class Supervised:
+    def __init__(self, code: str, status: Path) -> None:
+        self.said: list[str] = []
+        self.codes: list[int] = []
+        self.error = ""
+        self.stop = threading.Event()
+        made = Supervisor([sys.executable, "-c", code], lambda: self.error, self.said.append, self.stop, status)
+        self._thread = threading.Thread(target=lambda: self.codes.append(made.run()), daemon=True)
+        self._thread.start()
+
+    def says(self, text: str) -> None:
+        eventually(lambda: any(text in line for line in self.said), text)
+
+    def code(self) -> int:
+        self._thread.join(PATIENCE)
+        return self.codes[0]
+
+
+Supervise = Callable[[str], Supervised]
+
+
+@pytest.fixture
+def supervise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Supervise]:
+    for name, value in {"_PAUSES": (0.01, 0.05), "_POLL_SECONDS": 0.02, "_CALL_PAUSE": 0.05, "_QUIET_SECONDS": 0.3,
+                        "_BACK_SECONDS": 0.5}.items():  # fmt: skip
+        monkeypatch.setattr(supervisor, name, value)
+    started: list[Supervised] = []
+
+    def start(code: str) -> Supervised:
+        started.append(Supervised(code, tmp_path / "link.json"))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop.set()
+        one.code()
+
+
+def test_one_that_ends_is_started_again_until_the_supervisor_is_stopped(supervise: Supervise) -> None:
+    running = supervise(f"{LOOK}; look(); sys.exit(70)")
+    eventually(lambda: sum("has ended (exit code 70)" in line for line in running.said) > 2)
+    running.stop.set()
+    assert running.code() == 0
+
+
+def test_one_that_dies_in_silence_is_replaced_once_the_coordinator_answers_again(
+    supervise: Supervise, tmp_path: Path
+) -> None:
+    running = supervise(LOOKS_ONCE)
+    running.says("connected to the coordinator")
+    running.error = LinkError.REFUSED
+    running.says("no answer from the coordinator: nothing listens at")
+    assert not any("started again" in line for line in running.said), "while the coordinator is away it helps nothing"
+    status = eventually(lambda: LinkStatus.read(tmp_path / "link.json"))
+    assert status
+    assert status.error == LinkError.REFUSED
+    running.error = ""
+    running.says("the SuperNode stopped polling: it is started again in")
+    running.says("the coordinator answers again, after")
+
+
+def test_one_that_looks_for_work_again_by_itself_stays(supervise: Supervise, tmp_path: Path) -> None:
+    """And one that waits for a long look, where the coordinator always answered, stays too."""
+    gate = tmp_path / "away"
+    code = f"{LOOK}\nwhile True:\n  time.sleep(.02)\n  if not os.path.exists({str(gate)!r}): look()"
+    running = supervise(code)
+    running.says("connected to the coordinator")
+    gate.touch()
+    running.error = LinkError.BROKEN
+    running.says("no answer from the coordinator")
+    running.error = ""
+    gate.unlink()
+    running.says("the coordinator answers again, after")
+    assert not any("started again" in line for line in running.said)
+
+
+def test_a_client_certificate_that_is_refused_ends_it_with_one_sentence(supervise: Supervise) -> None:
+    running = supervise("import time; time.sleep(.1); raise SystemExit(1)")
+    running.error = LinkError.CERTIFICATE
+    assert running.code() == SETTINGS_CODE
+    assert running.said == [f"the SuperNode has ended: {supervisor.sentence_of(LinkError.CERTIFICATE)}"]
+
+
+@pytest.mark.parametrize("code", [0, SETTINGS_CODE])
+def test_help_and_wrong_options_end_it(supervise: Supervise, code: int) -> None:
+    assert supervise(f"raise SystemExit({code})").code() == code
+
+
+def test_one_that_the_coordinator_does_not_let_in_is_tried_again_and_told_why(supervise: Supervise) -> None:
+    running = supervise("raise SystemExit(1)")
+    running.says("If it has not registered this silo, send it connection/node.key.pub")
+    eventually(lambda: len(running.said) > 2)
