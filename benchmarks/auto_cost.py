@@ -22,10 +22,10 @@ from benchmarks.no_harm_rows import ROWS
 from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners import automatic
 from fedct_flwr.learners.automatic import BOOSTED, OwnChoice
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.site import simulated_site
 from server_app.main import app as server_app

@@ -20,9 +20,9 @@ from fedct_flwr import datasets
 from fedct_flwr.baselines.references import centralized
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus.counting import plurality, tally
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr.coordinator.asking import query_of
-from fedct_flwr.engine.in_process import run_in_process
+from fedct_flwr.flower.in_process import run_in_process
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.seeding import random_state
 from fedct_flwr.simulation.simulation import Simulation

@@ -15,9 +15,9 @@ from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.baselines.references import centralized
 from fedct_flwr.config import RunConfig
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners.base import Layered, Saveable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.silo.site import simulated_site

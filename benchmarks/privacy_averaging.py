@@ -14,7 +14,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import LOADERS, FederatedDataset, SiloData
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import Examples

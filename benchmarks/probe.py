@@ -23,8 +23,8 @@ FEDERATION: Final = (
     "fedct_flwr.silo.round.decode_instruction",
     "fedct_flwr.silo.round.encode_reply",
     "client_app.main.to_record",
-    "fedct_flwr.loopback.message_to_proto",
-    "fedct_flwr.loopback.message_from_proto",
+    "fedct_flwr.flower.loopback.message_to_proto",
+    "fedct_flwr.flower.loopback.message_from_proto",
 )
 """The vote, the codec and message building, where they are called."""
 

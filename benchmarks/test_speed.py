@@ -18,7 +18,7 @@ from fedct_flwr.consensus.agreement import agreement
 from fedct_flwr.consensus.counting import Ballot, plurality, tally
 from fedct_flwr.consensus.dawid_skene import dawid_skene
 from fedct_flwr.consensus.trust import similarity, targets_of, trust, uniform
-from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.wire.codec import decode_instruction, encode_reply
 from fedct_flwr.wire.content import Reply

@@ -33,7 +33,7 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import check_names
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode
-from fedct_flwr.engine.in_process import run_in_process
+from fedct_flwr.flower.in_process import run_in_process
 from fedct_flwr.learners.sklearn import make_estimator
 from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.simulation.simulation import Simulation

@@ -17,7 +17,7 @@ import pytest
 from flwr.cli.build import build_fab_from_disk
 
 import fedct_flwr
-from fedct_flwr.engine.flower import stage_app
+from fedct_flwr.flower.command import stage_app
 from tests.patience import PATIENCE
 
 # Flower's, when it builds a bundle.
@@ -36,7 +36,7 @@ BUNDLED = {".py", ".json"}
 FOR_PEOPLE = (
     "fedct_flwr/audit/",
     "fedct_flwr/cli/",
-    "fedct_flwr/engine/",
+    "fedct_flwr/flower/",
     "fedct_flwr/report/",
     "fedct_flwr/simulation/",
 )

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from flwr.common.logger import LOGGER_NAME
-
 from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
@@ -17,9 +15,9 @@ from fedct_flwr.audit.transcript import Forge, Transcript
 from fedct_flwr.baselines.weight_sharing import WeightSharing
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import RunError, SiloName
@@ -106,7 +104,7 @@ def _named(dataset: FederatedDataset) -> Iterator[None]:
 @contextmanager
 def _silent() -> Iterator[None]:
     """Keep each refit's log from the terminal: the run that is audited has its own."""
-    logger = logging.getLogger(LOGGER_NAME)
+    logger = logging.getLogger("flwr")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

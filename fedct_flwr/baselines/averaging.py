@@ -13,10 +13,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
-from fedct_flwr.coordinator.exchange import prompt
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.flower.grid import prompt
 from fedct_flwr.runs.records import WeightsRecord, WeightsSent
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import LABEL_DTYPE, SiloName

@@ -23,7 +23,7 @@ from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection import Words, gathered, largest
-from fedct_flwr.engine.ray_cluster import ADDRESS
+from fedct_flwr.flower.ray_cluster import ADDRESS
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available

@@ -22,12 +22,12 @@ from fedct_flwr.consensus.label_matrix import label_matrix
 from fedct_flwr.consensus.opposition import opposed
 from fedct_flwr.coordinator.answers import Answer, read_answer
 from fedct_flwr.coordinator.asking import Asking, Learning, no_targets
-from fedct_flwr.coordinator.exchange import prompt
 from fedct_flwr.coordinator.introductions import introduce
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds.facts import Decision, Facts
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder

@@ -8,12 +8,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from flwr.app import DEFAULT_TTL, Message, RecordDict
-from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from fedct_flwr.coordinator.exchange import PromptGrid, copy_of, seconds_of
-from fedct_flwr.coordinator.readable_replies import UNREADABLE
 from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.flower.grid import ErrorCode, PromptGrid, copy_of, seconds_of
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import RunError, SiloName
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -26,7 +24,7 @@ _ERRORS: Final[dict[int, str]] = {
     ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "the message expired before the silo replied",
     ErrorCode.NODE_UNAVAILABLE: "the silo's node went offline",
     ErrorCode.CLIENT_APP_CRASHED: "the silo's agent ended before it had replied; see the log at the silo",
-    UNREADABLE: "what it sent is no reply to its question",
+    ErrorCode.UNREADABLE: "what it sent is no reply to its question",
 }
 _LOST: Final = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.CLIENT_APP_CRASHED)
 """What Flower says of a silo that has lost its question, and may soon be back."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedct_flwr.coordinator.exchange import prompt
+from fedct_flwr.flower.grid import prompt
 from fedct_flwr.secure_sum.coordinator import Replies, Requests
 from fedct_flwr.secure_sum.exchange import Exchange
 from fedct_flwr.silo.summing import ACTION

@@ -26,6 +26,7 @@ from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile, missed_rounds
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
@@ -35,7 +36,6 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.next_approval import is_waiting, settle
 from fedct_flwr.hospital.revocation import is_revoked
-from fedct_flwr.hospital.supernode import Asker, SuperNode, SuperNodeError, Task
 from fedct_flwr.hospital.watch import Watch
 from fedct_flwr.hospital.watched import Watched
 from fedct_flwr.kinds import ADDED, kind_of

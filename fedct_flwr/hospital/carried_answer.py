@@ -13,11 +13,11 @@ from typing import Final
 from flwr.app import RecordDict
 
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.flower.runtime_client import SuperNodeError, Task, carried_task
 from fedct_flwr.hospital.agent import Agent, Say
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.next_approval import settle
 from fedct_flwr.hospital.sealed_file import Answer, digest, read_question, write_answer
-from fedct_flwr.hospital.supernode import SuperNodeError, Task, carried_task
 from fedct_flwr.hospital.watched import Watched
 from fedct_flwr.types import DataError
 from fedct_flwr.wire.messages import from_record, to_record

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from fedct_flwr.flower.runtime_client import SuperNode, SuperNodeError, Task
 from fedct_flwr.hospital.sealed_file import SUFFIX, Question, digest, read_answer, write_question
-from fedct_flwr.hospital.supernode import SuperNode, SuperNodeError, Task
 from fedct_flwr.types import FedctError
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refused

@@ -167,7 +167,8 @@ def _error_of(error: Exception, *, proxied: bool) -> str:
 class LinkStatus:
     """What a supervisor writes of its link, next to the silo's keys; times are seconds since 1970.
 
-    ``heard``: when the coordinator last answered the SuperNode; ``error``: what is wrong, as ``LinkError`` writes it.
+    ``heard``: when the coordinator last answered the SuperNode, or the supervisor started; ``error``: what is wrong, as
+    ``LinkError`` writes it.
     """
 
     written: float

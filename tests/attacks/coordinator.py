@@ -19,8 +19,8 @@ import pytest
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.invite import make_kit
-from fedct_flwr.engine import superlink
-from fedct_flwr.engine.flower import SuperLink, environment
+from fedct_flwr.flower import superlink
+from fedct_flwr.flower.command import SuperLink, environment
 from fedct_flwr.hospital.keys import create_node_key
 from tests.hospitals import write_study_folder
 from tests.processes.deployment import free_port, listens

@@ -14,8 +14,8 @@ import psutil
 import pytest
 import tomli_w
 
-from fedct_flwr.engine.flower import BIN, SuperLink, stage_app
-from fedct_flwr.engine.flower import environment as flower_environment
+from fedct_flwr.flower.command import BIN, SuperLink, stage_app
+from fedct_flwr.flower.command import environment as flower_environment
 from tests.attacks.coordinator import PATIENCE, SILO, Started, coordinator, needs_nginx, status
 
 __all__ = ["coordinator"]

@@ -27,7 +27,7 @@ NETWORK = {"name": "tests.federation.learners.network", "packages": ["tests"], "
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.01)
-    monkeypatch.setattr("fedct_flwr.hospital.supernode._BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("fedct_flwr.flower.runtime_client._BEAT_SECONDS", 0.05)
     with silos_in(tmp_path) as make:
         yield make
 

@@ -90,7 +90,7 @@ class Flwr:
 @pytest.fixture
 def flwr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flwr:
     (tmp_path / "bin").mkdir()
-    monkeypatch.setattr("fedct_flwr.engine.flower.BIN", tmp_path / "bin")
+    monkeypatch.setattr("fedct_flwr.flower.command.BIN", tmp_path / "bin")
     for name in ("_POLL_SECONDS", "_ASK_SECONDS"):
         monkeypatch.setattr(run, name, 0.01)
     return Flwr(tmp_path / "bin")

@@ -32,7 +32,7 @@ from fedct_flwr.config import CoordinatorConfig, RunConfig, SiloConfig, StudyCon
 from fedct_flwr.config.tables import FolderTables
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import LOADERS
-from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from tests.blocks import PAGES, REASONS, Block, blocks
 from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct

@@ -13,7 +13,7 @@ import pytest
 from fedct_flwr.cli.coordinator import metrics as coordinators
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
-from fedct_flwr.engine.flower import BIN
+from fedct_flwr.flower.command import BIN
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import VARIABLE, about, log_line

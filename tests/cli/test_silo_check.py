@@ -6,7 +6,6 @@ import re
 import shutil
 import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 

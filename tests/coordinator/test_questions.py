@@ -10,9 +10,9 @@ from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.coordinator.exchange import PromptGrid
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.flower.grid import PromptGrid
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.refusal import Refusal
 

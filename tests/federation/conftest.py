@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 from flwr.common.serde import message_to_proto
 
 from client_app.main import app as client_app
-from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.summing import ACTION
 from server_app.main import app as server_app

@@ -14,8 +14,8 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners.sklearn import load_model
-from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import decode_instruction

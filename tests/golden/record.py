@@ -17,7 +17,7 @@ from flwr.clientapp import ClientApp
 from threadpoolctl import threadpool_limits
 
 from client_app.main import app as client_app
-from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.types import RunError
 from server_app.main import app as server_app
 from tests.golden.hospital import behind_gates

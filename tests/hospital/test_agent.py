@@ -16,7 +16,9 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.silo.agent_file import read_agent
-from fedct_flwr.hospital import agent, supernode
+from fedct_flwr.flower import parts
+from fedct_flwr.flower.runtime_client import SuperNode, Task
+from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.agent import run_agent
 from fedct_flwr.hospital.agent_status import (
     STATUS_FILE,
@@ -26,7 +28,6 @@ from fedct_flwr.hospital.agent_status import (
 from fedct_flwr.hospital.latest_state import lost_line
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event
 from fedct_flwr.hospital.revocation import is_revoked, withdraw
-from fedct_flwr.hospital.supernode import SuperNode, Task
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.messages import to_record
@@ -126,7 +127,7 @@ def test_a_record_of_many_fields_is_refused_unread(silo: Silo, monkeypatch: pyte
         return inflate_object_from_contents(name, pieces)
 
     # Flower takes a minute and gigabytes for the millions that fit into a message.
-    monkeypatch.setattr(supernode, "inflate_object_from_contents", inflate)
+    monkeypatch.setattr(parts, "inflate_object_from_contents", inflate)
     monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.1)
     silo.start()
     for odd in (ConfigRecord({str(number): 1 for number in range(9)}), ConfigRecord({"payload": [1, 2]})):
@@ -354,7 +355,7 @@ def test_an_answer_that_nobody_waits_for_any_more_stays_here(silo: Silo, monkeyp
         return task
 
     monkeypatch.setattr(SuperNode, "acquire", noted)
-    monkeypatch.setattr("fedct_flwr.hospital.supernode._BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("fedct_flwr.flower.runtime_client._BEAT_SECONDS", 0.05)
     silo.start()
     silo.hold()
     silo.ask()
@@ -365,7 +366,7 @@ def test_an_answer_that_nobody_waits_for_any_more_stays_here(silo: Silo, monkeyp
     silo.api = RuntimeApi(silo.api.port)
     eventually(tasks[0].lost.is_set)
     (silo.folder / "hold").unlink()
-    eventually(lambda: any("stays here" in said for said in silo.said))
+    eventually(lambda: any("the reply was not sent" in said for said in silo.said))
     assert silo.of(Event.RELEASED) == []
     assert [entry.reason for entry in silo.of(Event.REFUSED)] == ["NOT_AWAITED"]
     assert not list(silo.config.state.glob("model-*"))

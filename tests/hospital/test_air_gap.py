@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
+from fedct_flwr.flower.runtime_client import SuperNode, carried_task
 from fedct_flwr.hospital import carrier
 from fedct_flwr.hospital.carried_answer import answer_file
 from fedct_flwr.hospital.carrier import Carrier
@@ -23,7 +24,6 @@ from fedct_flwr.hospital.sealed_file import (
     write_answer,
     write_question,
 )
-from fedct_flwr.hospital.supernode import SuperNode, carried_task
 from fedct_flwr.types import DataError
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal

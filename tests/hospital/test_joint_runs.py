@@ -12,10 +12,10 @@ from flwr.clientapp import ClientApp
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
+from fedct_flwr.flower.loopback import run_loopback
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.kinds.joint import STEPS
-from fedct_flwr.loopback import run_loopback
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step

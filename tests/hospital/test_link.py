@@ -3,7 +3,6 @@
 import json
 import socket
 import ssl
-import threading
 import time
 from pathlib import Path
 
@@ -58,18 +57,3 @@ def test_a_status_is_read_as_it_was_written_while_it_is_fresh(tmp_path: Path) ->
     for odd in ({"written": now, "heard": now, "error": "\x1b[2J"}, {"written": now}, []):
         path.write_text(json.dumps(odd))
         assert LinkStatus.read(path) is None
-
-
-def test_a_status_is_never_half_written(tmp_path: Path) -> None:
-    path, over = tmp_path / "link.json", threading.Event()
-    LinkStatus(time.time(), time.time()).write(path)
-
-    def write() -> None:
-        while not over.is_set():
-            LinkStatus(time.time(), 0.0).write(path)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    assert all(LinkStatus.read(path) for _ in range(200))
-    over.set()
-    writer.join()

@@ -31,8 +31,8 @@ from fedct_flwr.cli.main import app
 from fedct_flwr.config import STUDY as STUDY_DATA
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.engine import superlink
-from fedct_flwr.engine.flower import BIN, SuperLink, environment
+from fedct_flwr.flower import superlink
+from fedct_flwr.flower.command import BIN, SuperLink, environment
 from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog

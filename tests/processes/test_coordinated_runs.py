@@ -14,9 +14,9 @@ from typer.testing import Result
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli.coordinator import run
 from fedct_flwr.config import RunConfig
-from fedct_flwr.engine.flower import BIN
+from fedct_flwr.flower.command import BIN
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.hospital.keys import create_node_key
-from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.types import RunError

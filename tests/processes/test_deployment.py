@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fedct_flwr.cli.coordinator import run as coordinator_run
-from fedct_flwr.engine.flower import SuperLink, Unreachable
+from fedct_flwr.flower.command import SuperLink, Unreachable
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.patience import PATIENCE

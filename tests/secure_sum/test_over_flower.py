@@ -9,7 +9,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr.coordinator.secure_exchange import over_flower
-from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.secure_sum.coordinator import SecureSum, SumCoordinator
 from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault

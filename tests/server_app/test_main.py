@@ -14,7 +14,7 @@ from client_app.main import app as client_app
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.cotraining import CoTraining
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import workplace

@@ -10,7 +10,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.nodes_of import nodes_of
 from fedct_flwr.cli.documents import ListedSilo, Silos
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.engine.nodes import Node
+from fedct_flwr.flower.nodes import Node
 from fedct_flwr.hospital.link import span
 from fedct_flwr.text.printable import in_shell
 

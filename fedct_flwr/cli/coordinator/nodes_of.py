@@ -2,7 +2,7 @@
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.register import node_key
-from fedct_flwr.engine.nodes import Node, list_nodes
+from fedct_flwr.flower.nodes import Node, list_nodes
 
 
 def nodes_of(folder: CoordinatorFolder) -> tuple[dict[str, Node | None], dict[str, list[Node]], int]:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.config.names import check_name
-from fedct_flwr.engine.flower import SuperLink, Unreachable
+from fedct_flwr.flower.command import SuperLink, Unreachable
 from fedct_flwr.types import ConfigError
 
 _WAIT_SECONDS: Final = 300.0

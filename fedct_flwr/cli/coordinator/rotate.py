@@ -12,8 +12,8 @@ from fedct_flwr.cli.coordinator.invite import invited
 from fedct_flwr.cli.coordinator.nodes_of import nodes_of
 from fedct_flwr.cli.coordinator.register import admit, check_not_former, named_keys, node_key
 from fedct_flwr.cli.output import Output
-from fedct_flwr.engine.flower import SuperLink
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.flower.command import SuperLink
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
 

@@ -25,8 +25,8 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.engine.flower import Garbled, NoAnswer, RunOver, SuperLink
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.flower.command import Garbled, NoAnswer, RunOver, SuperLink
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.runs.run_folder import RunFolder

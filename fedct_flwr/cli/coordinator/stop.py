@@ -6,7 +6,7 @@ import typer
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.engine.flower import SuperLink
+from fedct_flwr.flower.command import SuperLink
 
 
 def stop(

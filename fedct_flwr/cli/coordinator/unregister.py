@@ -9,7 +9,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import invited
 from fedct_flwr.cli.coordinator.nodes_of import nodes_of
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.engine.flower import SuperLink
+from fedct_flwr.flower.command import SuperLink
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 

@@ -11,8 +11,8 @@ import typer
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.flower.runtime_client import SuperNode
 from fedct_flwr.hospital.carrier import Carrier
-from fedct_flwr.hospital.supernode import SuperNode
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError
 

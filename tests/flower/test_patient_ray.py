@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.test_simulate import assert_nothing_is_left, environment, fedct
+from tests.flower.test_simulate import assert_nothing_is_left, environment, fedct
 
 pytestmark = pytest.mark.engine
 

@@ -11,7 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fedct_flwr.loopback import LoopbackGrid, run_loopback, simulated_nodes
+from fedct_flwr.flower.loopback import LoopbackGrid, run_loopback, simulated_nodes
 from fedct_flwr.types import RunError
 from tests.patience import PATIENCE, eventually
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.blocks import PAGES, blocks
-from tests.engine.own_flower import cloned, own_flower
+from tests.flower.own_flower import cloned, own_flower
 from tests.patience import PATIENCE
 from tests.readme import numbers_masked, shown
 

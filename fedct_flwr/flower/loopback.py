@@ -14,24 +14,24 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, Final
 from uuid import uuid4
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.message_pb2 import Message as ProtoMessage
-from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import ServerApp
-from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedct_flwr.coordinator.exchange import PromptGrid
+from fedct_flwr.flower.grid import ErrorCode, PromptGrid
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD
 from fedct_flwr.types import RunError
 
+_SUPERLINK: Final = 1
+"""The SuperLink's own node."""
 _FIRST_NODE_ID: Final = 100
 _LOOK_SECONDS: Final = 0.2
 """How soon it is noticed that somebody stops the run."""
@@ -65,7 +65,7 @@ def run_loopback(
     """
     run_id = secrets.randbits(62)
     grid = LoopbackGrid(client_app, run_config, node_configs, workers or max(2, os.cpu_count() or 1), run_id, stopped)
-    context = Context(run_id, SUPERLINK_NODE_ID, {}, RecordDict(), dict(run_config))
+    context = Context(run_id, _SUPERLINK, {}, RecordDict(), dict(run_config))
     with _one_run_at_a_time, _task_identity(run_id), one_thread(), _steady_warnings():
         try:
             server_app(grid=grid, context=context)
@@ -120,13 +120,13 @@ class LoopbackGrid(PromptGrid):
         for worker in self._threads if stopped else ():
             worker.join(max(0.0, end - time.monotonic()))
 
-    def set_run(self, run: Run) -> None:
+    def set_run(self, run: object) -> None:
         """Ignored: there is one run."""
 
     @property
-    def run(self) -> Run:
-        """The run."""
-        return Run.create_empty(self._run_id)
+    def run(self) -> Any:
+        """The run, of which only the id is known."""
+        return SimpleNamespace(run_id=self._run_id)
 
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
@@ -138,9 +138,9 @@ class LoopbackGrid(PromptGrid):
         """All nodes."""
         return list(self._contexts)
 
-    def get_nodes(self) -> list[NodeInfo]:
+    def get_nodes(self) -> list[Any]:
         """All nodes, without names, as in Flower's simulation."""
-        return [NodeInfo(node_id=node_id) for node_id in self._contexts]
+        return [SimpleNamespace(node_id=each, name="", public_key=b"", last_activated_at="") for each in self._contexts]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         """Hand messages to their nodes."""
@@ -253,7 +253,7 @@ def _parse(raw: bytes) -> Message:
 @contextmanager
 def _task_identity(run_id: int) -> Iterator[None]:
     before = (TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id)
-    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run_id, SUPERLINK_NODE_ID
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run_id, _SUPERLINK
     try:
         yield
     finally:

@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from flwr.common.logger import LOGGER_NAME
-
 from fedct_flwr.datasets.freed_memory import give_back
-from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.types import RunError
 
 _POLL_SECONDS: Final = 0.2
@@ -68,7 +66,7 @@ def run_in_process(
 @contextmanager
 def _logged(path: Path) -> Iterator[None]:
     """What the apps log goes to the file, as on the engine, and not between the lines of the command."""
-    logger = logging.getLogger(LOGGER_NAME)
+    logger = logging.getLogger("flwr")
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(levelname)s : %(message)s"))
     before, level = logger.handlers[:], logger.level

@@ -13,7 +13,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 from flwr.superlink.servicer.runtime import runtime_handlers
 
-from fedct_flwr.coordinator.exchange import PollingGrid
+from fedct_flwr.flower.grid import PollingGrid
 from tests.superlink_state import begin_run, superlink
 
 pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWarning")

@@ -7,14 +7,15 @@ them: a run whose agent does not get its port has no workers.
 """
 
 import os
+import socket
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
+from importlib.metadata import entry_points
 from inspect import signature
 from pathlib import Path
 from typing import Any, Final
-
-from fedct_flwr.engine.ports import reserved_port
 
 _PROGRAM: Final = "flwr-simulation"
 _PORTS: Final = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
@@ -24,6 +25,18 @@ _ENVIRONMENT: Final = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_worker_register_timeout_seconds": "600",
 }
+
+
+@contextmanager
+def reserved_port(host: str = "") -> Iterator[int]:
+    """A TCP port of this machine that the system gives no other program meanwhile, to listen or to call from.
+
+    A server may listen at it all the same, if it sets ``SO_REUSEADDR``, as servers do: nothing listens here.
+    """
+    with socket.socket() as reservation:
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reservation.bind((host, 0))
+        yield int(reservation.getsockname()[1])
 
 
 def install(folder: Path) -> None:
@@ -36,8 +49,6 @@ def install(folder: Path) -> None:
 
 def main() -> None:
     """Run ``flwr-simulation``."""
-    from flwr.simulation.app import flwr_simulation
-
     os.environ.update(_ENVIRONMENT)
     services: Any = import_module("ray._private.services")
     node_class: Any = import_module("ray._private.node").Node
@@ -56,4 +67,5 @@ def main() -> None:
         services.start_raylet = with_known_ports
         # Nobody asks for more machines here, or looks at a dashboard: two programs less, which take seconds to start.
         node_class.start_monitor = node_class.start_api_server = lambda *_, **__: None
-        flwr_simulation()
+        (program,) = entry_points(group="console_scripts", name=_PROGRAM)
+        program.load()()

@@ -13,8 +13,7 @@ from flwr.supercore.run import Run
 from flwr.superlink.grid import HttpGrid
 
 from fedct_flwr.config import CoordinatorConfig
-from fedct_flwr.coordinator.exchange import PollingGrid
-from fedct_flwr.coordinator.whole_replies import MOST_BYTES, MOST_PARTS, WholeReplies, await_whole_replies
+from fedct_flwr.flower.grid import MOST_BYTES, MOST_PARTS, PollingGrid
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -78,20 +77,19 @@ def superlink() -> SuperLink:
 
 
 @pytest.fixture
-def grid(superlink: SuperLink) -> HttpGrid:
+def grid(superlink: SuperLink) -> PollingGrid:
     grid = HttpGrid(token="token")
     grid.set_run(Run.create_empty(1))
     grid._client = superlink  # type: ignore[assignment]
-    await_whole_replies(grid)
-    return grid
+    return PollingGrid(grid)
 
 
-def read(grid: HttpGrid, *questions: str) -> list[int]:
-    """Who replied, by Flower's own code; 0 for an error in a reply's place."""
+def read(grid: PollingGrid, *questions: str) -> list[int]:
+    """Who replied, 0 for an error in a reply's place."""
     return sorted(0 if reply.has_error() else reply.content["c"]["n"] for reply in grid.pull_messages(questions))  # type: ignore[index,misc]
 
 
-def test_a_reply_that_does_not_come_holds_up_no_other(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_a_reply_that_does_not_come_holds_up_no_other(grid: PollingGrid, superlink: SuperLink) -> None:
     """Flower alone would wait for the first for as long as its node likes."""
     superlink.announce(1)
     superlink.send(superlink.announce(2))
@@ -101,7 +99,7 @@ def test_a_reply_that_does_not_come_holds_up_no_other(grid: HttpGrid, superlink:
 
 
 @pytest.mark.parametrize("first", [0, 1, 2])
-def test_it_counts_as_soon_as_it_is_there(first: int, grid: HttpGrid, superlink: SuperLink) -> None:
+def test_it_counts_as_soon_as_it_is_there(first: int, grid: PollingGrid, superlink: SuperLink) -> None:
     slow = superlink.announce(1)
     superlink.send(slow, first)
     assert read(grid, "q1") == []
@@ -110,7 +108,7 @@ def test_it_counts_as_soon_as_it_is_there(first: int, grid: HttpGrid, superlink:
     assert read(grid, "q1") == [1]
 
 
-def test_no_part_that_is_there_is_fetched_twice(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_no_part_that_is_there_is_fetched_twice(grid: PollingGrid, superlink: SuperLink) -> None:
     slow = superlink.announce(1)
     superlink.send(slow, 2)
     for _ in range(3):
@@ -121,7 +119,7 @@ def test_no_part_that_is_there_is_fetched_twice(grid: HttpGrid, superlink: Super
     assert len(there) == len(set(there))
 
 
-def test_a_late_reply_is_kept_for_whoever_asks_for_it(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_a_late_reply_is_kept_for_whoever_asks_for_it(grid: PollingGrid, superlink: SuperLink) -> None:
     slow = superlink.announce(1)
     assert read(grid, "q1", "q2") == []
     superlink.send(slow)
@@ -129,7 +127,7 @@ def test_a_late_reply_is_kept_for_whoever_asks_for_it(grid: HttpGrid, superlink:
     assert read(grid, "q1", "q2") == [1]
 
 
-def test_of_a_reply_that_will_never_come_there_is_an_error(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_of_a_reply_that_will_never_come_there_is_an_error(grid: PollingGrid, superlink: SuperLink) -> None:
     """The SuperLink forgets one whose parts stay away."""
     lost = superlink.announce(1)
     superlink.send(lost, 1)
@@ -139,14 +137,14 @@ def test_of_a_reply_that_will_never_come_there_is_an_error(grid: HttpGrid, super
     assert read(grid, "q1", "q2") == [0, 2]
 
 
-def test_equal_parts_of_two_replies_are_given_to_both(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_equal_parts_of_two_replies_are_given_to_both(grid: PollingGrid, superlink: SuperLink) -> None:
     """Parts are known by what they hold, and two silos may say the same."""
     for number in (1, 2):
         superlink.send(superlink.announce(number, says=7))
     assert read(grid, "q1", "q2") == [7, 7]
 
 
-def test_one_of_countless_parts_costs_no_more_than_one_of_few(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_one_of_countless_parts_costs_no_more_than_one_of_few(grid: PollingGrid, superlink: SuperLink) -> None:
     endless = superlink.announce(1)
     superlink.replies["q1"] = (
         endless,
@@ -177,7 +175,7 @@ def a_part(kind: str, body: bytes) -> bytes:
     ],
 )
 def test_parts_that_are_no_reply_make_an_error_of_this_one_alone(
-    part: bytes, grid: HttpGrid, superlink: SuperLink
+    part: bytes, grid: PollingGrid, superlink: SuperLink
 ) -> None:
     """Flower alone raises what it stumbles over, and the run ends."""
     lie, name = superlink.announce(1), hashlib.sha256(part).hexdigest()
@@ -188,7 +186,7 @@ def test_parts_that_are_no_reply_make_an_error_of_this_one_alone(
     assert read(grid, "q1", "q2") == [0, 2]
 
 
-def test_a_reply_of_countless_fields_is_not_read(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_a_reply_of_countless_fields_is_not_read(grid: PollingGrid, superlink: SuperLink) -> None:
     reply = superlink.announce(1)
     reply.content["c"] = ConfigRecord({f"{n}": 0 for n in range(1000)})
     announce_as(superlink, reply, {})
@@ -207,7 +205,7 @@ def test_a_reply_of_countless_fields_is_not_read(grid: HttpGrid, superlink: Supe
     ],
 )
 def test_a_reply_that_says_otherwise_in_its_parts_is_an_error(
-    said: dict[str, Any], grid: HttpGrid, superlink: SuperLink
+    said: dict[str, Any], grid: PollingGrid, superlink: SuperLink
 ) -> None:
     """The SuperLink checks what is announced: the parts could make it another silo's reply, or one to no question."""
     announce_as(superlink, superlink.announce(1), said)
@@ -227,20 +225,19 @@ def announce_as(superlink: SuperLink, reply: Message, said: dict[str, Any]) -> N
     reply.metadata.__dict__.update(before)
 
 
-def kept(grid: HttpGrid) -> int:
+def kept(grid: PollingGrid) -> int:
     """Bytes of parts that are kept of replies that are not whole."""
-    client = vars(grid)["_client"]
-    return sum(len(part.object_content) for one in client._arriving.values() for part in one.parts.values())
+    return sum(len(part) for one in grid._arriving.values() for part in one.parts.values())
 
 
-def test_one_of_countless_bytes_is_not_kept_and_holds_up_no_other(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_one_of_countless_bytes_is_not_kept_and_holds_up_no_other(grid: PollingGrid, superlink: SuperLink) -> None:
     """Those of five parts are all that a reply may have, and the last part never comes."""
     endless = superlink.announce(1)
     names = [f"{n}" for n in range(1, MOST_PARTS)]
     part = bytes(MOST_BYTES // (MOST_PARTS - 3))
     for missing in ([], names[-1:]):
         superlink.told, superlink.fetched = set(), []
-        vars(grid)["_client"]._arriving.clear()
+        grid._arriving.clear()
         superlink.replies["q1"] = endless, ObjectTree(object_id="0", children=[ObjectTree(object_id=n) for n in names])
         superlink.parts = {name: part for name in ["0", *names] if name not in missing}
         superlink.send(superlink.announce(2))
@@ -251,7 +248,7 @@ def test_one_of_countless_bytes_is_not_kept_and_holds_up_no_other(grid: HttpGrid
         assert len(superlink.fetched) <= MOST_PARTS + 3
 
 
-def test_silos_that_lie_together_fill_no_coordinators_memory(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_silos_that_lie_together_fill_no_coordinators_memory(grid: PollingGrid, superlink: SuperLink) -> None:
     """Each announces what just counts as a reply, in parts as long as the gateway lets in, and the last never comes."""
     part = bytes(CoordinatorConfig().max_message)
     names = [f"{n}" for n in range(min(MOST_PARTS, MOST_BYTES // len(part)))]
@@ -262,7 +259,7 @@ def test_silos_that_lie_together_fill_no_coordinators_memory(grid: HttpGrid, sup
     assert 0 < 16 * kept(grid) <= 256_000_000
 
 
-def test_of_one_that_nobody_waits_for_any_more_nothing_is_kept(grid: HttpGrid, superlink: SuperLink) -> None:
+def test_of_one_that_nobody_waits_for_any_more_nothing_is_kept(grid: PollingGrid, superlink: SuperLink) -> None:
     """A silo may leave one of its replies unfinished in each round of a long run."""
     slow = superlink.announce(1)
     superlink.send(slow, 2)
@@ -272,12 +269,3 @@ def test_of_one_that_nobody_waits_for_any_more_nothing_is_kept(grid: HttpGrid, s
     assert kept(grid) == 0
     superlink.send(slow)
     assert read(grid, "q1") == [1]
-
-
-def test_a_run_over_a_superlink_waits_for_whole_replies(superlink: SuperLink) -> None:
-    grid = HttpGrid(token="token")
-    grid._client = superlink  # type: ignore[assignment]
-    PollingGrid(PollingGrid(grid))
-    client = vars(grid)["_client"]
-    assert isinstance(client, WholeReplies)
-    assert client._client is superlink

@@ -21,9 +21,11 @@ from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedct_flwr.coordinator.whole_replies import MOST_PARTS
-from fedct_flwr.engine import own_answers, silent_store
-from fedct_flwr.engine.silent_store import part_ids
+from fedct_flwr.flower import sender_check, stale_replies
+from fedct_flwr.flower.grid import MOST_PARTS
+from fedct_flwr.flower.object_isolation import Isolation
+from fedct_flwr.flower.parts import part_ids
+from tests.hospital.runtime_api import RuntimeApi, odd_record
 from tests.patience import eventually
 from tests.processes.deployment import free_port
 from tests.superlink_state import begin_run
@@ -144,8 +146,8 @@ def superlink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Super
         # Put back afterwards.
         monkeypatch.setattr(fleet, name, getattr(fleet, name))
     made = SuperLink(monkeypatch)
-    silent_store.install()
-    own_answers.install()
+    Isolation().install()
+    sender_check.install()
     yield made
     made.stop()
 
@@ -284,3 +286,36 @@ def test_a_silo_answers_for_itself_alone(superlink: SuperLink) -> None:
     assert answered(superlink, honest.answer(question, b"labels"))
     for silo in (honest, liar):
         silo.client.close()
+
+
+class Loop:
+    """Flower's loop in a SuperNode, a look at a time."""
+
+    def __init__(self, api: RuntimeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._module: Any = importlib.import_module("flwr.supernode.start_client_internal")
+        self._api = api
+        monkeypatch.setattr(self._module, "_pull_and_store_message", lambda **_: None)
+        self.looks = 0
+        stale_replies.install(self._looked)
+
+    def _looked(self) -> None:
+        self.looks += 1
+
+    def sends(self) -> bool:
+        """Whether the loop would send what it has."""
+        return self._module._pull_and_store_message(state=self._api.state) is not None
+
+
+def test_a_reply_that_is_not_waited_for_leaves_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = RuntimeApi()
+    try:
+        loop = Loop(api, monkeypatch)
+        question = api.ask(odd_record())
+        assert not loop.sends(), "there is no reply yet"
+        reply = Message(RecordDict(), reply_to=question)
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        api.state.store_message(reply)
+        assert loop.sends()
+        assert loop.looks == 2
+    finally:
+        api.close()

@@ -3,6 +3,7 @@
 All of Flower's insides that are needed for that are used in this file alone.
 """
 
+import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +12,13 @@ from typing import Final
 import httpx
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+from google.protobuf.message import DecodeError
 
-from fedct_flwr.engine.flower import Garbled, Unreachable
+from fedct_flwr.flower.command import Garbled, Unreachable
+from fedct_flwr.flower.runtime_client import MEDIA_TYPE, version_headers
 from fedct_flwr.types import RunError
 
+_TIMEOUT_SECONDS: Final = 30.0
 _PATIENCE: Final = 2
 """So many intervals after its last heartbeat Flower counts a node as there."""
 
@@ -38,15 +42,16 @@ def _declined(address: str, answer: httpx.Response) -> str:
 
 def list_nodes(address: str, authority: Path) -> list[Node]:
     """All nodes that are registered. Raises Unreachable, Garbled, or RunError if the SuperLink declines."""
-    from flwr.proto.control_pb2 import ListNodesRequest
-    from flwr.supercore.control import ControlHttpClient
-    from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
+    from flwr.proto.control_pb2 import ListNodesRequest, ListNodesResponse
 
+    headers = {"accept": MEDIA_TYPE, "content-type": MEDIA_TYPE, **version_headers("flwr CLI")}
     try:
-        with ControlHttpClient.from_server_address(
-            address, False, authority.read_bytes(), [RuntimeVersionHttpInterceptor(component_name="flwr CLI")]
-        ) as client:
-            answer = client.ListNodes(ListNodesRequest())
+        context = ssl.create_default_context(cafile=str(authority))
+        found = httpx.post(
+            f"https://{address}/v1/control/list-nodes", content=ListNodesRequest().SerializeToString(),
+            headers=headers, verify=context, timeout=_TIMEOUT_SECONDS,
+        )  # fmt: skip
+        answer = ListNodesResponse.FromString(found.raise_for_status().content)
     except httpx.TransportError:
         raise Unreachable(
             f"no SuperLink answers at {address} with a certificate that {authority} has signed: start it, or correct "
@@ -54,9 +59,9 @@ def list_nodes(address: str, authority: Path) -> list[Node]:
         ) from None
     except httpx.HTTPStatusError as error:
         raise RunError(_declined(address, error.response)) from None
-    except ValueError:
+    except (ValueError, DecodeError):
         raise Garbled(f"what answers at {address} is no SuperLink") from None
-    found = []
+    nodes = []
     for node in answer.nodes_info:
         if node.unregistered_at:
             continue
@@ -67,5 +72,5 @@ def list_nodes(address: str, authority: Path) -> list[Node]:
         except (ValueError, UnsupportedAlgorithm):
             continue
         seen = datetime.fromtimestamp(last, UTC) if until else None
-        found.append(Node(key, node.node_id, online, seen))
-    return found
+        nodes.append(Node(key, node.node_id, online, seen))
+    return nodes

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.engine.ray_cluster import check_cluster
+from fedct_flwr.flower.ray_cluster import check_cluster
 from fedct_flwr.types import ConfigError, RunError
-from tests.engine.test_simulate import ROOT, environment, fedct, own_files
+from tests.flower.test_simulate import ROOT, environment, fedct, own_files
 from tests.marks import end_all
 from tests.patience import eventually
 from tests.readme import shown
@@ -53,7 +53,7 @@ def test_silos_train_on_all_nodes_of_a_cluster(own_files: Path, cluster: str, tm
     words = command.replace("127.0.0.1:6379", cluster).replace("wards", "data").replace("ill", "kind").split()
     done = fedct(
         tmp_path, *words[1:], "--run-dir", "run", "--no-baselines", "--rounds", "2",
-        "--learner", "tests.engine.learners.Placed", "--learner-params", json.dumps({"folder": str(places)}),
+        "--learner", "tests.flower.learners.Placed", "--learner-params", json.dumps({"folder": str(places)}),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert len({path.name for path in places.iterdir()}) == 2

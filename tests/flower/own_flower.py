@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedct_flwr.engine.flower import environment
-from fedct_flwr.engine.on_flower import superlink
+from fedct_flwr.flower.command import environment
+from fedct_flwr.flower.engine import superlink
 from tests.readme import ROOT
 
 

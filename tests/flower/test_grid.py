@@ -11,9 +11,9 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.run import Run
 
-from fedct_flwr.coordinator import exchange
-from fedct_flwr.coordinator.exchange import PollingGrid, prompt
-from fedct_flwr.loopback import LoopbackGrid
+from fedct_flwr.flower import grid as exchange
+from fedct_flwr.flower.grid import PollingGrid, prompt
+from fedct_flwr.flower.loopback import LoopbackGrid
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("in_a_run")

@@ -1,9 +1,6 @@
-"""What the agent uses of Flower's insides is where it was, and the agent talks to a real SuperNode's API with it."""
+"""The agent's way to its SuperNode, with a real SuperNode's API, and with what may answer in its place."""
 
-import dataclasses
 import hashlib
-import importlib
-import inspect
 import threading
 import time
 import tracemalloc
@@ -12,150 +9,16 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from flwr.app import ConfigRecord, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.hospital import bounded_transport, supernode
-from fedct_flwr.hospital.supernode import SuperNode, SuperNodeError, TaskLostError
+from fedct_flwr.flower import runtime_client
+from fedct_flwr.flower.runtime_client import SuperNode, SuperNodeError, TaskLostError
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.messages import from_record, to_record
 from tests.hospital.runtime_api import CODE, NODE_ID, RuntimeApi, odd_record, secret_file
 from tests.patience import eventually
-
-# Every name of Flower's that fedct_flwr/hospital/supernode.py uses, with what it is called with.
-CALLABLES = {
-    "flwr.app.message:make_message": ("metadata", "content", "error"),
-    "flwr.app.message:remove_content_from_message": ("message",),
-    "flwr.common.serde:message_to_proto": ("message",),
-    "flwr.common.serde:user_config_from_proto": ("proto",),
-    "flwr.common.serde_utils:metadata_from_proto": ("metadata_proto",),
-    "flwr.supercore.auth:load_superexec_auth_secret": ("secret_file",),
-    "flwr.supercore.inflatable.inflatable_object:get_all_nested_objects": ("obj",),
-    "flwr.supercore.inflatable.inflatable_object:get_object_tree": ("obj",),
-    "flwr.supercore.inflatable.inflatable_object:iterate_object_tree": ("tree",),
-    "flwr.supercore.inflatable.inflatable_object:no_object_id_recompute": (),
-    "flwr.supercore.inflatable.inflatable_utils:inflate_object_from_contents": ("object_id", "object_contents"),
-    "flwr.supercore.interceptors:SuperExecAuthHttpInterceptor": ("master_secret", "protected_methods"),
-    "flwr.supercore.interceptors:SuperExecAuthHttpInterceptor.intercept": ("self", "context", "call_next"),
-    "flwr.supercore.retry:RetryInvoker": ("wait_gen_factory", "recoverable_exceptions", "max_tries", "max_time"),
-    "flwr.supercore.retry:exponential": ("base_delay", "max_delay"),
-    "flwr.supercore.runtime:RuntimeHttpClient": ("base_url", "interceptors", "verify", "retry_invoker"),
-    "flwr.supercore.runtime:RuntimeHttpClient.AcquireTask": ("self", "request"),
-    "flwr.supercore.runtime:RuntimeHttpClient.ConfirmMessageReceived": ("self", "request"),
-    "flwr.supercore.runtime:RuntimeHttpClient.PullMessages": ("self", "request"),
-    "flwr.supercore.runtime:RuntimeHttpClient.PullObject": ("self", "request"),
-    "flwr.supercore.runtime:RuntimeHttpClient.PullTaskInput": ("self", "request"),
-    "flwr.supercore.runtime:RuntimeHttpClient.PushMessages": ("self", "request"),
-    "flwr.supercore.runtime:RuntimeHttpClient.PushObject": ("self", "request"),
-    "flwr.supercore.runtime:RuntimeHttpClient.PushTaskOutput": ("self", "request"),
-    "flwr.supercore.runtime:RuntimeHttpClient.SendTaskHeartbeat": ("self", "request"),
-    "flwr.supercore.runtime:RuntimeHttpClient.close": ("self",),
-    "flwr.supercore.runtime_version_compatibility:RuntimeVersionMetadata.from_local_component": ("component_name",),
-    "flwr.supercore.runtime_version_compatibility:RuntimeVersionMetadata.as_metadata": ("self",),
-}
-MESSAGES = {
-    "flwr.proto.message_pb2:ConfirmMessageReceivedRequest": ("node", "run_id", "message_object_id"),
-    "flwr.proto.message_pb2:ObjectTree": ("object_id", "children"),
-    "flwr.proto.message_pb2:PullObjectRequest": ("node", "run_id", "object_id"),
-    "flwr.proto.message_pb2:PullObjectResponse": ("object_found", "object_available", "object_content"),
-    "flwr.proto.message_pb2:PushObjectRequest": ("node", "run_id", "object_id", "object_content", "session_id"),
-    "flwr.proto.message_pb2:PushObjectResponse": ("stored",),
-    "flwr.proto.message_pb2:Context": ("run_id", "node_id", "run_config"),
-    "flwr.proto.fab_pb2:Fab": ("content",),
-    "flwr.proto.run_pb2:Run": ("run_id",),
-    "flwr.proto.node_pb2:Node": ("node_id",),
-    "flwr.proto.runtime_pb2:AcquireTaskRequest": ("supported_task_types",),
-    "flwr.proto.runtime_pb2:AcquireTaskResponse": ("task", "token"),
-    "flwr.proto.runtime_pb2:PullAppMessagesRequest": (),
-    "flwr.proto.runtime_pb2:PullAppMessagesResponse": ("messages_list", "message_object_trees"),
-    "flwr.proto.runtime_pb2:PullTaskInputRequest": (),
-    "flwr.proto.runtime_pb2:PullTaskInputResponse": ("context", "run", "fab", "task_id"),
-    "flwr.proto.runtime_pb2:PushAppMessagesRequest": ("messages_list", "message_object_trees"),
-    "flwr.proto.runtime_pb2:PushAppMessagesResponse": ("objects_to_push", "session_id"),
-    "flwr.proto.runtime_pb2:PushTaskOutputRequest": ("sub_status", "details"),
-    "flwr.proto.runtime_pb2:SendTaskHeartbeatRequest": (),
-    "flwr.proto.runtime_pb2:SendTaskHeartbeatResponse": ("success",),
-}
-VALUES = {
-    "flwr.common.constant:SubStatus.COMPLETED": "completed",
-    "flwr.supercore.constant:TASK_TOKEN_HEADER": "flwr-task-token",
-    "flwr.supercore.constant:TaskType.CLIENT_APP": "flwr-clientapp",
-    "flwr.supercore.protobuf.constants:PROTOBUF_MEDIA_TYPE": "application/protobuf",
-}
-FIELDS = {"flwr.supercore.protobuf.client:ProtobufRequestContext": ("rpc_method", "message", "request")}
-
-
-def find(name: str) -> Any:
-    """What lies at ``module:attribute``; fails with one sentence if it has moved."""
-    module, _, path = name.partition(":")
-    try:
-        found = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        pytest.fail(f"this Flower has moved {name}: fedct_flwr/hospital/supernode.py needs it", pytrace=False)
-    return found
-
-
-@pytest.mark.parametrize("name", CALLABLES)
-def test_a_function_takes_what_it_took(name: str) -> None:
-    parameters = inspect.signature(find(name)).parameters
-    missing = [wanted for wanted in CALLABLES[name] if wanted not in parameters]
-    if missing:
-        pytest.fail(f"in this Flower {name} no longer takes {', '.join(missing)}", pytrace=False)
-    unknown = [
-        known
-        for known, parameter in parameters.items()
-        if parameter.default is parameter.empty
-        and known not in CALLABLES[name]
-        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-    ]
-    if unknown:
-        pytest.fail(f"in this Flower {name} cannot do without {', '.join(unknown)}", pytrace=False)
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-def test_a_message_has_the_fields_it_had(name: str) -> None:
-    missing = set(MESSAGES[name]) - set(find(name).DESCRIPTOR.fields_by_name)
-    if missing:
-        pytest.fail(f"in this Flower {name} has no {', '.join(sorted(missing))}", pytrace=False)
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_a_constant_has_its_value(name: str) -> None:
-    assert find(name) == VALUES[name]
-
-
-@pytest.mark.parametrize("name", FIELDS)
-def test_a_dataclass_has_the_fields_it_had(name: str) -> None:
-    assert {field.name for field in dataclasses.fields(find(name))} >= set(FIELDS[name])
-
-
-def test_the_client_keeps_its_connection_where_the_agent_puts_its_own() -> None:
-    client = find("flwr.supercore.runtime:RuntimeHttpClient")("http://127.0.0.1:1", verify=False)
-    assert isinstance(vars(client).get("_client"), httpx.Client)
-    client.close()
-
-
-def test_the_identity_of_a_task_can_be_set() -> None:
-    identity = find("flwr.supercore.task_identity:TaskIdentity")
-    identity.task_id, identity.run_id, identity.node_id = 1, 2, 3
-    assert (identity.task_id, identity.run_id, identity.node_id) == (1, 2, 3)
-
-
-def test_nothing_of_flower_is_used_that_is_not_checked_here() -> None:
-    checked = {name.partition(":")[2].partition(".")[0] for name in {**CALLABLES, **MESSAGES, **VALUES, **FIELDS}}
-    public = {"Message", "RecordDict", "TaskIdentity", "ProtobufCall"}
-    used = {
-        name
-        for line in inspect.getsource(supernode).replace("(\n", "(").split("\nfrom ")
-        if line.startswith("flwr.")
-        for name in line.partition(" import ")[2].replace("(", "").partition(")")[0].replace(",", " ").split()
-        if name.isidentifier() and name not in {"from", "import"}
-    }
-    assert used - public - {"fedct_flwr"} <= checked | {"types", "ConfigError", "FedctError"}
 
 
 @pytest.fixture
@@ -194,7 +57,7 @@ def test_a_message_is_fetched_and_its_answer_handed_over(api: RuntimeApi, link: 
 
 
 def test_one_connection_serves_all_messages(api: RuntimeApi, link: SuperNode) -> None:
-    pool = link._client._client._transport._inner._pool  # type: ignore[attr-defined]
+    pool = link._client._transport._pool  # type: ignore[attr-defined]
     ports = set()
     for number in range(3):
         api.ask(to_record(b"question %d" % number))
@@ -276,7 +139,7 @@ def test_a_run_config_that_cannot_be_read_is_answered(
     def unknown(proto: object) -> dict[str, Any]:
         raise TypeError("attribute name must be string, not 'NoneType'")
 
-    monkeypatch.setattr(supernode, "user_config_from_proto", unknown)
+    monkeypatch.setattr(runtime_client, "user_config_from_proto", unknown)
     api.ask(to_record(b"question"))
     task = link.acquire()
     assert task is not None
@@ -289,7 +152,7 @@ def test_a_run_config_that_cannot_be_read_is_answered(
 def test_a_message_that_is_none_can_be_answered(
     api: RuntimeApi, link: SuperNode, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supernode, "_PULL_SECONDS", 0.2)
+    monkeypatch.setattr(runtime_client, "_PULL_SECONDS", 0.2)
     monkeypatch.setattr(api.state, "get_object", lambda *_: content)
     api.ask(to_record(b"question"))
     task = link.acquire()
@@ -312,7 +175,7 @@ def test_an_expired_message_can_be_answered(api: RuntimeApi, link: SuperNode) ->
 def test_a_task_of_a_supernode_that_was_restarted_is_lost(
     api: RuntimeApi, link: SuperNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supernode, "_BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(runtime_client, "_BEAT_SECONDS", 0.05)
     api.ask(to_record(b"question"))
     task = link.acquire()
     assert task is not None
@@ -370,7 +233,7 @@ class _Odd(BaseHTTPRequestHandler):
 def test_whatever_answers_in_the_supernodes_place_gets_one_sentence(
     answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: RuntimeApi
 ) -> None:
-    monkeypatch.setattr(bounded_transport, "_BYTES", 100_000)
+    monkeypatch.setattr(runtime_client, "_ANSWER_BYTES", 100_000)
     # A proxy that is not there: whoever asks it gets no answer at all.
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     server = HTTPServer(("127.0.0.1", 0), _Odd)

@@ -23,9 +23,9 @@ from typing import IO, Any, Final
 import psutil
 import tomli_w
 
-from fedct_flwr.engine import patient_ray
-from fedct_flwr.engine.flower import APP_NAME, BIN, environment, stage_app
-from fedct_flwr.engine.ports import reserved_port
+from fedct_flwr.flower import patient_ray
+from fedct_flwr.flower.command import APP_NAME, BIN, environment, stage_app
+from fedct_flwr.flower.patient_ray import reserved_port
 from fedct_flwr.types import RunError
 
 _CONNECTION: Final = "fedct-simulate"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.own_flower import cloned, own_flower
 from tests.federation.learners import SECRET
+from tests.flower.own_flower import cloned, own_flower
 from tests.marks import MARK, marked
 from tests.patience import PATIENCE, eventually
 
@@ -110,7 +110,7 @@ def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Pa
 
 
 def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_path: Path) -> None:
-    learners = ["decision-tree", "tests.federation.learners.Raising", "tests.engine.learners.Hanging"]
+    learners = ["decision-tree", "tests.federation.learners.Raising", "tests.flower.learners.Hanging"]
     done = simulate(
         tmp_path, "--learner", ",".join([*learners, "decision-tree"]), "--rounds", "4", "--set", "round-deadline=180",
         "--set", "stop-at-fixed-point=false",
@@ -142,7 +142,7 @@ def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_pat
 def test_a_simulation_that_is_stopped_leaves_its_log_and_no_process(
     tmp_path: Path, number: signal.Signals, code: int, where: list[str]
 ) -> None:
-    slow = ["--learner", "tests.engine.learners.slow"]
+    slow = ["--learner", "tests.flower.learners.slow"]
     command = [str(BIN / "fedct"), "simulate", "--run-dir", "run", *slow, *where]
     process = subprocess.Popen(
         command, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -1,1 +1,0 @@
-"""Where a simulation runs: on Flower's engine, or in this process. And Flower's own programs, run for the user."""

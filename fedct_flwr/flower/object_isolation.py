@@ -1,0 +1,82 @@
+"""The SuperLink's store tells a silo nothing of what other silos have sent.
+
+Flower calls each part of a message by its SHA-256, keeps a part once whichever node sent it, and tells any node whether
+it has one. So a silo could work out the part that another silo's answer would be, guess for guess, and ask: is that one
+there? A part's name is no secret where few answers are possible. Here a silo is given parts of its own questions alone,
+and is told to send each part of its answers, whether or not the store has it.
+
+Issue for Flower, "Fleet API: content-addressed object store leaks other nodes' messages": `pull_object` gives any
+object of a run to any node of that run, and `push_messages` and `push_object` reveal whether an object exists. Check
+that the object belongs to a message for or from the calling node, and answer alike otherwise.
+"""
+
+import hashlib
+import importlib
+from collections import defaultdict, deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from flwr.proto import fleet_pb2 as fleet
+from flwr.proto import message_pb2 as messages
+
+from fedct_flwr.flower.grid import MOST_PARTS
+from fedct_flwr.flower.parts import part_ids
+
+_QUESTIONS: Final = 8
+"""A silo's last questions, whose parts it may fetch. A SuperNode fetches one before it asks for the next."""
+
+
+class Isolation:
+    """Flower's handlers, with these around them. What was asked before a restart of the SuperLink is asked again."""
+
+    def __init__(self) -> None:
+        self._own: defaultdict[int, deque[frozenset[str]]] = defaultdict(lambda: deque(maxlen=_QUESTIONS))
+
+    def install(self) -> None:
+        """From now on this process's SuperLink answers silos so."""
+        handlers: Any = importlib.import_module("flwr.superlink.servicer.fleet.fleet_handlers")
+        around: dict[str, Callable[..., Any]] = {
+            "pull_messages": self.pull, "push_messages": self.push,
+            "push_object": self.push_part, "pull_object": self.pull_part,
+        }  # fmt: skip
+        for name, handler in around.items():
+            setattr(handlers, name, partial(handler, getattr(handlers, name)))
+
+    def pull(self, flowers: Callable[..., Any], request: Any, **others: Any) -> Any:
+        """A silo's next question, whose parts it may fetch from now on."""
+        answer = flowers(request=request, **others)
+        for tree in answer.message_object_trees:
+            self._own[request.node.node_id].append(frozenset(part_ids(tree)))
+        return answer
+
+    def push(self, flowers: Callable[..., Any], request: Any, state: Any) -> Any:
+        """Take an answer, and ask for all of its parts. Raises what Flower raises for one that is not waited for.
+
+        One of more parts than any of ours is not taken: each costs the database a few calls, and others wait meanwhile.
+        """
+        metadata = request.messages_list[0].metadata
+        parts = part_ids(request.message_object_trees[0], MOST_PARTS + 1)
+        answer = fleet.PushMessagesResponse(reconnect=fleet.Reconnect(reconnect=5), results={metadata.message_id: 0})
+        if len(parts) > MOST_PARTS:
+            return answer
+        try:
+            answer = flowers(request=request, state=state)
+        except ValueError:
+            # The store has a part of this name that is made of other parts. Which it is, another silo may have sent.
+            answer.session_id = state.start_session(metadata.run_id)
+        del answer.objects_to_push[:]
+        answer.objects_to_push.extend(parts)
+        return answer
+
+    def push_part(self, flowers: Callable[..., Any], request: Any, state: Any) -> Any:
+        """Take a part; one that the store has is taken as any other. Raises what Flower raises."""
+        answer = flowers(request=request, state=state)
+        answer.stored = hashlib.sha256(request.object_content).hexdigest() == request.object_id
+        return answer
+
+    def pull_part(self, flowers: Callable[..., Any], request: Any, state: Any) -> Any:
+        """Give a part of a silo's own question. Of any other part there is none. Raises what Flower raises."""
+        if any(request.object_id in parts for parts in self._own[request.node.node_id]):
+            return flowers(request=request, state=state)
+        return messages.PullObjectResponse(object_found=False, object_available=False)
