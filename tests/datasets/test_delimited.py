@@ -142,3 +142,9 @@ def test_a_file_comes_out_to_the_letter_as_it_went_in(path: Path) -> None:
     path.write_bytes("größe;b\n01,50;NA\n;x\n".encode("cp1252"))
     (path.parent / "data.toml").write_text('separator = ";"\nencoding = "cp1252"\nleave-out = ["b"]', "utf-8")
     assert as_written(path).to_pydict() == {"größe": ["01,50", ""], "b": ["NA", "x"]}
+
+
+def test_cells_that_mean_a_missing_value(path: Path) -> None:
+    content = "a,b,c\n-9,n.a.,x\n-9.0,2.5,n.a.\n3,,NA\n"
+    found = read(path, content, missing=["-9", "n.a."])
+    assert found == {"a": [None, None, 3.0], "b": [None, 2.5, None], "c": ["x", None, None]}

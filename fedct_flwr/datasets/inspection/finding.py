@@ -9,38 +9,14 @@ from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
-CODES: Final[dict[str, str]] = {
-    # Refused: certain to make results meaningless.
-    "number-as-text": "a column of numbers is text because of some cells: '<5', '1,5', '?'",
-    "dates-as-text": "a column of dates would be read as categories",
-    "one-per-record": "a text column has another value in nearly every record: a name, an identifier, free text",
-    "index-column": "a column numbers the records, such as the index that pandas writes",
-    "unknown-values": "the public set lacks a silo's values of a text column",
-    "label-spellings": "classes differ in spelling alone: 'yes' and 'Yes', or one class has two names",
-    "no-common-class": "a silo has no class in common with the others",
-    "labels-in-a-cell": "cells of the label column hold several labels",
-    "number-to-predict": "the label column holds numbers to predict, not classes",
-    "many-classes": "the label column has nearly as many classes as records",
-    "unreadable": "a file or a column cannot be used",
-    # Said: suspicious.
-    "few-of-class": "a class has very few records; one or two are refused",
-    "other-scale": "a silo's numbers lie apart from those of all other tables: another unit or coding?",
-    "class-shares": "a silo's share of a class lies apart from that of all other silos",
-    "out-of-range": "many of a silo's numbers, or negative ones, lie outside the range of all other tables",
-    "far-number": "a few numbers lie far from all others: typing errors, or a line of sums?",
-    "constant-column": "a column has a single value in all tables, or in one where the others vary",
-    "missing-as-number": "a number such as -999 seems to stand for a missing value",
-    "value-spellings": "values of a text column differ in spelling alone",
-    "tells-the-label": "a single column tells the label",
-    "label-in-public": "the public set has a column with the label column's name, which is not used",
-    "reversed-labels": "a silo's labels are the opposite of what the other silos' records predict",
-    "one-class": "a silo's records all have the same class",
-    "class-at-one-silo": "only one silo has a class",
-    "few-records": "a silo, or the public set, has very few records",
-    "shared-records": "records stand in two silos, in the public set, or in the training and test part of a silo",
-    "repeated-records": "a silo, or the public set, has the same record several times",
-}
-"""What each finding means, by its stable name."""
+CODES: Final = (
+    *("number-as-text", "dates-as-text", "one-per-record", "index-column", "unknown-values", "label-spellings"),
+    *("no-common-class", "labels-in-a-cell", "number-to-predict", "many-classes", "unreadable"),
+    *("few-of-class", "other-scale", "class-shares", "out-of-range", "far-number", "constant-column"),
+    *("missing-as-number", "value-spellings", "tells-the-label", "label-in-public", "reversed-labels"),
+    *("one-class", "class-at-one-silo", "few-records", "shared-records", "repeated-records"),
+)
+"""Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""
 
 _SHARED: Final = "'shared-records' covers it"
 _SHOWN: Final = "the table by site of `fedct inspect` shows it"
@@ -143,8 +119,7 @@ def gathered(findings: Iterable[Finding]) -> list[Finding]:
     for first, *others in groups.values():
         elsewhere = [found for found in others if (found.column, found.silo) != (first.column, first.silo)]
         same = f" (the same: {_places(elsewhere)})" if elsewhere else f" (and {len(others):,} more)"
-        more = same if others else ""
-        together.append(replace(first, said=first.said + more))
+        together.append(replace(first, said=first.said + (same if others else "")))
     return together
 
 
@@ -162,15 +137,8 @@ def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> Non
 def _places(findings: Sequence[Finding]) -> str:
     columns = list(dict.fromkeys(found.column for found in findings if found.column))
     silos = list(dict.fromkeys(found.silo for found in findings if found.silo))
-    if not columns:
-        return f"silos {_names(silos)}" if len(silos) > 1 else f"silo {silos[0]}" if silos else "elsewhere"
-    if not silos:
-        return listed(columns, _MOST_LISTED)
-    if len(columns) == 1:
-        return f"{quoted(columns[0])} at {'silos' if len(silos) > 1 else 'silo'} {_names(silos)}"
-    return f"{listed(columns, _MOST_LISTED)} at {'silos' if len(silos) > 1 else 'silo'} {_names(silos)}"
-
-
-def _names(silos: Sequence[SiloName]) -> str:
     more = f" and {len(silos) - _MOST_LISTED:,} more" if len(silos) > _MOST_LISTED else ""
-    return ", ".join(silos[:_MOST_LISTED]) + more
+    where = f"{'silos' if len(silos) > 1 else 'silo'} {', '.join(silos[:_MOST_LISTED])}{more}"
+    if not columns:
+        return where if silos else "elsewhere"
+    return f"{listed(columns, _MOST_LISTED)}{f' at {where}' if silos else ''}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.dates import likely_forms
 from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Kind
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.spelling import are_dates, are_grouped, are_pairs
+from fedct_flwr.datasets.inspection.spelling import are_dates, are_pairs
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
@@ -145,9 +145,7 @@ def _number_as_text(cells: Cells, name: str, silo: SiloName, say: Words, severit
     bad = ~looks.plain
     if _weigh(looks.comma, counts) > _weigh(bad, counts) / 2:
         shown, how = looks.comma, say.set("decimal", '","')
-        fix = f"write a point as the decimal sign{f', or {how}' if how else ''}"
-        if bool(are_grouped(pa.array(words[shown], pa.string())).all()):
-            fix += "; write numbers without marks between thousands"
+        fix = f"write a point as the decimal sign, and no marks between thousands{f', or {how}' if how else ''}"
     elif not bad.any():
         shown, fix = looks.plain, "turn it into numbers, without blanks of another kind"
     else:

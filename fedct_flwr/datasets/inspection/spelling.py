@@ -31,11 +31,8 @@ _MISSING: Final = (
     r"tba|tbd|#.*|error|err|inf|-inf)\s*$"
 )
 _CODE: Final = r"^\s*([\pL]{1,3}[-.]?\d[\d.\-/\pL]*|\d+[-.]?[\pL]{1,2}\d*)\s*$"
-_GROUPED: Final = r"^\s*[+-]?\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?\s*$"
 _PAIR: Final = r"^\s*\d+([.,]\d+)?\s*/\s*\d+([.,]\d+)?\s*$"
 _FREQUENT: Final = 0.05
-LONG_WORD: Final = 5
-"""Letters of words of which two are seldom nearly the same by chance."""
 _RARER: Final = 10
 """Times rarer than the other word, from which a word counts as a misspelling of it."""
 _MONTH: Final = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\pL*"
@@ -97,11 +94,6 @@ def are_dates(values: pa.Array) -> NDArray[np.bool_]:
 def are_pairs(values: pa.Array) -> NDArray[np.bool_]:
     """Which of the texts are two numbers."""
     return matching(values, _PAIR)
-
-
-def are_grouped(values: pa.Array) -> NDArray[np.bool_]:
-    """Which of the numbers have marks between thousands."""
-    return matching(_with_plain_blanks(values), _GROUPED)
 
 
 def _with_plain_blanks(values: pa.Array) -> pa.Array:
