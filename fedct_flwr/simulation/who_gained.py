@@ -119,7 +119,7 @@ def warnings(
             continue
         yield (
             f"{row.silo} would be better off alone: {-row.verdict.gain:.3f} less balanced accuracy on its own test "
-            f"records (p = {row.verdict.p:.2g}); set pseudo-weight = 'auto', or another learner"
+            f"records (p = {row.verdict.p:.2g})"
         )
     last = rounds[-1] if rounds else {}
     counts = last.get("class_counts") or {}
@@ -133,19 +133,14 @@ def warnings(
     if pooled and len(counts) > 1 and last.get("agreement", 0) >= _AGREEMENT:
         guess = 1 / len(counts)
         mean = float(np.mean(pooled))
-        if (mean - guess) / (1 - guess) < _LOW:
-            said = (
-                f"silos agree on {last['agreement']:.0%} of the labels, but their models have a mean balanced accuracy "
-                f"of {mean:.3f} on the pooled test set: "
+        if (mean - guess) / (1 - guess) < _LOW and max(counts.values()) >= _NEARLY_ALL * sum(counts.values()):
+            # Of a rare class this says where the threshold is, and not how well models rank records.
+            yield (
+                f"silos agree on {last['agreement']:.0%} of the labels, but their models have a mean balanced "
+                f"accuracy of {mean:.3f} on the pooled test set: nearly all labels are "
+                f"{max(counts, key=lambda name: counts[name])!r}; set class-weight to 'balanced', and compare "
+                "models by AUC"
             )
-            if max(counts.values()) < _NEARLY_ALL * sum(counts.values()):
-                yield f"{said}they agree on what is wrong; choose another learner"
-            else:
-                # Of a rare class this says where the threshold is, and not how well models rank records.
-                yield (
-                    f"{said}nearly all labels are {max(counts, key=lambda name: counts[name])!r}; set class-weight to "
-                    "'balanced', and compare models by AUC"
-                )
 
 
 def _expected(rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None) -> dict[str, float]:
