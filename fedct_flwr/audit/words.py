@@ -69,7 +69,7 @@ def summary(found: Audit) -> str:
 
 
 def document(study: str, found: Audit) -> dict[str, Any]:
-    """The same for programs; ``documents.Audit`` says what the keys mean."""
+    """The same for programs; docs/reference/json.md says what the keys mean."""
     return {
         "study": study,
         "algorithm": found.algorithm,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from fedct_flwr.algorithms.table import DEFAULT
-from fedct_flwr.cli import complete, documents
+from fedct_flwr.cli import complete
 from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group, Label, data_settings
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Set, only, overrides, refuse_options, refuse_twice
@@ -179,7 +179,7 @@ def _write(folder: Path, settings: Mapping[str, Any], pairs: list[Pair], plan: P
 
 
 def _show(out: Output, found: Standings) -> None:
-    document: documents.Comparison = {
+    document: dict[str, Any] = {
         "measure": found.measure,
         "test": found.test,
         "seeds": list(found.seeds),

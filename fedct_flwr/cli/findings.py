@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Output
 
 FOUND_BAD: Final = 3
@@ -101,7 +100,7 @@ def conclude(out: Output, found: Sequence[Finding]) -> int:
     """Print what it all comes to. Returns the exit code."""
     wrong = sum(finding.mark is Mark.BAD for finding in found)
     open_ = sum(finding.mark is Mark.WARNING for finding in found)
-    document: documents.Findings = {
+    document: dict[str, Any] = {
         "bad": wrong,
         "warnings": open_,
         "findings": [

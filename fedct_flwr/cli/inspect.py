@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.cli import documents
 from fedct_flwr.cli.data_options import Accept, Group
 from fedct_flwr.cli.findings import FOUND_BAD, Mark, show
 from fedct_flwr.cli.findings import Finding as Shown
@@ -64,7 +63,7 @@ def inspect(
         raise typer.Exit(FOUND_BAD)
 
 
-def _document(folder: Path, label: str, found: FolderInspection) -> documents.Inspection:
+def _document(folder: Path, label: str, found: FolderInspection) -> dict[str, Any]:
     return {
         "folder": str(folder),
         "label": label,

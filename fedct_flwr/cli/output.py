@@ -5,7 +5,7 @@ names in it come from others.
 
 With ``--json`` standard output has that document and nothing else; everything said by the way goes to standard error.
 Exit codes are the same. A command that fails prints no document, but where its help says so. What the documents hold is
-said in ``documents.py``.
+in docs/reference/json.md.
 """
 
 import sys

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Output, echo
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.schema import Schema
@@ -76,7 +75,7 @@ def write_table(
         writer.writerows(rows)
     else:
         records = [dict(zip(header, row, strict=True)) for row in rows]
-        document: documents.Predictions = {"columns": [*header], "records": records, "unknown": dict(unknown)}
+        document: dict[str, Any] = {"columns": [*header], "records": records, "unknown": dict(unknown)}
         text.write(json_text(document))
     if out:
         write_atomically(out, text.getvalue().encode())

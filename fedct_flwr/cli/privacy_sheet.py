@@ -9,7 +9,6 @@ import typer
 
 from fedct_flwr.algorithms.fedct_joint import JointLabeler
 from fedct_flwr.algorithms.table import find_algorithm
-from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output, echo
 from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.cli.silo.folder import SILO_FILE
@@ -92,7 +91,7 @@ class _Page(NamedTuple):
     noise: Mapping[str, Any] | None = None
 
 
-def _document(page: _Page) -> documents.PrivacySheet:
+def _document(page: _Page) -> dict[str, Any]:
     return {
         "study": page.study,
         "protection": page.protection,
@@ -102,7 +101,7 @@ def _document(page: _Page) -> documents.PrivacySheet:
     }
 
 
-def _account(spent: Spending) -> documents.Account:
+def _account(spent: Spending) -> dict[str, Any]:
     return {
         "silo": spent.whom,
         "epsilon": spent.budget,

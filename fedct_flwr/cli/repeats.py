@@ -9,7 +9,6 @@ from typing import Any
 from rich.markup import escape
 
 from fedct_flwr.algorithms.table import find_algorithm
-from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Output
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
@@ -92,7 +91,7 @@ def _tell(out: Output, run: Run) -> None:
     out.console.print(escape(f"seed {run.config.seed:3}   {'; '.join(said) or 'no scores'}"), soft_wrap=True)
 
 
-def repeats_document(found: Repeats) -> documents.Repeats:
+def repeats_document(found: Repeats) -> dict[str, Any]:
     """The means for programs."""
     first = found.first
     return {

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 from fedct_flwr.algorithms.table import what_leaves
-from fedct_flwr.cli import documents
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.datasets.inspection import Finding
@@ -15,7 +15,7 @@ from fedct_flwr.simulation.scoreboard import of_global_models
 from fedct_flwr.text.printable import plain
 
 
-def finding_document(found: Finding) -> documents.DataFinding:
+def finding_document(found: Finding) -> dict[str, Any]:
     """A finding of the inspection of tables for programs."""
     return {
         "code": found.code,
@@ -33,14 +33,14 @@ def run_document(
     algorithm: Algorithm,
     rows: Sequence[SiloScores],
     seconds: float,
-    verdict: documents.Verdict,
+    verdict: dict[str, Any],
     findings: Sequence[Finding] = (),
-) -> documents.Run:
+) -> dict[str, Any]:
     """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
     method = config.method
     left = what_leaves(algorithm, folder.quantity, secure=method.in_sums, noisy=method.noise_in_shares)
     counted = {test: [row.silo for row in comparable(rows, test)] for test in ("own", "pooled")}
-    mean: documents.MeanScores = plain(
+    mean: dict[str, Any] = plain(
         {
             "own": means(rows, "own"),
             "pooled": means(rows, "pooled"),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.cli import documents
 from fedct_flwr.types import ConfigError
+from tests.cli.documents import check
 from tests.cli.silos import Fedct
 
 
@@ -34,7 +34,7 @@ def compare(fedct: Fedct, *options: str) -> dict[str, Any]:
     outcome = fedct(*ASKED, *options, "--json")
     assert outcome.code == 0, outcome
     document: dict[str, Any] = json.loads(outcome.out)
-    assert document.keys() == documents.Comparison.__annotations__.keys()
+    check(document, "Comparison")
     return document
 
 

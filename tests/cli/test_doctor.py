@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.cli import doctor, documents, installed
+from fedct_flwr.cli import doctor, installed
 from fedct_flwr.cli.findings import Finding, Mark
+from tests.cli.documents import check
 from tests.cli.runner import Outcome
-from tests.cli.test_json import check
 
 Run = Callable[..., Outcome]
 Probe = Callable[[None], Iterator[Finding]]
@@ -40,7 +40,7 @@ def test_the_document_and_the_exit_code(
     monkeypatch.setattr(doctor, "PROBES", {"disk": doctor.disk, "broken": lambda _: 1 / 0})
     outcome = fedct("doctor", "--json")
     document = json.loads(outcome.out)
-    check(document, documents.Findings)
+    check(document, "Findings")
     assert (outcome.code, document["bad"]) == (3, 1)
     assert document["findings"][-1]["said"] == wording
 

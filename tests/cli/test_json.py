@@ -6,14 +6,14 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.cli import documents, main
+from fedct_flwr.cli import main
 from fedct_flwr.cli.lazy import load_command
 from fedct_flwr.text.printable import json_text, plain
+from tests.cli.documents import check
 from tests.cli.runner import Outcome
 from tests.cli.silos import Kit
 from tests.hospitals import write_study_folder
@@ -26,18 +26,6 @@ PRINT_TABLES = {
     "fedct_flwr.cli.silo": ["check", "approve", "status", "verify", "predict"],
     "fedct_flwr.cli.coordinator": ["register", "list", "run", "stop"],
 }
-
-
-def check(document: Any, kind: Any) -> None:
-    """Whether a document has the keys that its kind documents, and no others."""
-    if is_typeddict(kind):
-        hints = get_type_hints(kind)
-        assert list(document) == list(hints)
-        for key, inner in hints.items():
-            check(document[key], inner)
-    elif get_origin(kind) is list:
-        for item in document:
-            check(item, kind.__args__[0])
 
 
 @pytest.mark.parametrize(("package", "name"), [(p, name) for p, names in PRINT_TABLES.items() for name in names])
@@ -54,7 +42,7 @@ def simulated(fedct: Run, here: Path) -> tuple[Outcome, Path]:
 def test_a_simulation_in_which_a_number_is_predicted(fedct: Run, here: Path, wording: SnapshotAssertion) -> None:
     how = ("--in-process", "--data", "diabetes", "--algorithm", "dd", "--learner", "ridge", "--rounds", "1")
     document = json.loads(fedct("simulate", *how, "--run-dir", "run", "--json").out)
-    check(document, documents.Run)
+    check(document, "Run")
     assert document["measure"] == "R²"
     assert document["leaves"] == wording
     mean = document["mean"]["pooled"]
@@ -67,7 +55,7 @@ def test_a_simulation_in_which_a_number_is_predicted(fedct: Run, here: Path, wor
 def test_a_simulation_and_what_comes_of_it(fedct: Run, simulated: tuple[Outcome, Path], here: Path) -> None:
     outcome, run = simulated
     document = json.loads(outcome.out)
-    check(document, documents.Run)
+    check(document, "Run")
     assert (outcome.code, document["run_folder"], document["rounds"]) == (0, str(run), 1)
     assert document["measure"] == "balanced accuracy"
     assert [row["silo"] for row in document["silos"]] == ["cleveland", "budapest", "zurich", "long-beach"]
@@ -82,13 +70,13 @@ def test_a_simulation_and_what_comes_of_it(fedct: Run, simulated: tuple[Outcome,
     asked = ("predict", public, "--model", run / "models" / "global.skops")
     text, predicted = fedct(*asked), fedct(*asked, "--json")
     document = json.loads(predicted.out)
-    check(document, documents.Predictions)
+    check(document, "Predictions")
     rows = list(csv.DictReader(io.StringIO(text.out)))
     assert [record["predicted"] for record in document["records"]] == [row["predicted"] for row in rows]
     assert document["columns"] == list(rows[0])
     sheet = fedct("privacy-sheet", run, "--json")
     document = json.loads(sheet.out)
-    check(document, documents.PrivacySheet)
+    check(document, "PrivacySheet")
     assert (document["protection"], document["accounts"]) == ("none", [])
     assert document["markdown"] == fedct("privacy-sheet", run).out
 
@@ -96,20 +84,20 @@ def test_a_simulation_and_what_comes_of_it(fedct: Run, simulated: tuple[Outcome,
 def test_a_silos_documents(fedct: Run, kit: Kit) -> None:
     found = fedct("silo", "check", kit.folder, "--offline", "--json")
     document = json.loads(found.out)
-    check(document, documents.Findings)
+    check(document, "Findings")
     marks = [finding["mark"] for finding in document["findings"]]
     assert (document["bad"], document["warnings"]) == (marks.count("bad"), marks.count("warning"))
     assert found.code == (3 if document["bad"] else 0)
 
     approved = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test", "--json")
     document = json.loads(approved.out)
-    check(document, documents.Approval)
+    check(document, "Approval")
     assert (approved.code, document["approved"]) == (0, True)
     assert "What leaves, to the coordinator" in document["sections"]
 
     verified = fedct("silo", "verify", kit.folder, "--json")
     document = json.loads(verified.out)
-    check(document, documents.Verification)
+    check(document, "Verification")
     assert (document["intact"], document["lines"], document["sent"]["labels"]) == (True, 1, 0)
     assert document["last_hash"] in verified.err, "what people read is there as well"
     assert json.loads(fedct("silo", "status", kit.folder, "--json").out)["approval"]["state"] == "approved"

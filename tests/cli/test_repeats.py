@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.cli import documents
 from fedct_flwr.types import ConfigError
+from tests.cli.documents import check
 from tests.cli.silos import Fedct
 
 QUICK = ("simulate", "--learner", "naive-bayes", "--rounds", "1", "--repeats", "2", "--run-dir", "r")
@@ -16,7 +16,7 @@ def test_seeds_run_in_this_process_and_end_in_means(fedct: Fedct, here: Path) ->
     outcome = fedct(*QUICK, "--json", "--seed", "3")
     assert outcome.code == 0, outcome
     document = json.loads(outcome.out)
-    assert document.keys() == documents.Repeats.__annotations__.keys()
+    check(document, "Repeats")
     assert document["seeds"] == [3, 4]
     scores = [json.loads((here / "r" / f"seed-{seed}" / "scores.json").read_text()) for seed in (3, 4)]
     first = [rows[0]["own"]["federated"] for rows in scores]

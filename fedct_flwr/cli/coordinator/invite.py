@@ -3,13 +3,12 @@
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import tomli_w
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedct_flwr.cli import documents
 from fedct_flwr.cli.certificates import create_authority, create_client_certificate, lasts
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.invitation import Invitation, fingerprint_of, write_invitation
@@ -71,7 +70,7 @@ def invite(
     shown = in_shell(from_here(path))
     out.say(f"Send to {name}, by a way that nobody else reads: {shown} (good until {said.expires:%Y-%m-%d})")
     out.say(f"Tell {name} by a second way, such as the telephone, the fingerprint {said.fingerprint}")
-    document: documents.Invited = {
+    document: dict[str, Any] = {
         "silo": name,
         "file": str(path),
         "expires": said.expires.isoformat(timespec="seconds"),

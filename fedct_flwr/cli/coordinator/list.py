@@ -1,14 +1,13 @@
 """``fedct coordinator list``: which silos the SuperLink knows, and when it last heard from each."""
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.nodes_of import nodes_of
-from fedct_flwr.cli.documents import ListedSilo, Silos
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.flower.nodes import Node
 from fedct_flwr.hospital.link import span
@@ -33,7 +32,7 @@ def list(folder: Folder, json_: Json = False) -> None:  # noqa: A001 - the comma
     coordinator = CoordinatorFolder.open(folder)
     current, former, others = nodes_of(coordinator)
     silos = [facts_of(name, node) for name, node in current.items()]
-    document: Silos = {"silos": silos, "others": others}
+    document = {"silos": silos, "others": others}
     table = Table.grid(padding=(0, 2))
     for silo in silos:
         table.add_row(f"[bold]{escape(silo['silo'])}[/]", line_of(silo))
@@ -46,13 +45,13 @@ def list(folder: Folder, json_: Json = False) -> None:  # noqa: A001 - the comma
         out.say(f"the SuperLink also knows keys that are not in silos/: {others}")
 
 
-def line_of(silo: ListedSilo) -> str:
+def line_of(silo: dict[str, Any]) -> str:
     """The state of a silo in words."""
     seen = f", last seen {span(silo['seconds'])} ago" if silo["seconds"] is not None else ""
     return f"{_LINES[silo['state']]}{seen}"
 
 
-def facts_of(name: str, node: Node | None, *, known: bool = True, invited_only: bool = False) -> ListedSilo:
+def facts_of(name: str, node: Node | None, *, known: bool = True, invited_only: bool = False) -> dict[str, Any]:
     """What there is to say of a silo. ``known``: whether the SuperLink was asked; ``invited_only``: it has no key."""
     if not known or node is None or node.seen is None:
         missing = "unregistered" if node is None else "waiting"

@@ -2,13 +2,12 @@
 
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr import __version__
-from fedct_flwr.cli import documents
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, invited
@@ -30,7 +29,7 @@ def status(folder: Folder, json_: Json = False) -> None:
     out.show(said, _table(said))
 
 
-def facts(coordinator: CoordinatorFolder) -> documents.CoordinatorStatus:
+def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
     """All that there is to say. Raises ConfigError for a folder that cannot be read."""
     try:
         current, former, others = nodes_of(coordinator)
@@ -38,7 +37,7 @@ def facts(coordinator: CoordinatorFolder) -> documents.CoordinatorStatus:
     except RunError as error:
         current, former, others, trouble = {}, {}, 0, str(error)
     keys = coordinator.keys()
-    silos: list[documents.CoordinatorsSilo] = [
+    silos = [
         {
             **facts_of(name, current.get(name), known=not trouble, invited_only=name not in keys),
             "former_keys": len(former.get(name, [])),
@@ -80,7 +79,7 @@ def _days(certificate: Path) -> int | None:
         return None
 
 
-def _table(said: documents.CoordinatorStatus) -> Table:
+def _table(said: dict[str, Any]) -> Table:
     table = Table.grid(padding=(0, 2))
     reachable = (
         f"[green]answers[/] at {said['superlink']}" if said["reachable"] else f"[bold red]{escape(said['trouble'])}[/]"

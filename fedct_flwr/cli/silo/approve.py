@@ -5,14 +5,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.approval_text import promises, sections
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
@@ -97,7 +96,7 @@ def approve(
             for line in lines:
                 _show(console, line)
         console.print()
-        document: documents.Approval = {"approved": False, "duplicates_alarm": found.alarm, "sections": told}
+        document: dict[str, Any] = {"approved": False, "duplicates_alarm": found.alarm, "sections": told}
         if not _agreed(found, yes=yes, despite_duplicates=despite_duplicates, err=json_):
             console.print("Not approved: nothing leaves.")
             out.show(document)

@@ -3,11 +3,10 @@
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
@@ -77,7 +76,7 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _document(silo: SiloName, verdict: Verdict, sums: Left, refused: int, found: int | None) -> documents.Verification:
+def _document(silo: SiloName, verdict: Verdict, sums: Left, refused: int, found: int | None) -> dict[str, Any]:
     return {
         "silo": silo,
         "intact": verdict.intact,
