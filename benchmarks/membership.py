@@ -23,7 +23,7 @@ from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.audit.adversaries import COORDINATOR, seen_in_model
 from fedct_flwr.audit.audit import About, Audit, How, audit, conclude
 from fedct_flwr.audit.members import choose, draw, with_members
-from fedct_flwr.audit.observations import Seen
+from fedct_flwr.audit.observations import Observation
 from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import LOADERS
@@ -251,7 +251,7 @@ def _given_away(part: Part, train: Any, how: How, *, fast: bool) -> Audit:
     config = config_of(part, METHODS["FedCT"], how.seed, fast=fast)
     dataset = _dataset(part, config)
     candidates = choose(dataset.silos, how.candidates, how.seed)
-    seen: list[Mapping[SiloName, Seen]] = []
+    seen: list[Mapping[SiloName, Observation]] = []
     drawn = []
     for number in range(how.refits):
         members = draw(candidates, dataset.silos, generator(how.seed, "members", number))
@@ -268,5 +268,5 @@ def _given_away(part: Part, train: Any, how: How, *, fast: bool) -> Audit:
     return conclude(about, how, dataset.silos, candidates, {COORDINATOR: seen}, drawn, 0.0)
 
 
-def _asked(model: Learner, dataset: FederatedDataset, records: Any) -> Seen:
+def _asked(model: Learner, dataset: FederatedDataset, records: Any) -> Observation:
     return seen_in_model(model, records, dataset.test, dataset.public.X, len(dataset.schema.classes) - 1)

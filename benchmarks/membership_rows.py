@@ -82,8 +82,7 @@ def values_of(found: Audit) -> dict[str, float]:
             for of, share in zip(_FOUND, success.true_positives, strict=True):
                 values[f"{seat.seat}: {name}: {of}"] = share.value
     if found.epsilon is not None and found.lower_epsilon is not None:
-        sums = found.sums.lower if found.sums else 0.0
-        values |= {"epsilon": found.epsilon, "lower_epsilon": max(found.lower_epsilon, sums)}
+        values |= {"epsilon": found.epsilon, "lower_epsilon": found.lower_epsilon}
     return values
 
 
