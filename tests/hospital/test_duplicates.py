@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
+from fedct_flwr.hospital.duplicates import DuplicateReport, chance, find_duplicates, scores
 from tests.hospitals import HOSPITALS
 
 CLASSES = ("no", "yes")
@@ -114,3 +115,46 @@ def test_no_column_of_the_silo_hides_a_copy_or_raises_a_false_alarm(name: str) -
     assert (near.alarm, near.near >= 10) == (True, True)
     public[0] = records[-1]
     assert find_duplicates(records, public, numeric(5)).exact == 1
+
+
+def same(records: list[float], value: float, public: float) -> bool:
+    """Whether a public value is taken for a value of the records."""
+    own = np.array([*records, value])[:, None]
+    return find_duplicates(own, np.array([[public]]), numeric(1)).exact > 0
+
+
+@pytest.mark.parametrize(
+    ("records", "value", "public", "expected"),
+    [
+        ([50, 51, 53, 60], 53, 53.4, True),
+        ([50, 51, 53, 60], 53, 53.6, False),
+        ([0.1 + 0.2, 0.4, 0.6, 0.9], 0.1 + 0.2, 0.3, True),
+        ([0, 1, 1, 0], 1, 1.3, True),
+        # No common divisor.
+        ([0.1234, 1.41421, 2.71828, 3.14159], 0.1234, 0.12341, False),
+        ([0.1234, 1.41421, 2.71828, 3.14159], 0.1234, 0.1234 + 1e-9, True),
+    ],
+)
+def test_values_are_the_same_as_finely_as_the_records_are_written(
+    records: list[float], value: float, public: float, expected: bool
+) -> None:
+    assert same(records, value, public) is expected
+
+
+def test_the_score_is_how_many_times_farther_the_fifth_is_and_no_other_row_changes_it() -> None:
+    records, unknown = np.array([[0.0], [1], [2], [3], [4], [50]], np.float32), np.array([2], np.float32)
+    value, nearest = scores(np.array([[0.1], [2.0], [49.0], [0.1001], [1e4]], np.float32), records, unknown)
+    assert_allclose(value[[0, 2]], [math.log(3.9 / 0.1), math.log(48 / 1)], rtol=1e-5)
+    assert nearest[:3].tolist() == [0, 2, 5]
+    assert value[1] > 10, "the same place"
+    alone, _ = scores(np.array([[0.1]], np.float32), records, unknown)
+    assert alone[0] == value[0]
+
+
+def test_chance_explains_what_comes_from_it() -> None:
+    rng = np.random.default_rng(0)
+    above = []
+    for own, public in (rng.exponential(0.25, (2, 200)) for _ in range(500)):
+        thresholds, rates = chance(own)
+        above.append(((public[:, None] > thresholds).mean(axis=0) <= rates * 2.5).mean())
+    assert np.mean(above) > 0.9

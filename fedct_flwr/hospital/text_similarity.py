@@ -14,13 +14,12 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 _WORDS: Final = 3
 _FEWEST: Final = 5
-"""Shingles of a text, below which texts agree by chance."""
 _NEAR: Final = 0.5
 _BLOCK: Final = 1 << 22
 """Pairs of texts that are compared at a time."""
 
 
-class NearTexts(NamedTuple):
+class Similar(NamedTuple):
     """Which own texts ``(n,)`` are near a public one, how many chance explains, and how likely it does so."""
 
     near: NDArray[np.bool_]
@@ -28,22 +27,16 @@ class NearTexts(NamedTuple):
     p_value: float
 
 
-def near_texts(own: list[str], public: list[str]) -> NearTexts:
+def similar_texts(own: list[str], public: list[str]) -> Similar:
     """Compare a silo's texts with the public ones, and with each other to know what chance does."""
-    ours, theirs = _shingles(own), _shingles(public)
-    near = _has_near(ours, theirs)
-    again = _has_near(ours, ours, other=True)
+    hashed = HashingVectorizer(ngram_range=(_WORDS, _WORDS), binary=True, norm=None, alternate_sign=False)
+    # It takes no empty list.
+    ours, theirs = (hashed.transform([*texts, ""])[:-1] for texts in (own, public))
+    near, again = _has_near(ours, theirs), _has_near(ours, ours, other=True)
     # Each has so many more others to be near to; one more, as none among few is not never.
     by_chance = float(again.sum()) * max(1.0, len(public) / max(1, len(own))) + 1
     found = int(near.sum())
-    return NearTexts(near, by_chance, float(poisson.sf(found - 1, by_chance)) if found else 1.0)
-
-
-def _shingles(texts: list[str]) -> Any:
-    """A sparse matrix ``(n, hashes)`` of ones."""
-    hashed = HashingVectorizer(ngram_range=(_WORDS, _WORDS), binary=True, norm=None, alternate_sign=False)
-    # It takes no empty list.
-    return hashed.transform([*texts, ""])[:-1]
+    return Similar(near, by_chance, float(poisson.sf(found - 1, by_chance)) if found else 1.0)
 
 
 def _has_near(ours: Any, theirs: Any, *, other: bool = False) -> NDArray[np.bool_]:

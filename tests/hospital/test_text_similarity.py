@@ -5,7 +5,7 @@ from numpy.random import Generator
 
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.hospital.duplicates import find_duplicates
-from fedct_flwr.hospital.near_texts import near_texts
+from fedct_flwr.hospital.text_similarity import similar_texts
 
 SCHEMA = Schema(("well", "ill"), (Column("age"), Column("note", text=True)))
 
@@ -23,10 +23,10 @@ def changed(text: str) -> str:
 def test_changed_and_shortened_copies_are_near_and_strangers_are_not() -> None:
     rng = np.random.default_rng(0)
     own, public = notes(50, rng), notes(300, rng)
-    assert not near_texts(own, public).near.any()
-    assert near_texts(own, public).p_value == 1
+    assert not similar_texts(own, public).near.any()
+    assert similar_texts(own, public).p_value == 1
     copies = [changed(text) for text in own[:8]] + [text[: 2 * len(text) // 3] for text in own[8:12]]
-    found = near_texts(own, public + copies)
+    found = similar_texts(own, public + copies)
     assert np.flatnonzero(found.near).tolist() == list(range(12))
     assert found.p_value < 0.01
 
@@ -35,7 +35,7 @@ def test_a_form_that_all_notes_follow_explains_near_ones() -> None:
     rng = np.random.default_rng(0)
     form = " ".join(f"form{i}" for i in range(30))
     own, public = ([f"{form} {note}" for note in notes(50, rng, 4)] for _ in range(2))
-    found = near_texts(own, public)
+    found = similar_texts(own, public)
     assert found.near.all()
     assert found.by_chance >= 50
     assert found.p_value > 0.01
