@@ -165,7 +165,7 @@ def test_the_wheel_is_for_every_platform(wheel: Path) -> None:
 def test_the_wheel_holds_the_packages_with_all_their_files_and_nothing_else(wheel: Path) -> None:
     found = [name for name in files_in(wheel) if ".dist-info/" not in name]
     compose = [f"silo/compose{part}.yaml" for part in ("", ".gpu", ".limits")]
-    more = [f"fedct_flwr/cli/{name}" for name in ("app.toml", "tested.txt", *compose)]
+    more = [f"fedct_flwr/cli/{name}" for name in ("app.toml", *compose)]
     assert found == sorted([*SOURCES, *more])
 
 

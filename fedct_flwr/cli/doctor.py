@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -39,55 +38,36 @@ def python(_: None) -> Iterator[Finding]:
 
 
 def packages(_: None) -> Iterator[Finding]:
-    """What is required, what extras are there, and whether these are the versions that were tested."""
+    """What is required, and what extras are there."""
     wrong = installed.wrong()
     for name, (wanted, found) in wrong.items():
         yield bad(f"{name} {found or 'is not installed'}, and {wanted} is needed", f"pip install '{wanted}'")
     if not wrong:
         yield good(f"fedct-flwr {installed.version_of('fedct-flwr')} with flwr {installed.version_of('flwr')}")
-    extras = installed.extras()
+    extras = installed.missing_extras()
     if there := sorted(name for name, lacks in extras.items() if not lacks):
         yield good(f"extras: {', '.join(there)}")
     if missing := sorted(name for name, lacks in extras.items() if lacks):
         said = f"extras not installed: {', '.join(missing)}"
         yield warning(said, f"where you need one: pip install 'fedct-flwr[{missing[0]}]'")
-    if other := installed.untested():
-        said = ", ".join(f"{name} {found} (tested {tested})" for name, (found, tested) in sorted(other.items()))
-        yield warning(f"other versions than the tested ones: {said}", "pip install -c constraints.txt, if in doubt")
-    else:
-        yield good("all versions are those that were tested")
 
 
-def cores(_: None) -> Iterator[Finding]:
-    """How many silos can train at the same time, and with how many threads."""
+def machine(_: None) -> Iterator[Finding]:
+    """How many silos can train at the same time, and what memory is free within the limit of a container."""
     number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = os.environ.get(_THREADS)
-    said = f"cores: {number}, {_THREADS} {f'= {threads}' if threads else 'not set'}"
-    if threads and threads.isdecimal() and int(threads) > number:
-        yield warning(said, f"unset {_THREADS}: threads without a core of their own wait for each other")
-    elif number < 2:
-        yield warning(said, "nothing, if that is fast enough: silos train one after the other")
+    threads = os.environ.get(_THREADS, "")
+    if threads.isdecimal() and int(threads) > number:
+        yield warning(f"cores: {number}, {_THREADS} = {threads}", f"unset {_THREADS}: threads would share cores")
     else:
-        yield good(said)
-
-
-def memory(_: None) -> Iterator[Finding]:
-    """What is free, within the limit of a container."""
-    free = min(psutil.virtual_memory().available, *_limits()) / _GIGABYTE
+        yield good(f"cores: {number}")
+    limits = [int(text) for path in _MEMORY_LIMITS if path.is_file() and (text := path.read_text().strip()).isdecimal()]
+    free = min(psutil.virtual_memory().available, *limits, psutil.virtual_memory().total) / _GIGABYTE
     yield by_amount(
         f"memory: {free:.1f} GB are free",
         free,
         (_LEAST_MEMORY, f"end other programs: {_LEAST_MEMORY:g} GB are needed, {_GOOD_MEMORY:g} GB are better"),
         (_GOOD_MEMORY, "use --in-process for large data sets: the engine has a process for each core"),
     )
-
-
-def _limits() -> Iterator[int]:
-    yield psutil.virtual_memory().total
-    for path in _MEMORY_LIMITS:
-        text = path.read_text("utf-8").strip() if path.is_file() else ""
-        if text.isdecimal():
-            yield int(text)
 
 
 def gpu(_: None) -> Iterator[Finding]:
@@ -109,27 +89,15 @@ def gpu(_: None) -> Iterator[Finding]:
 def engine(_: None) -> Iterator[Finding]:
     """Whether Flower's simulation engine could start; it is not started."""
     fix = "use fedct simulate --in-process, or "
+    folder = Path(sys.executable).parent
     if installed.version_of("ray") is None:
         yield warning("engine: Ray is not installed", f"{fix}pip install 'fedct-flwr[simulation]'")
-        return
-    folder = Path(sys.executable).parent
-    if missing := [name for name in _PARTS_OF_FLOWER if shutil.which(name, path=str(folder)) is None]:
+    elif missing := [name for name in _PARTS_OF_FLOWER if shutil.which(name, path=str(folder)) is None]:
         yield bad(f"engine: {', '.join(missing)} not in {folder}", f"{fix}install flwr[simulation] again")
     elif any(character.isspace() for character in sys.executable):
         yield bad(f"engine: there is a space in {sys.executable}", f"{fix}install into another folder")
-    elif not _can_listen():
-        yield bad("engine: no port of 127.0.0.1 can be listened at", f"{fix}allow it in the firewall or the sandbox")
     else:
         yield good(f"engine: Ray {installed.version_of('ray')} and Flower's programs are there")
-
-
-def _can_listen() -> bool:
-    try:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-    except OSError:
-        return False
-    return True
 
 
 def data(_: None) -> Iterator[Finding]:
@@ -161,24 +129,14 @@ def disk(_: None) -> Iterator[Finding]:
         )
 
 
-def docker(_: None) -> Iterator[Finding]:
-    """Only for real silos in containers."""
-    if shutil.which("docker"):
-        yield good("Docker: installed, for 'make up' and silos in containers")
-    else:
-        yield warning("Docker: not installed", "nothing, for simulations; 'make up' needs it")
-
-
 PROBES: Final[Mapping[str, Probe[None]]] = {
     "Python": python,
     "packages": packages,
-    "cores": cores,
-    "memory": memory,
+    "machine": machine,
     "GPU": gpu,
     "engine": engine,
     "data": data,
     "disk": disk,
-    "Docker": docker,
 }
 
 

@@ -1,10 +1,8 @@
 """``fedct doctor``: what it finds on a machine, and what it says to do."""
 
 import json
-import socket
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -68,12 +66,5 @@ def test_an_engine_that_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None
     with monkeypatch.context() as patch:
         patch.setattr(doctor, "_PARTS_OF_FLOWER", ("flwr", "no-such-program"))
         assert "no-such-program not in" in said(doctor.engine)
-    with monkeypatch.context() as patch:
-        patch.setattr(socket, "socket", _refused)
-        assert "no port of 127.0.0.1" in said(doctor.engine)
     monkeypatch.setattr(installed, "version_of", lambda name: None)
     assert "pip install 'fedct-flwr[simulation]'" in said(doctor.engine)
-
-
-def _refused(*_: Any) -> None:
-    raise OSError

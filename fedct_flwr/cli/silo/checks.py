@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     # Needs the extra privacy.
     from fedct_flwr.privacy.spending import Spending
 
-_FLOWER: Final = ((1, 41), (1, 43))
-_PACKAGES: Final = ("numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
+_PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
 _MEGABYTE: Final = 1_000_000
 _LEAST_DISK: Final = 100 * _MEGABYTE
 _GOOD_DISK: Final = 1000 * _MEGABYTE
@@ -52,14 +51,12 @@ def python(silo: Silo) -> Iterator[Finding]:
 
 def packages(silo: Silo) -> Iterator[Finding]:
     """Which versions are installed."""
-    flower = installed.version_of("flwr") or "not installed"
-    others = [f"{name} {found}" for name in _PACKAGES if (found := installed.version_of(name))]
-    said = f"fedct-flwr {__version__}, flwr {flower}, {', '.join(others)}"
-    oldest, too_new = _FLOWER
-    if oldest <= installed.numbers(flower)[:2] < too_new:
-        yield good(said)
-    else:
-        yield bad(said, "pip install 'flwr>=1.41,<1.43': the agent speaks to a SuperNode of these versions")
+    wrong = installed.wrong()
+    for name, (wanted, found) in wrong.items():
+        yield bad(f"{name} {found or 'is not installed'}, and {wanted} is needed", f"pip install '{wanted}'")
+    if not wrong:
+        others = [f"{name} {found}" for name in _PACKAGES if (found := installed.version_of(name))]
+        yield good(f"fedct-flwr {__version__}, {', '.join(others)}")
 
 
 def disk(silo: Silo) -> Iterator[Finding]:
