@@ -21,7 +21,7 @@ BUILDER := build/builder
 SBOM := build/sbom
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run screenshots test test-all mutate fuzz soak check size format proto lock clean wheelhouse images bundle up down run-deployed test-deploy docs
+.PHONY: help run screenshots test test-flower test-all mutate fuzz soak check size format proto lock clean wheelhouse images bundle up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,18 @@ test-all: $(VENV)/.dev check ## Run all tests but those with containers, before 
 
 mutate: $(VENV)/.dev ## Plant 40 faults, one at a time, and require that the tests find each
 	@$(BIN)/python tests/mutate.py $(ARGS)
+
+# Flower of another version, over what is installed in $(VENV).
+FLOWER = build/flower-$(VERSION)
+
+test-flower: $(VENV)/.dev ## Test with another version of Flower: VERSION=1.41.0
+	@test -n "$(VERSION)" || { echo "say which: make test-flower VERSION=1.41.0"; exit 2; }
+	@$(BIN)/python -m venv $(FLOWER)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$($(FLOWER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
+	@$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check "flwr==$(VERSION)"
+	@$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(FLOWER)/bin/python -m pytest -m "" tests/flower tests/processes/test_coordinated_runs.py $(ARGS)
 
 fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate (minutes)
 	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
@@ -90,8 +102,11 @@ run-deployed: ## Train the four hospitals that `make up` has started
 down: ## Stop the containers; their keys, logs and models stay in volumes
 	@docker compose down
 
+# What of the tests with containers is run: all with DEPLOYED=deploy.
+DEPLOYED ?= deploy and not slow
+
 test-deploy: $(VENV)/.dev images ## Test with real containers
-	@$(BIN)/python -m pytest -m deploy tests/deploy $(ARGS)
+	@$(BIN)/python -m pytest -m "$(DEPLOYED)" tests/deploy $(ARGS)
 
 clean: ## Remove the virtual environment, the wheelhouse, the documentation and all caches
 	rm -rf $(VENV) $(WHEELHOUSE) $(BUILDER) $(SBOM) build/fedct-bundle.tar build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache

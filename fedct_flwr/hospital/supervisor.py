@@ -1,6 +1,6 @@
 """A SuperNode that is started again when it ends, or stops polling while the coordinator answers.
 
-Takes the options of ``fedct_flwr.flower.supernode``, which it runs as a process of its own, and ``--status FILE``.
+Takes the options of ``fedct_flwr.flower.supernode``, which it runs as a process of its own, and ``--status=FILE``.
 That process writes a byte for each look for work that succeeds. While no byte comes, the supervisor calls the
 coordinator itself. It ends with SIGTERM and exit code 0, and with 2 where starting again cannot help: its port is
 taken, or options or the client certificate are wrong. Needs the standard library alone.
@@ -172,6 +172,7 @@ def main() -> None:
         parser.add_argument(name, default="")
     parser.add_argument("--port", type=int, default=0)
     given, _ = parser.parse_known_args()
+    words = [word for word in sys.argv[1:] if not word.startswith("--status=")]
     stop = threading.Event()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         if hasattr(signal, name):  # Windows knows no SIGHUP
@@ -191,7 +192,6 @@ def main() -> None:
             return LinkError.UNTRUSTED
         return call(given.superlink, context).error
 
-    words = [word for word in sys.argv[1:] if word not in ("--status", given.status) or not given.status]
     with about(part="connect", **({"silo": os.environ[SILO]} if os.environ.get(SILO) else {})):
         if taken := _port_taken(given.host or "127.0.0.1", given.port, stop):
             say(taken)

@@ -13,6 +13,7 @@ PROGRAM = ["-P", "-m", "fedct_flwr.hospital.supervisor"]
 
 def options(command: str) -> dict[str, str]:
     words = shlex.split(command)[1 + len(PROGRAM) :]
+    assert words.pop().startswith("--status=")
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
@@ -27,7 +28,6 @@ def test_the_command_is_what_the_settings_say(fedct: Fedct, kit: Kit) -> None:
         "--superexec-auth-secret-file": str(kit.folder / "connection" / "secret"),
         "--host": "127.0.0.1",
         "--port": "9094",
-        "--status": str(kit.folder / "connection" / "link.json"),
     }
 
 
@@ -44,7 +44,7 @@ def test_flower_takes_every_option(fedct: Fedct, kit: Kit) -> None:
 
     command = shlex.split(fedct("silo", "connect", kit.folder, "--print").out)
     # The last one is the supervisor's.
-    parsed = _parse_args_run_supernode().parse_args(command[1 + len(PROGRAM) : -2])
+    parsed = _parse_args_run_supernode().parse_args(command[1 + len(PROGRAM) : -1])
     assert (parsed.isolation, parsed.port) == ("process", 9094)
 
 

@@ -15,7 +15,7 @@ from tests.hospitals import write_silo_folder
 from tests.readme import shown
 from tests.terminal import run_on_a_terminal
 
-pytestmark = pytest.mark.deploy
+pytestmark = [pytest.mark.deploy, pytest.mark.slow]
 
 TUTORIAL: Final = (ROOT / "docs" / "tutorials" / "hospital.md").read_text("utf-8")
 FILES: Final = ROOT / "docker" / "silo"

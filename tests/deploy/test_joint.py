@@ -9,7 +9,7 @@ import pytest
 
 from tests.deploy.federation import COORDINATOR, SILOS, Federation, federation, rounds_in
 
-pytestmark = pytest.mark.deploy
+pytestmark = [pytest.mark.deploy, pytest.mark.slow]
 
 STEPS = 15
 RUN = ("--set", "algorithm=fedct-joint", "--set", "round-deadline=30")

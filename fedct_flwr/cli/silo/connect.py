@@ -42,7 +42,7 @@ def connect(
     """
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     connection = config.connection
-    command = [*supernode_command(connection, host), "--status", str(status_file(config))]
+    command = [*supernode_command(connection, host), f"--status={status_file(config)}"]
     if print_:
         echo(f"{shlex.join(command)}\n")
         return
