@@ -203,14 +203,6 @@ REFUSED: Final[dict[str, Case]] = {
         LABEL,
         "essen",
     ),
-    "a class by another name at a silo": Case(
-        lambda p: _labels(p, {"yes": "malignant", "no": "benign"}).change(
-            "essen", LABEL, lambda cell: "cancer" if cell == "malignant" else cell
-        ),
-        "label-spellings",
-        LABEL,
-        "essen",
-    ),
     "minus signs of a typesetter": Case(
         lambda p: p.add("base", lambda name, row: _minus(name, row, "\u2212")), "number-as-text", "base"
     ),
@@ -218,6 +210,22 @@ REFUSED: Final[dict[str, Case]] = {
         lambda p: p.add("seen", lambda name, row: f"{('Jan', 'Mar', 'Aug')[row % 3]} {2010 + row // 3 % 9}"),
         "dates-as-text",
         "seen",
+    ),
+    "codes of diseases among numbers": Case(
+        lambda p: p.add("icd9", lambda name, row: f"V{row % 9}" if row % 20 == 0 else str(250 + row * 37 % 97)),
+        "number-as-text",
+        "icd9",
+    ),
+    "two numbers in a cell": Case(
+        lambda p: p.add("pressure", lambda name, row: f"{110 + row % 40}/{70 + row % 20}"), "number-as-text", "pressure"
+    ),
+    "labels with other signs between words": Case(
+        lambda p: p.change(("dortmund", "essen", "koeln"), LABEL, lambda cell: f"ill {cell}").some(
+            "koeln", LABEL, range(50), "ill-yes"
+        ),
+        "label-spellings",
+        LABEL,
+        "koeln",
     ),
 }
 
@@ -259,22 +267,6 @@ SAID: Final[dict[str, Case]] = {
         "tells-the-label",
         "icd",
     ),
-    "codes of diseases among numbers": Case(
-        lambda p: p.add("icd9", lambda name, row: f"V{row % 9}" if row % 20 == 0 else str(250 + row * 37 % 97)),
-        "number-as-text",
-        "icd9",
-    ),
-    "two numbers in a cell": Case(
-        lambda p: p.add("pressure", lambda name, row: f"{110 + row % 40}/{70 + row % 20}"), "number-as-text", "pressure"
-    ),
-    "labels with other signs between words": Case(
-        lambda p: p.change(("dortmund", "essen", "koeln"), LABEL, lambda cell: f"ill {cell}").some(
-            "koeln", LABEL, range(50), "ill-yes"
-        ),
-        "label-spellings",
-        LABEL,
-        "koeln",
-    ),
     "a digit for missing": Case(
         lambda p: p.add("smoker", lambda name, row: ("0", "1", "0", "1", "9")[row * 7 % 5]),
         "missing-as-number",
@@ -312,29 +304,11 @@ SAID: Final[dict[str, Case]] = {
     "a sentinel with a fraction": Case(
         lambda p: p.some("essen", "glucose", range(12), "99.9"), "missing-as-number", "glucose", "essen"
     ),
-    "zero and one, and one and two": Case(
-        lambda p: p.change(SILOS, LABEL, _from(DIGITS)).change("koeln", LABEL, lambda cell: str(int(cell) + 1)),
-        "label-spellings",
-        LABEL,
-        "koeln",
-    ),
     "a silo of two records": Case(
         lambda p: p.tables["essen"].update({k: v[:2] for k, v in p.tables["essen"].items()}), "few-records", "", "essen"
     ),
     "some new words": Case(
         lambda p: p.some("essen", "ward", range(100), "paediatrics"), "unknown-values", "ward", "essen"
-    ),
-    "a misspelled class": Case(
-        lambda p: _labels(p, {"yes": "pneumonia", "no": "healthy"}).some("essen", LABEL, range(9), "pnuemonia"),
-        "label-spellings",
-        LABEL,
-        "essen",
-    ),
-    "a misspelled word at a silo": Case(
-        lambda p: p.some("essen", "ward", range(0, 400, 40), "surgrey"), "value-spellings", "ward", "essen"
-    ),
-    "a misspelled word in public": Case(
-        lambda p: p.some(PUBLIC, "ward", [1, 2, 3], "surgrey"), "value-spellings", "ward"
     ),
     "a word read in a wrong encoding": Case(
         lambda p: p.change(EVERYWHERE, "ward", lambda cell: "pädiatrie" if cell == "medicine" else cell).change(
@@ -416,5 +390,25 @@ SAID: Final[dict[str, Case]] = {
     ),
     "two words for each sex": Case(
         lambda p: p.add("gender", lambda name, row: _sexes(p, name, row)), "value-spellings", "gender"
+    ),
+    "a class by another name at a silo": Case(
+        lambda p: _labels(p, {"yes": "malignant", "no": "benign"}).change(
+            "essen", LABEL, lambda cell: "cancer" if cell == "malignant" else cell
+        ),
+        "class-at-one-silo",
+        "",
+        "essen",
+    ),
+    "zero and one, and one and two": Case(
+        lambda p: p.change(SILOS, LABEL, _from(DIGITS)).change("koeln", LABEL, lambda cell: str(int(cell) + 1)),
+        "class-at-one-silo",
+        "",
+        "koeln",
+    ),
+    "a misspelled class": Case(
+        lambda p: _labels(p, {"yes": "pneumonia", "no": "healthy"}).some("essen", LABEL, range(9), "pnuemonia"),
+        "class-at-one-silo",
+        "",
+        "essen",
     ),
 }

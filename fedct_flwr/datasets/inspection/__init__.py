@@ -12,8 +12,7 @@ from fedct_flwr.datasets.inspection.finding import (
     refuse,
     with_accepted,
 )
-from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
-from fedct_flwr.datasets.inspection.new_records import inspect_new
+from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_new, inspect_tables
 from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspection.table_one import TableOne, largest, row_of
 from fedct_flwr.datasets.inspection.words import Words

@@ -103,6 +103,12 @@ class Cells:
         found = np.bincount(np.asarray(self.numbers[self.numbers >= 0], dtype=np.int64), minlength=len(self.words))
         return {word: number for word, number in zip(self.words, found.tolist(), strict=True) if number}
 
+    @cached_property
+    def values(self) -> Mapping[float | str, int]:
+        """In how many cells each word or number is."""
+        values, cells = ([*self.counts], [*self.counts.values()]) if self.words else map(np.ndarray.tolist, self.tally)
+        return dict(zip(values, cells, strict=True))
+
     @property
     def distinct(self) -> int:
         """Distinct values."""

@@ -1,7 +1,7 @@
 """The inspection of a federation's tables, column by column: Table 1 by site, and findings that are refused or said."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
-from fedct_flwr.datasets.inspection import classes, refused, said, table_one, telling
-from fedct_flwr.datasets.inspection.cells import TESTED, Cells, Column, Ints, Kind, columns_of_tables
+from fedct_flwr.datasets.inspection import classes, leakage, refused, said, table_one
+from fedct_flwr.datasets.inspection.cells import Cells, Column, Ints, Kind, columns_of_tables
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.table_one import Row, TableOne
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.datasets.labels import class_name
+from fedct_flwr.datasets.schema import Column as Feature
 from fedct_flwr.types import SiloName
 
 
@@ -72,8 +73,9 @@ def inspect_tables(
     y: dict[SiloName, Ints] = {}
     if number:
         outcome = Column(label, None, labels)
-        rows, more = [table_one.row_of(outcome)], [*_of_quantity(outcome, say)]
-        found += more
+        rows = [table_one.row_of(outcome)]
+        texts = [refused.number_as_text(cells, label, silo, say) for silo, cells in labels.items()]
+        found += filter(None, texts) if any(texts) else said.of_column(outcome, say, categories=False)
     else:
         # As they are read: a study's class "True" is what a file means by "true".
         means = {class_name(name): meant for name, meant in (mapping or {name: name for name in agreed}).items()}
@@ -100,14 +102,41 @@ def inspect_tables(
         found += of_column
         if number:
             answers = {silo: cells.numbers.astype(float) for silo, cells in labels.items() if not cells.words}
-            found += telling.following(column, answers, label)
+            found += leakage.following(column, answers, label)
         else:
-            found += telling.telling(column, y, len(every), label, say)
-    apart = [each for row in rows for each in table_one.said_of(row, say) if not _is_known(each, found)]
+            found += leakage.telling(column, y, len(every), label, say)
+    # What another finding explains is not said twice, and neither is a range next to a scale.
+    known = {(each.column, each.silo) for each in found if each.code != "out-of-range"}
+    known |= {
+        (each.column, silo) for each in found if each.severity is Severity.REFUSED for silo in silos if not each.silo
+    }
+    known |= {("", each.silo) for each in found if each.code in ("one-class", "no-common-class", "class-at-one-silo")}
+    if any(each.code == "label-spellings" for each in found):
+        known |= {("", silo) for silo in silos}
+    apart = [each for row in rows for each in table_one.said_of(row, say) if (each.column, each.silo) not in known]
     explained = {(each.column, each.silo) for each in apart}
     found = [each for each in found if each.code != "out-of-range" or (each.column, each.silo) not in explained]
-    found += apart
-    return Inspection(TableOne(tuple(rows)), tuple(with_accepted(found, [*settings.accept, *accept])))
+    accepted = with_accepted([*found, *apart], [*settings.accept, *accept])
+    return Inspection(TableOne(tuple(rows)), tuple(accepted))
+
+
+def inspect_new(table: pa.Table, columns: Sequence[Feature], accept: Collection[str] = ()) -> list[Finding]:
+    """Findings on new records for a model of these columns: only unknown values, or text for numbers.
+
+    Other columns are left aside. Raises ConfigError for names in ``accept`` that no finding has.
+    """
+    say = Words(place="in the new records", settings="")
+    found: list[Finding] = []
+    for column in columns:
+        if column.text or column.name not in table.column_names:
+            continue
+        known = Cells(Kind.NUMBERS, np.zeros(1))
+        if (words := column.categories) is not None:
+            # Twice each: the public set's counts are not known, and a value that occurs once would make others likely.
+            known = Cells(Kind.TEXT, np.arange(2 * len(words)) // 2, words)
+        new = Column(column.name, known, {"": Cells.of(table.column(column.name))})
+        found += refused.of_silo(new, "", say)
+    return with_accepted(found, accept)
 
 
 def _label(column: pa.ChunkedArray) -> Cells:
@@ -125,22 +154,3 @@ def _classes(cells: Cells, means: Mapping[str, str]) -> np.ndarray[tuple[int, ..
         at = cells.numbers.astype(np.int64) if cells.words else np.full(cells.records, -1)
     names = [class_name(word) if word else "" for word in words]
     return np.array([means.get(name, name) for name in names])[at]
-
-
-def _of_quantity(outcome: Column, say: Words) -> Iterator[Finding]:
-    """Findings on the numbers to predict."""
-    texts = [refused.number_as_text(cells, outcome.name, silo, say) for silo, cells in outcome.silos.items()]
-    if found := [each for each in texts if each]:
-        yield from found
-    else:
-        yield from said.of_column(outcome, say, categories=False)
-
-
-def _is_known(found: Finding, others: Collection[Finding]) -> bool:
-    """Whether another finding on the column, or on the whole label, says it already, or none is of a test table."""
-    known = {(each.column, each.silo) for each in others if each.column and each.code != "out-of-range"}
-    whole = {each.column for each in others if not each.silo and each.severity is Severity.REFUSED}
-    one_class = {each.silo for each in others if each.code in ("one-class", "no-common-class", "class-at-one-silo")}
-    if found.code == "class-shares":
-        return found.silo in one_class or any(each.code == "label-spellings" for each in others)
-    return (found.column, found.silo) in known or found.column in whole or found.silo.endswith(TESTED)

@@ -5,20 +5,20 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import likely_forms
 from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Kind
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.spelling import are_dates, are_pairs
+from fedct_flwr.datasets.inspection.spelling import are_dates
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
 _NUMBERS: Final = 0.5
 """Share of a text column's cells that are numbers in some spelling, from which they all should be."""
 _NEARLY_ALL: Final = 0.8
-"""Share of cells from which a text column holds dates, or two numbers in a cell."""
+"""Share of cells from which a text column holds dates."""
 _ONCE: Final = 0.9
 """Different values per cell from which a text column holds names, identifiers or free text."""
 _UNKNOWN: Final = 0.95
@@ -28,7 +28,6 @@ _SOME_UNKNOWN: Final = 0.05
 _UNLIKELY: Final = 1e-3
 _MANY_NUMBERS: Final = 10
 """Different numbers; fewer may well be names of categories."""
-_FEW: Final = 5
 _SHOWN: Final = 3
 _TIME_OF_DAY: Final = re.compile(r"\d{1,3}:\d\d(:\d\d([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?")
 # What pandas, R and spreadsheets call a column that numbers the rows.
@@ -42,21 +41,20 @@ def of_public(column: Column, say: Words, categories: Collection[str], dated: Co
     name, cells = column.name, column.public
     if cells is None:
         return
+    where = say.column(name, "")
     if cells.kind is Kind.DATES:
-        said = f"{say.column(name, '')} holds dates"
-        yield Finding("dates-as-text", Severity.REFUSED, said, _remedy(say, name, '"%Y-%m-%d"'), name, lifted=False)
+        fix = _remedy(say, name, '"%Y-%m-%d"')
+        yield Finding("dates-as-text", Severity.REFUSED, f"{where} holds dates", fix, name, lifted=False)
     elif cells.kind is Kind.TEXT:
         found = None if name in categories else _number_or_date(cells, name, "", say)
         if found:
             yield found
-        if not (found and found.severity is Severity.REFUSED) and _differ(cells, _ONCE):
-            said = (
-                f"{say.column(name, '')} has {cells.distinct:,} different texts in {cells.valid:,} records, as names, "
-            )
+        elif cells.valid >= FEWEST and cells.distinct >= _ONCE * cells.valid:
+            said = f"{where} has {cells.distinct:,} different texts in {cells.valid:,} records, as names, "
             said += "identifiers and free text have"
             yield Finding("one-per-record", Severity.REFUSED, said, say.leave_out(name), name)
     elif cells.kind is Kind.NUMBERS and name not in dated and _numbers_rows(cells, name):
-        said = f"{say.column(name, '')} {'' if name.strip() else 'without a name '}numbers the records"
+        said = f"{where} {'' if name.strip() else 'without a name '}numbers the records"
         yield Finding("index-column", Severity.REFUSED, said, say.leave_out(name), name)
 
 
@@ -75,10 +73,6 @@ def of_silo(column: Column, silo: SiloName, say: Words, where: SiloName | None =
         yield from _unknown(public, own, name, at, say)
 
 
-def _differ(cells: Cells, share: float) -> bool:
-    return cells.valid >= FEWEST and cells.distinct >= share * cells.valid
-
-
 def _numbers_rows(cells: Cells, name: str) -> bool:
     numbers, rows = np.asarray(cells.numbers), np.arange(cells.records)
     whole = cells.valid == cells.records >= FEWEST and cells.distinct == cells.records and not (cells.ordered % 1).any()
@@ -88,29 +82,18 @@ def _numbers_rows(cells: Cells, name: str) -> bool:
 
 def _number_or_date(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | None:
     """Whether a text column holds dates, or numbers in another spelling than a program's."""
-    if found := _dates(cells, name, silo, say):
-        return found
     counts, looks = _numbers(cells), cells.looks
     numbers, bare = _weigh(looks.number, counts), cells.valid - _weigh(looks.missing, counts)
-    distinct = int(np.count_nonzero(looks.number))
-    if distinct <= min(_MANY_NUMBERS, bare / 2) or numbers < _NUMBERS * bare:
-        pairs = are_pairs(pa.array([*cells.counts], pa.string()))
-        if cells.distinct <= FEWEST or _weigh(pairs, counts) < _NEARLY_ALL * cells.valid:
-            return None
-        said = f"{say.column(name, silo)} holds two numbers in a cell"
-        return Finding("number-as-text", Severity.SAID, said, "make two columns of it", name, silo)
-    if bool(looks.plain.all()) and _are_codes(cells):
+    if found := _dates(cells, name, silo, say):
+        return found
+    if np.count_nonzero(looks.number) <= min(_MANY_NUMBERS, bare / 2) or numbers < _NUMBERS * bare:
         return None
-    others = int(np.count_nonzero(~(looks.number | looks.missing)))
-    # Such as V10 and E950 among 250.01 and 401, codes of diseases.
-    codes = int(np.count_nonzero(looks.code)) >= max(_SHOWN, others / 2)
-    few_others = others <= max(_SHOWN, distinct / FEWEST) or numbers >= _NEARLY_ALL * bare
-    return _number_as_text(cells, name, silo, say, Severity.REFUSED if few_others and not codes else Severity.SAID)
+    return None if bool(looks.plain.all()) and _are_codes(cells) else _number_as_text(cells, name, silo, say)
 
 
 def _dates(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | None:
     words = [*cells.counts]
-    found = are_dates(pa.array(words, pa.string()))
+    found = are_dates(words)
     if not found.any() or _weigh(found, _numbers(cells)) < _NEARLY_ALL * cells.valid:
         return None
     days = [word for word, is_date in zip(words, found, strict=True) if is_date]
@@ -136,10 +119,10 @@ def _are_codes(cells: Cells) -> bool:
 def number_as_text(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | None:
     """The finding that a column to predict holds numbers as text, if it does."""
     is_text = cells.kind is Kind.TEXT and bool(cells.looks.number.any())
-    return _number_as_text(cells, name, silo, say, Severity.REFUSED) if is_text else None
+    return _number_as_text(cells, name, silo, say) if is_text else None
 
 
-def _number_as_text(cells: Cells, name: str, silo: SiloName, say: Words, severity: Severity) -> Finding:
+def _number_as_text(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding:
     """The finding that some cells of a column of numbers are text, with the mend that fits most of them."""
     looks, counts, words = cells.looks, _numbers(cells), np.array([*cells.counts], dtype=object)
     bad = ~looks.plain
@@ -156,24 +139,21 @@ def _number_as_text(cells: Cells, name: str, silo: SiloName, say: Words, severit
         few = bad.sum() <= _SHOWN
         how = say.set("missing", f"[{named if named and not say.private else '...'}]") if few else ""
         fix = f"write only numbers there, or leave the cells empty{f', or {how}' if how else ''}"
-    if severity is Severity.SAID and (how := say.set("categories", f'["{name}"]')):
+    if not silo and (how := say.set("categories", f'["{name}"]')):
         fix += f"; if it holds codes, {how}"
     row, word = cells.first(words[shown].tolist())
     quote = bool((looks.number | looks.missing)[shown].any())
     share = say.share(_weigh(bad, counts), cells.valid)
     said = f"{say.column(name, silo)} holds numbers"
     said += f", and {share} are text{say.example(word if quote else None, row)}" if bad.any() else " as text"
-    return Finding("number-as-text", severity, said, fix, name, silo)
+    return Finding("number-as-text", Severity.REFUSED, said, fix, name, silo)
 
 
 def _text_for_numbers(own: Cells, name: str, silo: SiloName, say: Words) -> Finding:
-    found = _dates(own, name, silo, say) or number_as_text(own, name, silo, say)
-    if found:
-        return found
-    said = f"{say.column(name, silo)} holds text, and numbers in the public set"
     row, _ = own.first([*own.counts])
-    said += say.example(None, row)
-    return Finding("number-as-text", Severity.REFUSED, said, "write numbers", name, silo)
+    said = f"{say.column(name, silo)} holds text, and numbers in the public set{say.example(None, row)}"
+    other = Finding("number-as-text", Severity.REFUSED, said, "write numbers", name, silo)
+    return _dates(own, name, silo, say) or number_as_text(own, name, silo, say) or other
 
 
 def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, say: Words) -> Iterator[Finding]:
@@ -181,25 +161,13 @@ def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, say: Words) -
     cells = sum(values.values())
     # The chance that one more public value would be a new one, by the values that occur once (Good 1953).
     chance = (sum(number == 1 for number in public.counts.values()) + 1) / (public.valid + 1)
-    share = cells / max(1, own.valid)
     said = f"{say.column(name, silo)} has values that the public set does not have, in "
     said += f"{say.share(cells, own.valid)}{say.values(values)}"
-    there = say.values(public.counts)
-    if share >= _UNKNOWN and own.valid >= _FEW:
-        certain = own.valid >= FEWEST or chance**own.valid < _UNLIKELY
-        fix = f"write them as the public set does{there}, or {say.leave_out(name)}"
-        yield Finding("unknown-values", Severity.REFUSED if certain else Severity.SAID, said, fix, name, silo)
-    elif own.valid >= FEWEST and share > _SOME_UNKNOWN and _is_unlikely(share, chance, own.valid):
-        fix = f"check how they are written{there}"
-        yield Finding("unknown-values", Severity.SAID, said, fix, name, silo)
-
-
-def _is_unlikely(share: float, chance: float, cells: int) -> bool:
-    """Whether so large a share of the cells is unlikely, where each has this chance (Chernoff's bound)."""
-    if share <= chance:
-        return False
-    rest = (1 - share) * np.log((1 - share) / (1 - chance)) if share < 1 else 0.0
-    return bool(cells * (share * np.log(share / chance) + rest) > -np.log(_UNLIKELY))
+    if cells <= _SOME_UNKNOWN * own.valid or bdtrc(cells - 1, own.valid, chance) > _UNLIKELY:
+        return
+    refused = cells >= _UNKNOWN * own.valid
+    fix = f"write them as the public set does{say.values(public.counts)}, or {say.leave_out(name)}"
+    yield Finding("unknown-values", Severity.REFUSED if refused else Severity.SAID, said, fix, name, silo)
 
 
 def _numbers(cells: Cells) -> NDArray[np.int64]:

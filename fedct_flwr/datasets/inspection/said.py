@@ -8,14 +8,10 @@ import numpy as np
 
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Floats, Ints, Kind
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.spelling import misspelled, twice_named, without_accents
-from fedct_flwr.datasets.inspection.words import HIDDEN_BELOW, Words
+from fedct_flwr.datasets.inspection.spelling import twice_named, without_accents
+from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
-_FEW_WORDS: Final = 50
-"""Words of a column of which a misspelled one is looked for."""
-_LONG_WORD: Final = 5
-"""Letters of words of which two are seldom nearly the same."""
 _CODES: Final = (
     *(7, 8, 9, 66, 77, 88, 97, 98, 99, 99.9, 99.99, 555, 666, 777, 888, 996, 997, 998, 999, 999.9, 8888, 9996, 9997),
     *(9998, 9999, 99997, 99998, 99999, 999999, 9999999, 99999999, 999999999),
@@ -44,43 +40,35 @@ _BY_CHANCE: Final = 1e-6
 def of_column(column: Column, say: Words, categories: bool) -> Iterator[Finding]:
     """All that is suspicious of a column in some table, each thing at most once a table."""
     yield from _constant(column, say)
-    if column.of_numbers:
-        sentinels = {silo: _sentinels(column, silo) for silo in column.tables}
-        for silo, found in sentinels.items():
-            if len(found):
+    for silo, cells in column.tables.items():
+        if column.of_numbers:
+            if len(found := _sentinels(column, silo)):
                 yield _sentinel(column.name, [f"{value:g}" for value in found], silo, say)
-        for silo in column.tables:
-            if not len(sentinels[silo]):
+            else:
                 yield from _far_numbers(column, silo, say)
                 yield from _outside(column, silo, say)
-        return
-    for silo, cells in column.tables.items():
-        if cells.kind is Kind.TEXT and not categories:
-            yield from _nines(column.name, cells, silo, say)
-        if cells.kind is Kind.TEXT and (not silo or (column.public and column.public.kind is Kind.TEXT)):
-            yield from _spellings(column, silo, say)
+        elif cells.kind is Kind.TEXT:
+            if not categories:
+                yield from _nines(column.name, cells, silo, say)
+            if column.public is None or column.public.kind is Kind.TEXT:
+                yield from _spellings(column, silo, say)
 
 
 def _spellings(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """Words that differ in case, blanks, accents, a letter or the word for one sex alone, here or from public ones."""
+    """Words that differ in case, blanks, accents or the word for truth or sex alone, here or from public ones."""
     public, own, name = column.public, column.tables[silo], column.name
-    known = public.counts if silo and public else {}
-    new = {word: cells for word, cells in own.counts.items() if word not in known}
-    if own.distinct > own.valid / 2 or not new:
+    both = {**(public.counts if silo and public else {}), **own.counts}
+    if own.distinct > own.valid / 2:
         return
-    first = {without_accents(word): word for word in known}
-    both = {**known, **own.counts}
-    for word in new:
-        if (other := first.setdefault(without_accents(word), word)) != word:
-            said = f"{say.column(name, silo)} has values that differ in case, blanks or accents alone"
-            said += say.values({other: both[other], word: both[word]})
+    first: dict[str, str] = {}
+    pairs = [twice_named(both)]
+    pairs += [(other, word) for word in both if (other := first.setdefault(without_accents(word), word)) != word]
+    for pair in filter(None, pairs):
+        if not own.counts.keys().isdisjoint(pair) and (not silo or not public or pair[1] not in public.counts):
+            said = f"{say.column(name, silo)} has values that differ in spelling alone"
+            said += say.values({word: both[word] for word in pair})
             yield Finding("value-spellings", Severity.SAID, said, "write each value in one way", name, silo)
             return
-    nearly = (twice_named(both) or misspelled(both, _LONG_WORD)) if len(both) <= _FEW_WORDS else None
-    if nearly and not new.keys().isdisjoint(nearly) and (not silo or sum(new.values()) < own.valid):
-        said = f"{say.column(name, silo)} has values that nearly agree, or mean the same"
-        said += say.values({word: max(HIDDEN_BELOW, both[word]) for word in nearly})
-        yield Finding("value-spellings", Severity.SAID, said, "write each value in one way", name, silo)
 
 
 def _nines(name: str, cells: Cells, silo: SiloName, say: Words) -> Iterator[Finding]:
@@ -106,20 +94,16 @@ def _sentinels(column: Column, silo: SiloName) -> Floats:
     A negative code also counts where no other table has negative numbers.
     """
     own, found = column.tables[silo], []
-    if own.kind is not Kind.NUMBERS:
-        return np.zeros(0)
     values, cells = own.tally
+    others = [other.ordered for other in column.others(silo) if other.valid >= FEWEST]
     for sign in (1, -1):
         ordered, often = (values, cells) if sign > 0 else (-values[::-1], cells[::-1])
-        codes = np.isin(ordered, _CODES) | ((sign < 0) & (ordered == 1))
-        if not codes[-1] and sign < 0 and len(ordered) > _MANY and often[-1] < own.valid / 2:
-            codes = ordered == 0
+        codes = np.isin(ordered, _CODES) | ((sign < 0) & ((ordered == 1) | (ordered == 0)))
         # The largest numbers that are codes, or only the last of them: 77 may be an amount, next to 999.
         most = int(np.cumprod(codes[::-1]).sum())
-        others = [other.ordered for other in column.others(silo) if other.valid >= FEWEST]
-        positive = bool(others) and all(each[0] >= 0 for each in others)
+        positive = sign < 0 and bool(others) and all(each[0] >= 0 for each in others)
         for few in range(most, 0, -1):
-            if _stand_out(ordered[-few:], often[-few:], ordered[:-few], often[:-few], alone=sign < 0 and positive):
+            if _stand_out(ordered[-few:], often[-few:], ordered[:-few], often[:-few], alone=positive):
                 found.append(sign * ordered[-few:])
                 break
     return np.sort(np.concatenate(found)) if found else np.zeros(0)
@@ -130,7 +114,7 @@ def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: 
 
     ``alone``: it is enough that they are negative, and the rest is not; numbers are with the opposite sign then.
     """
-    if len(rest) < 2 or often.sum() < 2:
+    if len(rest) < 2 or often.sum() < 2 or (codes[0] == 0 and (len(rest) < _MANY or often.sum() > there.sum())):
         return False
     if codes[0] - rest[-1] > rest[-1] - rest[0] or (alone and codes[0] > 0 >= rest[-1]):
         return True
@@ -148,20 +132,15 @@ def _far_numbers(column: Column, silo: SiloName, say: Words) -> Iterator[Finding
         return
     for sign in (1, -1):
         ordered = own if sign > 0 else -own[::-1]
-        most = max(_FEW_FAR, int(_MOST_FAR * len(ordered)))
-        first = max(1, len(ordered) - most)
-        gaps = np.diff(ordered[first - 1 :])
-        at = first + int(gaps.argmax())
+        first = max(1, len(ordered) - max(_FEW_FAR, int(_MOST_FAR * len(ordered))))
+        at = first + int(np.diff(ordered[first - 1 :]).argmax())
         far, rest = ordered[at:], ordered[:at]
-        ends = [end for each in others for end in (sign * each[0], sign * each[-1])]
-        low, high = min([rest[0], *ends]), max([rest[-1], *ends])
-        middle = float(np.median(rest))
-        if _is_far(float(far[0]), low, middle, high):
-            cells = say.number(len(far), "cell")
+        ends = [rest[0], rest[-1], *(sign * end for each in others for end in (each[0], each[-1]))]
+        if _is_far(float(far[0]), min(ends), float(np.median(rest)), max(ends)):
             value = f" ({sign * far[0]:g})" if far[0] == far[-1] and not say.private else ""
-            said = f"{say.column(column.name, silo)} has numbers far from all others{value}, in {cells}"
+            said = f"{say.column(column.name, silo)} has numbers far from all others{value}, in "
             fix = "correct them, leave the cells empty, or take a line of sums out"
-            yield Finding("far-number", Severity.SAID, said, fix, column.name, silo)
+            yield Finding("far-number", Severity.SAID, said + say.number(len(far), "cell"), fix, column.name, silo)
 
 
 def _is_far(far: float, low: float, middle: float, high: float) -> bool:
@@ -180,36 +159,30 @@ def _outside(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
     if not silo or silo.endswith(TESTED) or len(own) < FEWEST or not others:
         return
     low, high = min(each[0] for each in others), max(each[-1] for each in others)
-    outside = np.count_nonzero((own < low) | (own > high))
+    outside = int(np.count_nonzero((own < low) | (own > high)))
     share = len(own) / (len(own) + sum(map(len, others)))
-    middle = float(np.median(np.concatenate(others)))
-    negative = own[0] < 0 < _FAR_FROM_ZERO * middle < low
     if outside >= _OUTSIDE * len(own) and share**outside < _NO_CHANCE:
-        said = (
-            f"{say.column(column.name, silo)} has {say.share(int(outside), len(own), 'number')} outside the range of "
-        )
-        said += f"{say.elsewhere}"
-        yield Finding("out-of-range", Severity.SAID, said, "check the unit and the values", column.name, silo)
-    elif negative:
-        said = f"{say.column(column.name, silo)} has negative numbers, and {say.elsewhere} has none near zero"
-        yield Finding("out-of-range", Severity.SAID, said, "check the sign and the values", column.name, silo)
+        what = f"{say.share(outside, len(own), 'number')} outside the range of {say.elsewhere}"
+    elif own[0] < 0 < _FAR_FROM_ZERO * float(np.median(np.concatenate(others))) < low:
+        what = f"negative numbers, and {say.elsewhere} has none near zero"
+    else:
+        return
+    said, fix = f"{say.column(column.name, silo)} has {what}", "check the unit, the sign and the values"
+    yield Finding("out-of-range", Severity.SAID, said, fix, column.name, silo)
 
 
 def _constant(column: Column, say: Words) -> Iterator[Finding]:
     """A column with one value in all tables, or in one table where it is no chance that the others have others."""
     shown = {silo: cells for silo, cells in column.tables.items() if cells.valid >= FEWEST}
-    alone = {silo: _only(cells) for silo, cells in shown.items() if cells.distinct == 1}
-    if not alone or any(cells.kind in (Kind.DATES, Kind.OTHER) for cells in shown.values()):
-        return
-    if len(alone) == len(shown) and len({*alone.values()}) == 1:
+    alone = {silo: next(iter(cells.values)) for silo, cells in shown.items() if cells.distinct == 1}
+    if len(alone) == len(shown) > 0 and len({*alone.values()}) == 1:
         said = f"column {column.name!r} has the same value wherever it has one"
-        yield Finding(
-            "constant-column", Severity.SAID, said, "take it out of all tables: it tells nothing", column.name
-        )
+        fix = "take it out of all tables: it tells nothing"
+        yield Finding("constant-column", Severity.SAID, said, fix, column.name)
         return
     for silo, value in alone.items():
         others = [cells for other, cells in shown.items() if other != silo and not other.endswith(TESTED)]
-        number, total = sum(_times(value, cells) for cells in others), sum(cells.valid for cells in others)
+        number, total = sum(own.values.get(value, 0) for own in others), sum(own.valid for own in others)
         share = (number + 1) / (total + 1)
         # A text that is nowhere else is unknown, and a number that is nowhere else is of another scale.
         if (number or not silo) and share ** shown[silo].valid < _BY_CHANCE and not silo.endswith(TESTED):
@@ -217,14 +190,3 @@ def _constant(column: Column, say: Words) -> Iterator[Finding]:
             said += f"{1 - share:.0%} of the records"
             fix = "write the values, or take the column out of all tables"
             yield Finding("constant-column", Severity.SAID, said, fix, column.name, silo)
-
-
-def _only(cells: Cells) -> float | str:
-    return float(cells.ordered[0]) if cells.kind is Kind.NUMBERS else next(iter(cells.counts))
-
-
-def _times(value: float | str, cells: Cells) -> int:
-    """In how many cells a value is."""
-    if cells.kind is Kind.NUMBERS:
-        return int(np.diff(np.searchsorted(cells.ordered, [value, np.nextafter(value, np.inf)]))[0])
-    return cells.counts.get(str(value), 0)

@@ -254,10 +254,7 @@ def _words(tables: Mapping[SiloName, Cells]) -> Iterator[Site]:
 
 
 def _counts(cells: Cells) -> dict[str, int]:
-    if cells.kind is not Kind.NUMBERS:
-        return cells.counts
-    values, numbers = cells.tally
-    return {f"{value:g}": number for value, number in zip(values.tolist(), numbers.tolist(), strict=True)}
+    return {word if isinstance(word, str) else f"{word:g}": number for word, number in cells.values.items()}
 
 
 def _of_missing(silo: SiloName, tables: Mapping[SiloName, Cells]) -> _Best:

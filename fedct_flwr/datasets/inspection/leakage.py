@@ -83,19 +83,14 @@ def _bins(own: Mapping[SiloName, Cells]) -> dict[SiloName, Ints]:
     """The number of each record's value, or of a range of numbers; missing is 0."""
     if any(cells.words for cells in own.values()):
         words = {word: at + 1 for at, word in enumerate({word: 0 for cells in own.values() for word in cells.words})}
-        found = {}
-        for silo, cells in own.items():
-            number = np.array([*(words[word] for word in cells.words), 0], dtype=np.int64)
-            codes = cells.numbers if cells.kind is Kind.TEXT else np.full(cells.records, -1)
-            found[silo] = number[codes.astype(np.int64)]
-        return found
+        numbers = {silo: np.array([*(words[word] for word in cells.words), 0]) for silo, cells in own.items()}
+        # Numbers where others have words count as missing.
+        codes = {silo: cells.numbers if cells.words else np.full(cells.records, -1) for silo, cells in own.items()}
+        return {silo: numbers[silo][codes[silo].astype(np.int64)] for silo in own}
     every = np.sort(np.concatenate([cells.ordered for cells in own.values()]))
     edges = np.unique(every[np.linspace(0, len(every) - 1, _BINS).astype(int)]) if len(every) else every
-    found = {}
-    for silo, cells in own.items():
-        at = np.searchsorted(edges, cells.numbers, side="right")
-        found[silo] = np.where(np.isnan(cells.numbers), 0, at + 1)
-    return found
+    bins = {silo: np.searchsorted(edges, cells.numbers, side="right") + 1 for silo, cells in own.items()}
+    return {silo: np.where(np.isnan(cells.numbers), 0, bins[silo]) for silo, cells in own.items()}
 
 
 def _told(table: Ints) -> _Told | None:
