@@ -7,7 +7,6 @@ import numpy as np
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, pool
-from fedct_flwr.datasets.freed_memory import give_back
 from fedct_flwr.learners.base import Choosing, Learner
 from fedct_flwr.learners.build import build_learner, named_learner
 from fedct_flwr.types import Examples, Groups, TrainingError
@@ -89,5 +88,4 @@ class References:
             self._centralized[learner] = None
             with contextlib.suppress(TrainingError):
                 self._centralized[learner] = centralized(self._config, self._dataset, position)
-            give_back()
         return self._centralized[learner]

@@ -15,7 +15,7 @@ from fedct_flwr.cli.findings import Finding as Shown
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.run_document import finding_document
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.files import how_to_use
+from fedct_flwr.datasets.files import NOT_READ
 from fedct_flwr.datasets.inspection import Finding, Severity, TableOne, gathered
 from fedct_flwr.datasets.inspection.table_one import NOTE, caption, cells_of
 from fedct_flwr.datasets.inspections import FolderInspection, inspect_folder
@@ -95,7 +95,7 @@ def _print(out: Output, found: FolderInspection) -> None:
     for each in gathered(found.inspection.findings):
         show(out.console, _shown(each), details=False)
     if found.files.unused:
-        out.warn(f"not used: {listed(found.files.unused)}{how_to_use(found.files)}")
+        out.warn(f"not used: {listed(found.files.unused)} ({NOT_READ})")
     if sheets := _sheets(found):
         out.warn(f"not used: {listed(sheets)} (write sheet = '...' in data.toml to read another)")
     refused, said = len(found.inspection.refused), len(found.inspection.said)

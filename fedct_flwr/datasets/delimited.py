@@ -8,8 +8,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -18,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.likely_encoding import likely_encoding
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError
 
@@ -52,14 +50,8 @@ _ROWS_IN_BLOCK: Final = 1024
 _SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+")
 _NUMBER_OR_NOTHING: Final = re.compile(r"([+-]?\d[\d.,]*([eE][+-]?\d+)?)?")
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
-_SAYS_SEPARATOR: Final = re.compile(r'"?sep=([^"])"?')
-"""A line before the header that is meant for Excel, which does not show it."""
 _END_OF_LINE: Final = re.compile(r"\r\n|\r|\n")
 _LINE_ENDS: Final = re.compile(rb"[\r\n]")
-_MANY_COLUMNS: Final = 200
-"""From here on, finding out the type of each column takes longer than reading them all."""
-
-
 MOST_COLUMNS: Final = 1 << 17
 """Columns of a table, each of which takes kilobytes of memory, even without a record."""
 TOO_LARGE: Final = "unpacked, it is far larger than a table of its size would be"
@@ -75,11 +67,10 @@ class KindError(FormError):
 
 
 class Look(NamedTuple):
-    """What the beginning of a file tells: its separator, the bytes of its longest line, lines before the header."""
+    """What the beginning of a file tells: its separator, and the bytes of its longest line."""
 
     separator: str
     longest: int
-    skipped: int = 0
 
 
 def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa.Table:
@@ -90,22 +81,18 @@ def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettin
     try:
         look = _look_into(path, tables)
         columns = names_in_delimited(path, tables) if text is None else text
-        numbers = () if text is None else _fractions(path, tables, look)
         try:
             with _opened(path) as file:
-                table = parse(file, columns, tables, look, numbers=numbers, to_the_letter=text is None)
+                table = parse(file, columns, tables, look, to_the_letter=text is None)
         except pa.ArrowInvalid:
-            if not numbers:
-                raise
-            # Text further down, perhaps: what the reader makes of such a column, it tells by itself.
+            # One thread alone knows the numbers of rows.
             with _opened(path) as file:
-                table = parse(file, columns, tables, look)
+                table = parse(file, columns, tables, look, to_the_letter=text is None, threads=False)
         # Names that are no UTF-8 are noticed when they are looked at.
         if any(pa.types.is_binary(column.type) for column in table.columns):
             raise _wrong_encoding(path, tables)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(error, path, tables) from None
-    _check_last_quote(table, path)
     _check_swallowed(table, look.separator, path)
     return table
 
@@ -113,34 +100,11 @@ def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettin
 def names_in_delimited(path: Path, tables: TableSettings) -> list[str]:
     """The names in the header of a CSV file. Raises DataError as ``read_delimited``."""
     try:
-        return next(_first_records(path, tables, _look_into(path, tables)), [])
+        look, encoding = _look_into(path, tables), "utf-8-sig" if _is_utf_8(tables.encoding) else tables.encoding
+        with _opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+            return next(csv.reader(itertools.islice(text, _LINES), delimiter=look.separator), [])
     except (pa.ArrowException, OSError, ValueError, csv.Error) as error:
         raise _unreadable(error, path, tables) from None
-
-
-def _first_records(path: Path, tables: TableSettings, look: Look) -> Iterator[list[str]]:
-    """The fields of the header and of what follows in the first lines. Raises what reading and decoding raise."""
-    encoding = "utf-8-sig" if _is_utf_8(tables.encoding) else tables.encoding
-    with _opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
-        lines = itertools.islice(text, look.skipped, _LINES)
-        yield from csv.reader(lines, delimiter=look.separator)
-
-
-def _fractions(path: Path, tables: TableSettings, look: Look) -> list[str]:
-    """Columns of a wide table whose first cell is a number with decimals: the reader takes them for no other type.
-
-    Unless there is text further down. Told so, it does not try one type after the other on each of thousands of
-    columns. None where the beginning of the file is odd: then the reader finds out.
-    """
-    try:
-        records = filter(None, _first_records(path, tables, look))
-        header, first = next(records, []), next(records, [])
-    except (pa.ArrowException, OSError, ValueError, csv.Error):
-        return []
-    if len(header) < _MANY_COLUMNS or len(first) != len(header):
-        return []
-    decimals = re.compile(rf"-?[0-9]+{re.escape(tables.decimal)}[0-9]+([eE][+-]?[0-9]+)?")
-    return [name for name, cell in zip(header, first, strict=True) if decimals.fullmatch(cell)]
 
 
 def _look_into(path: Path, tables: TableSettings) -> Look:
@@ -151,10 +115,7 @@ def _look_into(path: Path, tables: TableSettings) -> Look:
         _check_encoding(sample, path, tables)
         _check_width(itertools.chain([sample], iter(lambda: file.read(_SAMPLE), b"")), path)
     longest = max(map(len, sample.split(b"\n", _LINES)[:_LINES]))
-    lines = _first_lines(sample, tables.encoding)
-    if lines and (said := _SAYS_SEPARATOR.fullmatch(lines[0])):
-        return Look(said[1], longest, 1)
-    return Look(_checked_separator(lines, path, tables), longest)
+    return Look(_checked_separator(_first_lines(sample, tables.encoding), path, tables), longest)
 
 
 def _check_width(blocks: Iterable[bytes], path: Path) -> None:
@@ -176,32 +137,22 @@ def _check_width(blocks: Iterable[bytes], path: Path) -> None:
             return
 
 
-def _check_last_quote(table: pa.Table, path: Path) -> None:
-    """Raise DataError for a quotation mark that nobody closes: all lines after it would be one field of one record."""
-    for values in table.columns:
-        if pa.types.is_string(values.type) and len(values) and "\n" in (values[-1].as_py() or ""):
-            with _opened(path) as file:
-                marks = sum(block.count(b'"') for block in iter(lambda: file.read(_SAMPLE), b""))
-            if marks % 2:
-                raise FormError(f"cannot read {path}: a quotation mark is never closed, somewhere near its end")
-
-
 def _check_swallowed(table: pa.Table, separator: str, path: Path) -> None:
-    """Raise DataError for a field with whole records in it, between two quotation marks that nobody has closed."""
+    """Raise DataError for a field with whole records in it, after a quotation mark that nobody has closed."""
     numeric = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
     for values in table.columns:
         if not pa.types.is_string(values.type) or not any(numeric):
             continue
         lines, signs = pc.count_substring(values, "\n"), pc.count_substring(values, separator)
-        several = pc.and_(pc.greater(lines, 1), pc.greater_equal(signs, len(numeric) - 1))
+        several = pc.and_(pc.greater(lines, 0), pc.greater_equal(signs, len(numeric) - 1))
         for row in pc.indices_nonzero(pc.fill_null(several, False)).to_pylist():
-            # The first and the last are parts of lines.
-            inner = [line.split(separator) for line in values[row].as_py().split("\n")[1:-1]]
+            # The first is a part of a line.
+            inner = [line.split(separator) for line in values[row].as_py().split("\n")[1:]]
             records = [list(itertools.compress(fields, numeric)) for fields in inner if len(fields) == len(numeric)]
             if any(map(_is_record, records)):
                 raise FormError(
-                    f"cannot read {path}: a field of record {row + 1:,} holds whole records, as "
-                    "between two quotation marks that are never closed: take these marks out"
+                    f"cannot read {path}: a field of record {row + 1:,} holds whole records, after a quotation mark "
+                    "that is never closed: take such marks out"
                 )
 
 
@@ -216,33 +167,11 @@ def _unreadable(error: Exception, path: Path, tables: TableSettings) -> FormErro
         return _wrong_encoding(path, tables)
     reason = safe_reason(error)
     if "columns, got" in reason:
-        reason += _remedy_for_rows(path, tables)
-    return FormError(f"cannot read {path}: {reason}")
-
-
-def _remedy_for_rows(path: Path, tables: TableSettings) -> str:
-    """Where the first row of another length is, and what to do about such rows. Quotes none."""
-    # The number of each, and the fields of the header.
-    found: list[tuple[int | None, int]] = []
-
-    def remember(row: pyarrow.csv.InvalidRow) -> str:
-        found.append((row.number, row.expected_columns))
-        return "skip"
-
-    read = 0
-    with suppress(pa.ArrowException, OSError, ValueError), _opened(path) as file:
-        read = parse(file, (), tables, _look_into(path, tables), wrong_row=remember).num_rows
-    number, fields = found[0] if found else (None, 0)
-    where = f" in line {number:,}" if number else ""
-    if len(found) > read and fields > 1:
-        # Not some of them, but most, and the first line is no title.
-        return (
-            f"{where}; no line may end with a separator, and a number with a decimal comma needs quotation marks, or "
-            "another separator"
+        reason += (
+            "; each line needs as many fields as the header, so take titles above it and notes below the table out, "
+            "and separators at the end of lines; a number with a decimal comma needs quotation marks"
         )
-    return (
-        f"{where}; each line needs as many fields as the header, so take titles above it and notes below the table out"
-    )
+    return FormError(f"cannot read {path}: {reason}")
 
 
 def parse(
@@ -251,35 +180,25 @@ def parse(
     tables: TableSettings,
     look: Look,
     *,
-    numbers: Iterable[str] = (),
     to_the_letter: bool = False,
-    wrong_row: Callable[[pyarrow.csv.InvalidRow], str] | None = None,
+    threads: bool = True,
 ) -> pa.Table:
-    """The table in a stream of CSV, whose columns in ``numbers`` hold numbers with decimals.
-
-    ``wrong_row`` is called with each row of another length than the header.
-
-    Raises whatever pyarrow does.
-    """
+    """The table in a stream of CSV. Raises whatever pyarrow does."""
     convert = pyarrow.csv.ConvertOptions(
         strings_can_be_null=not to_the_letter,
         null_values=[*pyarrow.csv.ConvertOptions().null_values, *tables.missing],
         decimal_point=tables.decimal,
-        column_types=dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(text, pa.string()),
+        column_types=dict.fromkeys(text, pa.string()),
     )
     return pyarrow.csv.read_csv(
         file,
         read_options=pyarrow.csv.ReadOptions(
             encoding=tables.encoding,
-            skip_rows=look.skipped,
-            # One thread alone knows the numbers of rows.
-            use_threads=wrong_row is None,
+            use_threads=threads,
             block_size=min(max(_MIN_BLOCK, _ROWS_IN_BLOCK * look.longest), _MAX_BLOCK),
         ),
         # Free text has lines of its own.
-        parse_options=pyarrow.csv.ParseOptions(
-            delimiter=look.separator, newlines_in_values=True, invalid_row_handler=wrong_row
-        ),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=look.separator, newlines_in_values=True),
         convert_options=convert,
     )
 
@@ -336,15 +255,7 @@ def _check_kind(sample: bytes, path: Path, tables: TableSettings) -> None:
             raise KindError(f"cannot read {path}: it is {what}")
     wide = tables.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
     if b"\x00" in sample and not wide and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
-        # Of most letters, the one byte of UTF-16 is zero.
-        first, second = sample[::2].count(0), sample[1::2].count(0)
-        if max(first, second) <= len(sample) // 8:
-            raise KindError(f"cannot read {path}: it holds bytes that are no text, so export it anew as CSV UTF-8")
-        encoding = "utf-16-le" if second > first else "utf-16-be"
-        raise FormError(
-            f"cannot read {path}: it holds bytes that are no text; if it is UTF-16, write encoding = {encoding!r} in "
-            f"{tables.place}, otherwise export it anew"
-        )
+        raise KindError(f"cannot read {path}: it holds bytes that are no text, so export it anew as CSV UTF-8")
 
 
 def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
@@ -356,26 +267,20 @@ def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
         if sample.startswith(mark) and not (is_utf_8 if encoding == "utf-8" else told.startswith("utf-16")):
             raise _wrong_encoding(path, tables, encoding)
     if not is_utf_8 and not sample.isascii() and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            # A letter may be cut in two at the end.
-            sample[:-4].decode("utf-8") if len(sample) == _SAMPLE else sample.decode("utf-8")
-        except UnicodeDecodeError:
-            return
-        if b"\x00" not in sample:
+        # A letter may be cut in two at the end.
+        is_text = sample[:-4] if len(sample) == _SAMPLE else sample
+        if b"\x00" not in sample and "\ufffd" not in is_text.decode("utf-8", errors="replace"):
             raise _wrong_encoding(path, tables, "utf-8")
 
 
 def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> FormError:
     told = "UTF-8" if _is_utf_8(tables.encoding) else tables.encoding
-    if found:
-        remedy = f"write encoding = {found!r} in {tables.place}"
-    elif told == "UTF-8":
-        with _opened(path) as file:
-            guess = likely_encoding(file.read(_SAMPLE))
-        remedy = f"write encoding = {guess.encoding!r} in {tables.place}, for what {guess.written_by}, or save it"
-        remedy += " as CSV UTF-8"
-    else:
-        remedy = f"correct encoding in {tables.place}"
+    remedy = f"write encoding = {found!r} in {tables.place}" if found else f"correct encoding in {tables.place}"
+    if not found and told == "UTF-8":
+        remedy = (
+            f"write encoding = 'cp1252' in {tables.place} for a file of Windows ('cp850' of DOS, 'mac_roman' of an "
+        )
+        remedy += "old Mac), or save it as CSV UTF-8"
     return FormError(f"the text of {path} is not in {told}: {remedy}")
 
 

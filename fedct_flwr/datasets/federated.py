@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.inspection import Finding, TableOne
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
+from fedct_flwr.types import Answers, DataError, Examples, Groups, SiloName
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,35 +83,8 @@ def take(records: Examples, positions: NDArray[np.intp]) -> Examples:
 
 
 def pool(parts: list[Examples]) -> Examples:
-    """All records of several parts together; without a copy of those that ``side_by_side`` has put so."""
-    return Examples(_rows_of_one([part.X for part in parts]), np.concatenate([part.y for part in parts]))
-
-
-def side_by_side(parts: list[Examples]) -> list[Examples]:
-    """The same parts as rows of one array, which takes their place one after the other: the list is emptied."""
-    sizes = [part.size for part in parts]
-    whole = np.empty((sum(sizes), *parts[0].X.shape[1:]), dtype=parts[0].X.dtype)
-    found, start = [], 0
-    for size in sizes:
-        part = parts.pop(0)
-        rows = whole[start : start + size]
-        rows[:] = part.X
-        found.append(Examples(rows, part.y))
-        start += size
-    return found
-
-
-def _rows_of_one(arrays: list[Features]) -> Features:
-    base = arrays[0].base
-    if isinstance(base, np.ndarray) and all(array.base is base for array in arrays) and base.size:
-        size = base[:1].nbytes
-        starts = [(array.ctypes.data - base.ctypes.data) // size for array in arrays]
-        ends = [start + len(array) for start, array in zip(starts, arrays, strict=True)]
-        rows = base[starts[0] : ends[-1]]
-        same = all(array.shape[1:] == base.shape[1:] and array.strides == base.strides for array in arrays)
-        if same and starts[1:] == ends[:-1] and len(rows) == sum(map(len, arrays)):
-            return rows
-    return np.concatenate(arrays)
+    """All records of several parts together."""
+    return Examples(np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))
 
 
 def shuffled(records: Examples, rng: Generator) -> Examples:

@@ -6,6 +6,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
@@ -17,6 +18,9 @@ from fedct_flwr.datasets.from_tables import Source, federation
 from fedct_flwr.datasets.table_files import check_named, column_names, read_table
 from fedct_flwr.text.printable import from_here, listed, quoted
 from fedct_flwr.types import ConfigError, SiloName
+
+NOT_READ: Final = f"save tables as .csv or .xlsx to use them, and settings as {DATA_FILE}"
+"""What to do about unused files."""
 
 
 def load(config: RunConfig) -> FederatedDataset:
@@ -75,21 +79,12 @@ def _check_named(folder: TableFolder, told: FolderTables) -> None:
 
 def _notes(where: Path, folder: TableFolder, told: FolderTables) -> Iterator[str]:
     if folder.unused:
-        yield f"not used of {from_here(where)}: {listed(folder.unused)}{how_to_use(folder)}"
+        yield f"not used of {from_here(where)}: {listed(folder.unused)} ({NOT_READ})"
     for name, others in unread_sheets(folder, told).items():
         yield (
             f"only the first sheet of {quoted(name)} is read, and not {listed(others)}: "
             f"write sheet = '...' in {told.place} to read another"
         )
-
-
-def how_to_use(folder: TableFolder) -> str:
-    """What to do about unused files that seem to hold tables, for the end of a sentence."""
-    tables = [name for name in folder.unused_tables if not name.lower().startswith(DATA_FILE)]
-    ways = [f"save {listed(tables)} as .csv or .xlsx to use them"] if tables else []
-    if misnamed := [name for name in folder.unused_tables if name not in tables]:
-        ways.append(f"rename {quoted(misnamed[0])} to {DATA_FILE} if it holds settings")
-    return f" ({'; '.join(ways)})" if ways else ""
 
 
 def unread_sheets(folder: TableFolder, told: FolderTables) -> dict[str, list[str]]:

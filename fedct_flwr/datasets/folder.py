@@ -16,44 +16,11 @@ from fedct_flwr.types import ConfigError, DataError, SiloName
 PUBLIC: Final = "public"
 TEST: Final = ".test"
 _PUBLIC: Final = re.compile(r"public|unlabel+ed|öffentlich|oeffentlich", re.IGNORECASE)
-_OTHER_TABLES: Final = (
-    *(".xls", ".xlsm", ".xlsb", ".ods", ".numbers", ".txt", ".dat", ".zip", ".bz2", ".xz", ".zst", ".7z", ".rar"),
-    *(".sav", ".dta", ".sas7bdat", ".xpt", ".rds", ".rdata", ".json", ".jsonl", ".feather", ".arrow", ".orc", ".h5"),
-    *(".db", ".sqlite", ".mdb", ".accdb", ".tab", ".psv", ".toml.txt"),
+_PARTS: Final = re.compile(
+    r"[xy]?(test|train)(s|ing|set|data|ingset|ingdata)?|holdout|val|valid|validation|validationset|eval|dev|\(\d+\)|"
+    r"copy|of|kopie|von|copie|de|backup|bak|old|alt|orig|original|final|v\d+"
 )
-"""Endings of files that often hold a table, and are not read."""
-_TESTS: Final = frozenset(
-    [
-        "test",
-        "tests",
-        "testset",
-        "testdata",
-        "xtest",
-        "ytest",
-        "holdout",
-        "validation",
-        "validationset",
-        "valid",
-        "val",
-        "eval",
-    ]
-)
-"""Names of files, without signs between words, that are test sets by all experience."""
-_TRAINS: Final = frozenset(
-    ["train", "training", "trainset", "trainingset", "traindata", "trainingdata", "xtrain", "ytrain", "dev"]
-)
-"""Names of the other half of such a file, which is no hospital's."""
-_COPY: Final = re.compile(
-    r"(?:copy of|kopie von|copie de|backup(?: of)?|old|alt)[-_ .]+(?P<of>.+)|"
-    r"(?P<silo>.+?)(?:[-_ .]*\(\d+\)|[-_ .]+(?:copy|kopie|copie|backup|bak|old|alt|orig|original|final|v\d+)[-_ ]?\d*)",
-    re.IGNORECASE,
-)
-"""Names that systems and people give to another state of a file."""
-_OF_SILO: Final = re.compile(
-    r"(?P<silo>.+)[-_ .]+(?:test|tests|testing|testset|testdata|holdout|validation|val)", re.IGNORECASE
-)
-_TRAIN: Final = re.compile(r"(?P<silo>.+)[-_ .]+(?:train|training|trainset|traindata)", re.IGNORECASE)
-"""Names of the other half of what such a file was once a part of."""
+"""Words of a file's name that say which part or state of a table it is, and no silo."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +34,6 @@ class TableFolder:
     silos: dict[SiloName, Path]
     tests: dict[SiloName, Path]
     unused: tuple[str, ...]
-
-    @property
-    def unused_tables(self) -> tuple[str, ...]:
-        """Those of the unused files that look as if somebody had meant them to be read."""
-        return tuple(name for name in self.unused if name.lower().endswith(_OTHER_TABLES))
 
     @property
     def tables(self) -> tuple[Path, ...]:
@@ -124,28 +86,21 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
         is_test = name.lower().endswith(TEST) and not (form and form.silo)
         silo = name[: -len(TEST)] if is_test else (form and form.silo) or name
         group = tests if is_test else found
-        if silo in group:
-            raise DataError(
-                f"{folder} has two tables for {quoted(name)}, {quoted(group[silo].name)} and {quoted(path.name)}: "
-                "keep one of them"
-            )
         if other := next((known for known in group if known.casefold() == silo.casefold()), None):
             raise DataError(
-                f"{folder} has two tables whose names differ in capital letters alone, {quoted(group[other].name)} and "
-                f"{quoted(path.name)}: keep one of them, or rename one"
+                f"{folder} has two tables for {quoted(name)}, {quoted(group[other].name)} and {quoted(path.name)}: "
+                "keep one of them, or rename one"
             )
         if why := fault(silo):
             raise DataError(f"{quoted(path.name)} in {folder} names no silo, as {why}: rename it")
         group[silo] = path
     _check_told(folder, told, forms)
     if PUBLIC not in found:
-        alike = next((path.name for name, path in found.items() if _PUBLIC.search(name)), "")
-        remedy = f"rename {quoted(alike)} if it is the public set" if alike else "the public set is what silos label"
-        if other := next((name for name in unused if name.lower().startswith(f"{PUBLIC}.")), ""):
-            remedy = f"save {quoted(other)} as .csv or .xlsx, and the silos' tables, too"
-        elif holds_tables(folder / PUBLIC):
-            remedy = f"tables lie next to each other, so move the one in {quoted(PUBLIC)} here as {PUBLIC}.csv"
-        raise DataError(f"no {PUBLIC}.csv in {folder}, nor one with {_endings()}: {remedy}")
+        alike = next((name for name in [*found, *unused] if _PUBLIC.search(name)), "")
+        remedy = f"if {quoted(alike)} is the public set, save it as {PUBLIC}.csv next to the silos' tables"
+        remedy = remedy if alike else "the public set is what silos label"
+        endings = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
+        raise DataError(f"no {PUBLIC}.csv in {folder}, nor one with {endings}: {remedy}")
     public = found.pop(PUBLIC)
     if not found:
         raise DataError(f"no silo's file in {folder}: next to {public.name} there must be one for each silo")
@@ -164,10 +119,6 @@ def _check_told(folder: Path, told: FolderTables | None, forms: dict[Path, FileF
         )
 
 
-def _endings() -> str:
-    return f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
-
-
 def _check_tests(
     folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName, Path], said: Collection[SiloName]
 ) -> None:
@@ -178,34 +129,21 @@ def _check_tests(
                 f"{quoted(path.name)} in {folder} is the test file of silo {quoted(silo)}, which has no file there: "
                 f"{suggest(silo, silos)}"
             )
-    halves = {half["silo"] for name in silos if (half := _TRAIN.fullmatch(name))}
+    bare = {name: _without_parts(name) for name in [*silos, PUBLIC]}
     for name, path in silos.items():
-        ending = name_and_ending(path)[1]
-        if name in said:
-            continue
-        of_silo = _OF_SILO.fullmatch(name)
-        if of_silo and (of_silo["silo"] in silos or of_silo["silo"] in halves):
-            other = "" if of_silo["silo"] in silos else f", and the other half to {quoted(of_silo['silo'] + ending)}"
+        twice = [other for other, rest in bare.items() if rest == bare[name] and other != name]
+        if name not in said and bare[name] != "-".join(_words(name)) and (twice or not bare[name]):
+            stem = quoted(f"{bare[name] or 'NAME'}{TEST}{name_and_ending(path)[1]}")
             raise DataError(
-                f"{quoted(path.name)} in {folder} would become a silo of its own: rename it to "
-                f"{quoted(of_silo['silo'] + TEST + ending)} if it is that silo's test file{other}"
+                f"{quoted(path.name)} in {folder} would become a silo of its own: rename it to {stem} if it is that "
+                "silo's test file, join the parts of one table, move another state of a table elsewhere, or write silo "
+                f"= '...' under [files.{quoted(path.name)}] in {DATA_FILE} if it holds another silo's records"
             )
-        copy = _COPY.fullmatch(name)
-        if copy and (original := copy["of"] or copy["silo"]) in {*silos, PUBLIC}:
-            raise DataError(
-                f"{quoted(path.name)} in {folder} would become a silo of its own, and is called like another state of "
-                f"{quoted(original)}: move it elsewhere, or write silo = '...' under [files.{quoted(path.name)}] in "
-                f"{DATA_FILE} if it holds another silo's records"
-            )
-        bare = re.sub(r"[-_ .]", "", unicodedata.normalize("NFC", name)).casefold()
-        if bare in _TRAINS:
-            raise DataError(
-                f"{quoted(path.name)} in {folder} would become a silo of that name: name it after the silo whose "
-                f"records it holds, or write silo = '...' under [files.{quoted(path.name)}] in {DATA_FILE}"
-            )
-        if bare in _TESTS:
-            raise DataError(
-                f"{quoted(path.name)} in {folder} would become a silo of that name: rename it to 'NAME{TEST}{ending}' "
-                f"if it is the test file of a silo NAME, or write silo = '...' under [files.{quoted(path.name)}] in "
-                f"{DATA_FILE} if it holds the records of one"
-            )
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"\(\d+\)|[^\W_]+", unicodedata.normalize("NFC", name).casefold())
+
+
+def _without_parts(name: str) -> str:
+    return "-".join(word for word in _words(name) if not _PARTS.fullmatch(word))

@@ -8,12 +8,11 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from fedct_flwr.config import RunConfig, TableSettings
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, side_by_side
-from fedct_flwr.datasets.freed_memory import give_back
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
 from fedct_flwr.datasets.inspection import TESTED, Inspection, Words, inspect_tables, refuse
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
-from fedct_flwr.datasets.lacking import no_column
+from fedct_flwr.datasets.missing_columns import no_column
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import PLAIN
@@ -126,8 +125,7 @@ def federation(
             test, private = hold_out(records, (config.test_fraction,), rng)
             found[silo] = SiloData(silo, private, test)
     del part, records
-    own = _side_by_side(found)
-    give_back()
+    own = tuple(found.values())
     return FederatedDataset(
         name=name,
         schema=schema,
@@ -138,18 +136,6 @@ def federation(
         findings=tuple(inspected.said),
         table_one=inspected.table,
     )
-
-
-def _side_by_side(found: dict[SiloName, SiloData]) -> tuple[SiloData, ...]:
-    """The silos, whose records are rows of one array; ``found`` is emptied.
-
-    All records in one place are what each silo is compared with: so they need no room of their own.
-    """
-    others = [(silo.name, silo.groups, silo.test_groups) for silo in found.values()]
-    private, test = [silo.private for silo in found.values()], [silo.test for silo in found.values()]
-    found.clear()
-    together = zip(others, side_by_side(private), side_by_side(test), strict=True)
-    return tuple(SiloData(name, kept, held_out, of, of_test) for (name, of, of_test), kept, held_out in together)
 
 
 def _inspected(

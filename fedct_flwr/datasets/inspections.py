@@ -37,7 +37,7 @@ from fedct_flwr.datasets.inspection import (
 )
 from fedct_flwr.datasets.inspection.cells import FEWEST
 from fedct_flwr.datasets.inspection.table_one import of_classes
-from fedct_flwr.datasets.lacking import no_column
+from fedct_flwr.datasets.missing_columns import no_column
 from fedct_flwr.datasets.study_folder import StudyFolder, form_of, table_of
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode, text_columns

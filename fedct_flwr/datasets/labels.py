@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedct_flwr.datasets.headers import NUMBER
-from fedct_flwr.datasets.table_files import usual
+from fedct_flwr.datasets.table_files import NUMBER, usual
 from fedct_flwr.text.normal_form import normalized
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted

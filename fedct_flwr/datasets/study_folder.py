@@ -29,7 +29,7 @@ from fedct_flwr.datasets.image_folder import (
     read_images,
 )
 from fedct_flwr.datasets.labels import class_name, class_names, map_labels
-from fedct_flwr.datasets.lacking import no_column
+from fedct_flwr.datasets.missing_columns import no_column
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, read_table

@@ -1,5 +1,8 @@
 """Tables in files: CSV, Excel and Parquet, whose columns are numbers or text whichever file they come from."""
 
+import errno
+import os
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -10,14 +13,13 @@ import pyarrow.compute as pc
 
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import days, marked
-from fedct_flwr.datasets.delimited import names_in_delimited, read_delimited
+from fedct_flwr.datasets.delimited import KindError, names_in_delimited, read_delimited
 from fedct_flwr.datasets.excel import names_in_excel, read_excel
-from fedct_flwr.datasets.headers import NUMBER, same_name
 from fedct_flwr.datasets.parquet_files import names_in_parquet, read_parquet
-from fedct_flwr.datasets.regular_file import check_regular
+from fedct_flwr.files.regular import check_is_file
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, DataError
 
 ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 """How files of tables end, in small letters."""
@@ -25,6 +27,15 @@ ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 PLAIN: Final = TableSettings()
 """The form of a table of which nothing is told."""
 
+NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+"""A number as a file may have it in a cell."""
+NO_HEADER: Final = "the first line of {} holds {}: write the columns' names there, and take titles above it out"
+_NO_FILE: Final = {
+    errno.ENOENT: "there is no such file",
+    errno.EACCES: "this user may not enter its folder, so change the folder's permissions",
+    errno.EISDIR: "it is a folder, so name the table in it",
+    errno.EINVAL: "it is a pipe or a device, so save the table as a file",
+}
 _WITH_ZEROS: Final = r"^([+-]?[0-9]+)[.,]0*$"
 
 
@@ -35,7 +46,7 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
     ``ENDINGS`` are CSV. Dates are numbers, if their form is told; columns to be left out are not there, nor those with
     neither a name nor any value, nor empty records at the end. Raises DataError, which quotes no record.
     """
-    check_regular(path)
+    _check_regular(path)
     told = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
     ending = path.name.lower()
     if ending.endswith(".parquet"):
@@ -50,13 +61,26 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
     kept = [(name, values) for name, values in everything if name not in tables.leave_out and _is_there(name, values)]
     names = [name for name, _ in kept]
     if repeated := _repeated(names):
-        raise same_name(path, repeated)
+        raise _same_name(path, repeated)
     columns = [_as_told(values, name, told, tables, path) for name, values in kept]
     fields = [
         marked(name, values.type) if was_date else pa.field(name, values.type)
         for name, (values, was_date) in zip(names, columns, strict=True)
     ]
     return pa.Table.from_arrays([values for values, _ in columns], schema=pa.schema(fields))
+
+
+def _check_regular(path: Path) -> None:
+    """Raise KindError unless a file with contents is at ``path``, which this process may read."""
+    try:
+        check_is_file(path)
+        size = path.stat().st_size
+    except OSError as error:
+        raise KindError(f"cannot read {path}: {_NO_FILE.get(error.errno or 0, error.strerror)}") from None
+    if not size:
+        raise KindError(f"cannot read {path}: it is empty, so export the table anew")
+    if not os.access(path, os.R_OK):
+        raise KindError(f"cannot read {path}: this user may not read it, so change its owner or its permissions")
 
 
 def _records_of(columns: Sequence[pa.ChunkedArray]) -> int:
@@ -75,12 +99,22 @@ def _is_there(name: str, values: pa.ChunkedArray) -> bool:
 def _read_parquet(path: Path) -> pa.Table:
     # Before reading: a table with columns of the same name cannot be read.
     if repeated := _repeated(names_in_parquet(path)):
-        raise same_name(path, repeated)
+        raise _same_name(path, repeated)
     return read_parquet(path)
 
 
 def _repeated(names: list[str]) -> list[str]:
     return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
+def _same_name(where: object, names: Sequence[str]) -> DataError:
+    """The error that a table has several columns of each of these names."""
+    if not all(name.strip() for name in names):
+        fix = "if a title stands above the header, take its line out, otherwise name them"
+        return DataError(f"{where} has columns without a name: {fix}")
+    if all(NUMBER.fullmatch(name.strip()) for name in names):
+        return DataError(NO_HEADER.format(where, "numbers"))
+    return DataError(f"{where} has columns of the same name: {listed(names)}; rename them")
 
 
 def _as_told(
@@ -127,7 +161,7 @@ def as_written(path: Path) -> pa.Table:
 
     Raises DataError as ``read_table``.
     """
-    check_regular(path)
+    _check_regular(path)
     tables = TableSettings.of_folder(path.parent).of(path.name)
     ending = path.name.lower()
     if ending.endswith(".parquet"):
@@ -137,7 +171,7 @@ def as_written(path: Path) -> pa.Table:
 
 def column_names(path: Path, tables: TableSettings = PLAIN) -> list[str]:
     """The names in a table's header, without reading the table. Raises DataError as ``read_table``."""
-    check_regular(path)
+    _check_regular(path)
     ending = path.name.lower()
     if ending.endswith(".parquet"):
         return names_in_parquet(path)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from fedct_flwr.datasets.freed_memory import give_back
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.types import RunError
 
@@ -58,7 +57,6 @@ def run_in_process(
         watch()
     # Another run in this process, or this one resumed, begins with learners of its own; and records are not held on to.
     simulated_site.cache_clear()
-    give_back()
     if failures:
         raise RunError(f"the run failed: {failures[0]}") from failures[0]
 

@@ -46,7 +46,6 @@ def path(tmp_path: Path) -> Path:
         ("a\tb\n1,5\tx\n2\ty\n", {"separator": "\t", "decimal": ","}),
         ("a|b\n1.5|x\n2|y\n", {"separator": "|"}),
         ('a,b\n"1,5",x\n"2",y\n', {"decimal": ","}),
-        ("sep=;\r\na;b\r\n1,5;x\r\n2;y\r\n", {"decimal": ","}),
         ("a;b;\n1.5;x;\n2;y;\n", {"separator": ";"}),
         ("a,b\r1.5,x\r2,y\r", {}),
         ("\ufeffa,b\n1.5,x\n2,y\n", {}),

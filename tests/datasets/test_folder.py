@@ -68,7 +68,7 @@ def test_tables_in_folders_are_to_be_moved(tmp_path: Path) -> None:
     for name in ("public", "north", "south"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data.csv").write_text("age,ill\n1,yes\n")
-    with pytest.raises(DataError, match=r"move the one in 'public' here as public\.csv"):
+    with pytest.raises(DataError, match=r"if 'public' is the public set, save it as public\.csv"):
         load(tmp_path)
 
 

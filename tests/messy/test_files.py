@@ -48,16 +48,6 @@ def test_a_file_of_another_kind_is_called_what_it_is(tmp_path: Path, start: str)
     assert KINDS[start] in refused(folder)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_a_mark_is_named(tmp_path: Path, encoding: str) -> None:
-    folder = patients().write(tmp_path)
-    text = (folder / "essen.csv").read_text("utf-8")
-    (folder / "essen.csv").write_bytes(text.encode(encoding))
-    assert f"'{encoding}'" in refused(folder)
-    (folder / "data.toml").write_text(f'[files."essen.csv"]\nencoding = "{encoding}"\n')
-    assert not load(folder).findings
-
-
 NO_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a pipe": (os.mkfifo, "it is a pipe or a device"),
     "a device without an end": (lambda path: path.symlink_to("/dev/zero"), "it is a pipe or a device"),
@@ -96,22 +86,13 @@ def test_many_records_in_lines_that_end_as_old_macs_end_them_are_no_wide_header(
     assert read_table(path).num_rows == 100_000
 
 
-LETTERS = {
-    "German": "Größe, Männer, Süd, Ärzte, GRÖSSE",
-    "French": "l'hôpital, né à Orléans, élève, Noël, français",
-    "Danish": "Åse, Øst, blåbær",
-    "measured": "größer, 37 °C, ±3",
-}
-
-
 @pytest.mark.parametrize("encoding", ["cp1252", "cp850", "mac_roman"])
-@pytest.mark.parametrize("language", LETTERS)
-def test_the_encoding_in_which_letters_look_right_is_proposed(tmp_path: Path, language: str, encoding: str) -> None:
+def test_text_in_no_utf_8_is_refused_with_the_encodings_that_it_may_be_in(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "essen.csv"
-    path.write_bytes(f'a,b\n"{LETTERS[language]}",2\n'.encode(encoding))
-    with pytest.raises(DataError, match=f"write encoding = '{encoding}' in data.toml"):
+    path.write_bytes('a,b\n"Größe, Männer",2\n'.encode(encoding))
+    with pytest.raises(DataError, match=f"write encoding = .*'{encoding}'"):
         read_table(path)
-    assert read_table(path, tables=TableSettings(encoding=encoding)).to_pydict()["a"] == [LETTERS[language]]
+    assert read_table(path, tables=TableSettings(encoding=encoding)).to_pydict()["a"] == ["Größe, Männer"]
 
 
 def test_a_parquet_file_with_a_key_and_half_of_one_are_called_so(tmp_path: Path) -> None:
@@ -177,7 +158,7 @@ def test_two_halves_of_one_silo_are_no_two_silos(tmp_path: Path) -> None:
     folder = patients().write(tmp_path)
     (folder / "essen.csv").rename(folder / "essen_train.csv")
     (folder / "koeln.csv").rename(folder / "essen_test.csv")
-    with pytest.raises(DataError, match=r"'essen\.test\.csv'.*other half to 'essen\.csv'"):
+    with pytest.raises(DataError, match=r"'essen\.test\.csv'.*join the parts of one table"):
         load(folder)
 
 
