@@ -7,7 +7,7 @@ import tomli_w
 
 import fedct_flwr
 from fedct_flwr import datasets
-from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
+from fedct_flwr.cli.demo import LABEL, write_records, write_study
 from fedct_flwr.config import RunConfig
 from fedct_flwr.silo import workplace
 

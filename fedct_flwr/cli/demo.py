@@ -1,10 +1,13 @@
 """``fedct demo``: four hospitals and their coordinator as folders, complete, to be started as they are."""
 
+import csv
+import math
 import os
 import shutil
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import numpy as np
 import tomli_w
 import typer
 
@@ -12,18 +15,48 @@ from fedct_flwr import datasets
 from fedct_flwr.cli.certificates import check_hosts
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, PORT, prepare
 from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY, make_kit
-from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.cli.silo.init import make_keys
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.latest_state import open_log
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, DataError, Examples, Features, HardLabels
+
+LABEL = "class"
+
+
+def write_study(folder: Path, study: str, dataset: FederatedDataset) -> None:
+    """``study.toml``, ``public.csv``, and ``test.csv`` with the pooled test set, if there is one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {"study": study, "classes": list(dataset.schema.classes), "public": "public.csv"}
+    _write(folder / "public.csv", dataset.schema, dataset.public.X)
+    if dataset.test.size:
+        settings |= {"test-file": "test.csv", "test-label": LABEL}
+        write_records(folder / "test.csv", dataset.schema, dataset.test)
+    (folder / STUDY_FILE).write_text(tomli_w.dumps(settings), encoding="utf-8")
+
+
+def write_records(path: Path, schema: Schema, records: Examples) -> None:
+    """A CSV file with the label column ``LABEL``. Numbers are read back as they are."""
+    _write(path, schema, records.X, records.y)
+
+
+def _write(path: Path, schema: Schema, X: Features, y: HardLabels | None = None) -> None:
+    if not schema.columns or schema.categorical:
+        raise DataError("only tables of numbers can be written as a study")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([column.name for column in schema.columns] + ([LABEL] if y is not None else []))
+        for number, row in enumerate(np.asarray(X, dtype=np.float64).tolist()):
+            fields = ["" if math.isnan(value) else repr(value) for value in row]
+            writer.writerow(fields + ([schema.classes[y[number]]] if y is not None else []))
+
 
 STUDY: Final = "heart-disease"
 _COMPLETE: Final = ".complete"

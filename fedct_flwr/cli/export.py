@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.predictions import check_new
+from fedct_flwr.cli.predictions import Model, Package, Silo, check_new, chosen_model
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 

@@ -4,6 +4,7 @@ from typing import Final
 
 _ARCHIVE: Final = "stop the services, pack or unpack the folder with tar, start them: docs/operations.md"
 _STATUS: Final = "'fedct silo status FOLDER' shows it, and --json prints it for your monitoring: docs/operations.md"
+_TEXTFILE: Final = "write what it prints into a file for node_exporter's textfile collector: docs/operations.md"
 GONE: Final[dict[str, str]] = {
     "coordinator backup": _ARCHIVE,
     "coordinator restore": _ARCHIVE,
@@ -13,5 +14,8 @@ GONE: Final[dict[str, str]] = {
     "silo notify": _STATUS,
     "budget": "docs/privacy.md has the noise by mechanism and number of labels; try a protection with 'fedct simulate'",
     "coordinator start": "run the coordinator with docker/coordinator/compose.yaml or the units in docker/systemd",
+    "silo metrics --listen": _TEXTFILE,
+    "coordinator metrics --listen": _TEXTFILE,
+    "coordinator list": "'fedct coordinator status FOLDER' shows the same",
     "watch": "'fedct simulate' serves the page while it runs; 'fedct report RUN' writes that of any run",
 }

@@ -42,9 +42,10 @@ def lazy_commands(package: str, helps: Mapping[str, str], panels: Mapping[str, s
         def resolve_command(
             self, ctx: click.Context, args: list[str]
         ) -> tuple[str | None, click.Command | None, list[str]]:
-            gone = " ".join([*package.split(".")[2:], args[0]])
-            if gone in GONE:
-                raise ConfigError(f"'fedct {gone}' is gone: {GONE[gone]}")
+            called = " ".join([*package.split(".")[2:], args[0]])
+            for gone in (called, *(f"{called} {option.partition('=')[0]}" for option in args[1:])):
+                if gone in GONE:
+                    raise ConfigError(f"'fedct {gone}' is gone: {GONE[gone]}")
             name, command, rest = super().resolve_command(ctx, args)
             return name, load_command(package, name) if name and name in helps else command, rest
 

@@ -8,12 +8,15 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import (
     Accept,
     CsvFile,
+    Model,
+    Package,
+    Silo,
     check_new,
+    chosen_model,
     in_chunks,
     say_findings,
     say_unknown,

@@ -36,8 +36,7 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.next_approval import is_waiting, settle
 from fedct_flwr.hospital.revocation import is_revoked
-from fedct_flwr.hospital.watch import Watch
-from fedct_flwr.hospital.watched import Watched
+from fedct_flwr.hospital.watch import Watch, Watched
 from fedct_flwr.kinds import ADDED, kind_of
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.process_end import end_process

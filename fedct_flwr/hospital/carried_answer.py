@@ -18,7 +18,7 @@ from fedct_flwr.hospital.agent import Agent, Say
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.next_approval import settle
 from fedct_flwr.hospital.sealed_file import Answer, digest, read_question, write_answer
-from fedct_flwr.hospital.watched import Watched
+from fedct_flwr.hospital.watch import Watched
 from fedct_flwr.types import DataError
 from fedct_flwr.wire.messages import from_record, to_record
 

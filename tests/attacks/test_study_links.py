@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.cli.demo_files import LABEL
+from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.datasets import study_copy
 from fedct_flwr.types import ConfigError
 from tests.cli import conftest

@@ -240,7 +240,6 @@ def test_what_the_run_asks_for_is_what_the_command_line_says(folder: Path, monke
         asked.append(settings)
         raise RunError("stopped here")
 
-    monkeypatch.setattr(run.SuperLink, "unfinished", lambda self: [])
     monkeypatch.setattr(run.SuperLink, "start", start)
     refusal("run", folder, "--rounds", "7", "--scores", "--set", "min-silos=3", error=RunError)
     (settings,) = asked
@@ -259,20 +258,6 @@ def runs(**states: str) -> str:
     return json.dumps({"success": True, "runs": found})
 
 
-DONE = '{"success": true}'
-ODD = ("Segmentation fault", "", '{"success": true, "runs": []}', "[]", '{"success": tr')
-
-
-def test_a_start_that_nobody_understands_is_stopped_all_the_same(
-    flwr: Flwr, folder: Path, wording: SnapshotAssertion
-) -> None:
-    flwr.says("list", runs(), runs(run_5="pending"), runs(run_5="finished:stopped"))
-    flwr.says("run", ODD[0])
-    flwr.says("stop", ODD[0], DONE)
-    assert refusal("run", folder, error=RunError) == wording
-    assert [call.split()[1] for call in flwr.calls("stop")] == ["5", "5"]
-
-
 @pytest.mark.parametrize(
     "said", ['{"success": false, "error-message": "[code: 16] Run ID not found."}', runs(run_5="finished:failed")]
 )
@@ -284,7 +269,7 @@ def test_a_run_whose_end_nobody_else_can_write_down_has_a_result(
         return 5
 
     monkeypatch.setattr(run.SuperLink, "start", start)
-    flwr.says("list", runs(), said)
+    flwr.says("list", said)
     flwr.says("stop", said)
     reason = refusal("run", folder, "--run-dir", tmp_path / "run", error=RunError)
     assert RunFolder(tmp_path / "run").read_json("result.json") == {"status": "failed", "reason": reason}

@@ -15,7 +15,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.certificates import days_left, lasts, load_certificate
-from fedct_flwr.cli.coordinator import nodes_of, register, rotate, unregister
+from fedct_flwr.cli.coordinator import register, rotate, unregister
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.register import node_key
@@ -65,7 +65,7 @@ class Link:
 @pytest.fixture
 def link(monkeypatch: pytest.MonkeyPatch) -> Link:
     made = Link()
-    monkeypatch.setattr(nodes_of, "list_nodes", made.list)
+    monkeypatch.setattr(register, "list_nodes", made.list)
     for module in (register, rotate, unregister):
         monkeypatch.setattr(module, "SuperLink", made)
     return made

@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import RENEW_BEFORE, load_certificate
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
-from fedct_flwr.cli.demo_files import LABEL
+from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.cli.invitation import Invitation, fingerprint_of, write_invitation
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study

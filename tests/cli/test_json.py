@@ -24,7 +24,7 @@ Run = Callable[..., Outcome]
 PRINT_TABLES = {
     "fedct_flwr.cli": ["simulate", "predict", "privacy-sheet", "doctor"],
     "fedct_flwr.cli.silo": ["check", "approve", "status", "verify", "predict"],
-    "fedct_flwr.cli.coordinator": ["register", "list", "run", "stop"],
+    "fedct_flwr.cli.coordinator": ["register", "status", "run", "stop"],
 }
 
 

@@ -1,19 +1,14 @@
 """What machines read of silo and coordinator: logs as JSON, numbers for Prometheus; no data."""
 
-import contextlib
 import json
-import subprocess
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import httpx
 import pytest
 
 from fedct_flwr.cli.coordinator import metrics as coordinators
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
-from fedct_flwr.flower.command import BIN
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import VARIABLE, about, log_line
@@ -21,8 +16,6 @@ from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.privacy.common_budget import common_budget
 from fedct_flwr.privacy.events import pure
 from tests.cli.silos import Fedct, Kit
-from tests.patience import eventually
-from tests.processes.deployment import free_port, listens
 
 # --- logs
 
@@ -88,29 +81,6 @@ def test_limits_over_all_studies_are_numbers(fedct: Fedct, kit: Kit, tmp_path: P
     found = numbers(fedct("silo", "metrics", kit.folder).out)
     assert found[f"fedct_records_readable{of}"] == 0
     assert f"fedct_records_labels_left{of}" not in found
-
-
-@contextlib.contextmanager
-def served(*command: object) -> Iterator[str]:
-    """The address of a command that serves numbers, as a process of its own."""
-    port = free_port()
-    process = subprocess.Popen([BIN / "fedct", *map(str, command), "--listen", f"127.0.0.1:{port}"])
-    try:
-        eventually(lambda: listens(port), "the numbers")
-        yield f"http://127.0.0.1:{port}/metrics"
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def test_another_sites_scripts_read_no_numbers_of_this_machine(kit: Kit) -> None:
-    with served("silo", "metrics", kit.folder) as address:
-        port = httpx.URL(address).port
-        for name in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", "localhost"):
-            assert "fedct_readable 1.0" in httpx.get(address, headers={"host": name}).text
-        for name in (f"numbers.example.org:{port}", "127.0.0.1.example.org", "", "localhost.example.org:1"):
-            found = httpx.get(address, headers={"host": name})
-            assert (found.status_code, "fedct" in found.text) == (httpx.codes.FORBIDDEN, False)
 
 
 def test_a_coordinators_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.cli.demo_files import LABEL
+from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings
 from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key

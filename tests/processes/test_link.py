@@ -48,7 +48,7 @@ def is_up(silo: SiloFolder) -> bool:
 
 def state(deployment: Deployment) -> str:
     """What the coordinator says of the silo."""
-    done = deployment.coordinate("list", "--json")
+    done = deployment.coordinate("status", "--json")
     assert done.exit_code == 0, (done.output, done.exception)
     (found,) = json.loads(done.stdout)["silos"]
     return str(found["state"])

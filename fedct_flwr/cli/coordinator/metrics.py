@@ -2,26 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated
-
-import typer
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.status import facts
-from fedct_flwr.cli.metrics import Sample, serve
+from fedct_flwr.cli.metrics import Sample, show
 from fedct_flwr.runs.run_folder import RunFolder
 
 
-def metrics(
-    folder: Folder,
-    listen: Annotated[str, typer.Option(help="Serve it there, HOST:PORT.", show_default="print it once")] = "",
-) -> None:
+def metrics(folder: Folder) -> None:
     """Give Prometheus numbers: silos, rounds, absences by reason, certificate days, database, disk.
 
-    A process of its own; nothing is served unless this runs. Needs the extra metrics.
+    A timer can write it for node_exporter's textfile collector.
     """
     coordinator = CoordinatorFolder.open(folder)
-    serve(lambda: samples(coordinator), listen)
+    show(lambda: samples(coordinator))
 
 
 def samples(coordinator: CoordinatorFolder) -> Iterator[Sample]:

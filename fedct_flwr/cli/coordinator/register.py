@@ -15,6 +15,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.config.names import check_name
 from fedct_flwr.flower.command import SuperLink, Unreachable
+from fedct_flwr.flower.nodes import Node, list_nodes
 from fedct_flwr.types import ConfigError
 
 _WAIT_SECONDS: Final = 300.0
@@ -141,3 +142,26 @@ def admit(superlink: SuperLink, key: Path, name: str) -> bool:
             if time.monotonic() > end:
                 raise
             time.sleep(_POLL_SECONDS)
+
+
+def nodes_of(folder: CoordinatorFolder) -> tuple[dict[str, Node | None], dict[str, list[Node]], int]:
+    """Each silo's node, None where it is not registered; each silo's former nodes; how many nodes are nobody's.
+
+    Raises Unreachable, Garbled, RunError or ConfigError.
+    """
+    nodes = {node.key: node for node in list_nodes(folder.address(), folder.ca)}
+    current = {name: nodes.pop(node_key(path), None) for name, path in folder.keys().items()}
+    former: dict[str, list[Node]] = {}
+    for path in folder.former_keys():
+        if node := nodes.pop(node_key(path), None):
+            former.setdefault(name_of_former(path.name), []).append(node)
+    return current, former, len(nodes)
+
+
+def name_of_former(file: str) -> str:
+    """The silo whose former key lies in ``NAME@N.pub``.
+
+    >>> name_of_former("zurich@2.pub")
+    'zurich'
+    """
+    return file.rpartition("@")[0]

@@ -9,8 +9,7 @@ import typer
 from fedct_flwr.cli.certificates import create_authority, create_server_certificate, hosts_of, join_authorities
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import invited
-from fedct_flwr.cli.coordinator.nodes_of import nodes_of
-from fedct_flwr.cli.coordinator.register import admit, check_not_former, named_keys, node_key
+from fedct_flwr.cli.coordinator.register import admit, check_not_former, named_keys, node_key, nodes_of
 from fedct_flwr.cli.output import Output
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.flower.command import SuperLink

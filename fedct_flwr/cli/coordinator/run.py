@@ -26,7 +26,7 @@ from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.flower.command import Garbled, NoAnswer, RunOver, SuperLink
+from fedct_flwr.flower.command import NoAnswer, RunOver, SuperLink
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.runs.run_folder import RunFolder
@@ -39,13 +39,11 @@ _POLL_SECONDS: Final = 0.2
 _ASK_SECONDS: Final = 10.0
 _PENDING_SECONDS: Final = 120.0
 _OUTAGE_SECONDS: Final = 600.0
-_MOST_GARBLED: Final = 10
 _STOP_SECONDS: Final = 30.0
 _OURS: Final = ("study", "data", "data-dir")
 _OPTIONS: Final = {"num-server-rounds": "rounds", "report-scores": "scores"}
 """What stands for which key of the run config."""
 _AWAY: Final = "the SuperLink does not answer: waiting for it to come back"
-_ODD: Final = "nobody understands what flwr answers: asking it again"
 
 
 def run(
@@ -147,15 +145,12 @@ def _run(
     status = console.status("starting the run on the SuperLink")
     watch = PrintedRounds(console, run_folder, status)
     with SuperLink(coordinator.address(), coordinator.ca) as superlink, status:
-        before = superlink.unfinished()
-        run_id: int | None = None
+        run_id = superlink.start(config.to_flower())
         try:
-            run_id = superlink.start(config.to_flower())
             status.update("waiting for the silos")
             _follow(console, superlink, run_id, watch, run_folder)
         except RunError as error:
-            if run_id is not None or isinstance(error, NoAnswer):
-                _stop(superlink, run_id, before)
+            _stop(superlink, run_id)
             if isinstance(error, RunOver) and run_folder.exists() and run_folder.ended_at() is None:
                 # Its app was ended and could not say it: reports and the live page would wait for ever.
                 with contextlib.suppress(RunError):
@@ -163,13 +158,13 @@ def _run(
             raise
         except BaseException:
             # Stopped from outside: what was begun is there to be gone on with.
-            _stop(superlink, run_id, before)
+            _stop(superlink, run_id)
             if run_folder.exists():
                 again = f"fedct coordinator run {in_shell(given)} --resume {in_shell(run_folder.path)}"
                 console.print(f"stopped; to go on: {escape(again)}", soft_wrap=True)
             raise
         finally:
-            log = "" if run_id is None else _keep_log(superlink, run_id, run_folder)
+            log = _keep_log(superlink, run_id, run_folder)
     if run_folder.read_json("result.json").get("status") != "completed":
         raise RunError(reason(run_folder, log) or "the run failed")
 
@@ -177,7 +172,6 @@ def _run(
 def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedRounds, run_folder: RunFolder) -> None:
     """Return when the coordinator's app has said how the run ended. Raises RunError if it never will."""
     started = answered = asked = time.monotonic()
-    garbled = 0
     while not watch():
         time.sleep(_POLL_SECONDS)
         now = time.monotonic()
@@ -185,22 +179,18 @@ def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedR
             continue
         try:
             state = superlink.status(run_id)
-        except NoAnswer as error:
+        except NoAnswer:
             # A SuperLink that is started again goes on with the run; it is not over because nobody answers.
-            odd = isinstance(error, Garbled)
-            garbled = garbled + 1 if odd else 0
             if answered >= asked:
-                console.print(f"[yellow]{_ODD if odd else _AWAY}[/]")
+                console.print(f"[yellow]{_AWAY}[/]")
             asked = time.monotonic()
-            if asked - answered > _OUTAGE_SECONDS or garbled > _MOST_GARBLED:
+            if asked - answered > _OUTAGE_SECONDS:
                 raise
             continue
         asked = answered = time.monotonic()
-        garbled = 0
         if state.startswith("finished") and not watch():
-            said = reason(None, superlink.log(run_id))
             raise RunOver(
-                said
+                reason(None, superlink.log(run_id))
                 or f"the run is over for Flower ({state}) but left no result in {run_folder.path}: see the log of the "
                 "SuperExec, which must see that folder under the same name"
             )
@@ -210,31 +200,13 @@ def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedR
             )
 
 
-def _stop(superlink: SuperLink, run_id: int | None, before: Sequence[int]) -> None:
-    """End the run, if it is not over, and wait until Flower says that it is.
-
-    A start that nobody answered may have been one all the same: then what is there now and was not ``before`` is ended.
-    """
+def _stop(superlink: SuperLink, run_id: int) -> None:
+    """End the run, if it is not over, and wait until Flower says that it is."""
     with contextlib.suppress(RunError):
-        begun = sorted({*superlink.unfinished()} - {*before}) if run_id is None else [run_id]
-        for number in begun:
-            _stop_one(superlink, number)
-
-
-def _stop_one(superlink: SuperLink, run_id: int) -> None:
-    """Raises RunError for one that cannot be stopped, as it is over."""
-    end = time.monotonic() + _STOP_SECONDS
-    while time.monotonic() < end:
-        # What cannot be understood is asked for once more.
-        with contextlib.suppress(Garbled):
-            superlink.stop(run_id)
-            break
-        time.sleep(_POLL_SECONDS)
-    while time.monotonic() < end:
-        with contextlib.suppress(Garbled):
-            if superlink.status(run_id).startswith("finished"):
-                break
-        time.sleep(_POLL_SECONDS)
+        superlink.stop(run_id)
+        end = time.monotonic() + _STOP_SECONDS
+        while not superlink.status(run_id).startswith("finished") and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
 
 
 def _keep_log(superlink: SuperLink, run_id: int, run_folder: RunFolder) -> str:

@@ -1,6 +1,7 @@
 """``fedct coordinator status``: the coordinator at a glance; changes nothing."""
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,15 +12,25 @@ from fedct_flwr import __version__
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, invited
-from fedct_flwr.cli.coordinator.list import facts_of, line_of
-from fedct_flwr.cli.coordinator.nodes_of import nodes_of
+from fedct_flwr.cli.coordinator.register import nodes_of
 from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.flower.nodes import Node
+from fedct_flwr.hospital.link import span
 from fedct_flwr.types import ConfigError, RunError
 
 SOON: Final = 30
 """Days: a certificate that expires within them is to be renewed."""
 FEW_BYTES: Final = 1 << 30
 """Free bytes of a disk that is nearly full."""
+
+_LINES: Final = {
+    "online": "[green]online[/]",
+    "offline": "[yellow]offline[/]",
+    "waiting": "[yellow]never seen[/]",
+    "unregistered": "[bold red]not registered: fedct coordinator register[/]",
+    "invited": "[yellow]invited, its key has not come[/]",
+    "unknown": "[yellow]nobody can tell[/]",
+}
 
 
 def status(folder: Folder, json_: Json = False) -> None:
@@ -39,7 +50,7 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
     keys = coordinator.keys()
     silos = [
         {
-            **facts_of(name, current.get(name), known=not trouble, invited_only=name not in keys),
+            **_facts_of(name, current.get(name), known=not trouble, invited_only=name not in keys),
             "former_keys": len(former.get(name, [])),
             "certificate_days": _days(coordinator.kits / name / CLIENT_CERTIFICATE),
         }
@@ -88,7 +99,7 @@ def _table(said: dict[str, Any]) -> Table:
     for silo in said["silos"]:
         more = "; a former key is still good" if silo["former_keys"] else ""
         table.add_row(
-            "silo", f"[bold]{escape(silo['silo'])}[/]: {line_of(silo)}{more}{_lasting(silo['certificate_days'])}"
+            "silo", f"[bold]{escape(silo['silo'])}[/]: {_line_of(silo)}{more}{_lasting(silo['certificate_days'])}"
         )
     for name, days in said["certificate_days"].items():
         table.add_row("certificate", f"{name}{_lasting(days)}")
@@ -110,3 +121,25 @@ def _lasting(days: int | None) -> str:
     if days < 0:
         return ", [bold red]certificate expired[/]"
     return f", certificate: [yellow]{days:,} days[/]" if days < SOON else f", certificate: {days:,} days"
+
+
+def _line_of(silo: dict[str, Any]) -> str:
+    """The state of a silo in words."""
+    seen = f", last seen {span(silo['seconds'])} ago" if silo["seconds"] is not None else ""
+    return f"{_LINES[silo['state']]}{seen}"
+
+
+def _facts_of(name: str, node: Node | None, *, known: bool = True, invited_only: bool = False) -> dict[str, Any]:
+    """What there is to say of a silo. ``known``: whether the SuperLink was asked; ``invited_only``: it has no key."""
+    if not known or node is None or node.seen is None:
+        missing = "unregistered" if node is None else "waiting"
+        state = "invited" if invited_only else missing if known else "unknown"
+        return {"silo": name, "state": state, "seen": None, "seconds": None}
+    seconds = max(0.0, (datetime.now(UTC) - node.seen).total_seconds())
+    state = "online" if node.online else "offline"
+    return {
+        "silo": name,
+        "state": state,
+        "seen": node.seen.isoformat(timespec="seconds"),
+        "seconds": seconds,
+    }

@@ -7,7 +7,7 @@ import typer
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import invited
-from fedct_flwr.cli.coordinator.nodes_of import nodes_of
+from fedct_flwr.cli.coordinator.register import nodes_of
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.flower.command import SuperLink
 from fedct_flwr.text.suggest import suggest

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.approval_text import promises, sections
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
-from fedct_flwr.cli.silo.supernode_address import called_elsewhere
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, called_elsewhere, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.study_folder import read_records, read_study

@@ -19,8 +19,7 @@ from fedct_flwr.cli.findings import Mark
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warning
-from fedct_flwr.cli.silo.folder import host_and_port
-from fedct_flwr.cli.silo.supernode_address import called_elsewhere
+from fedct_flwr.cli.silo.folder import called_elsewhere, host_and_port
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.link import SILENT_SECONDS, Answer, call, sentence_of, span
 from fedct_flwr.types import ConfigError

@@ -3,12 +3,10 @@
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 from fedct_flwr.cli.certificates import days_left
-from fedct_flwr.cli.metrics import Sample, serve
+from fedct_flwr.cli.metrics import Sample, show
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.cli.silo.status_report import facts, study_of
 from fedct_flwr.config import SiloConfig
@@ -16,23 +14,21 @@ from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.types import ConfigError
 
 _UNITS: Final = {"privacy": "record", "sums": "silo"}
-"""Whom the budgets of ``standing.facts`` protect."""
+"""Whom the budgets of ``status_report.facts`` protect."""
 
 
 def metrics(
     folder: Folder = None,
     folder_option: FolderOption = None,
-    listen: Annotated[str, typer.Option(help="Serve it there, HOST:PORT.", show_default="print it once")] = "",
 ) -> None:
     """Give Prometheus numbers: rounds, refusals, limits left, last exchange, certificate days, disk. Never data.
 
     Of limits and privacy budgets: those of this study, and those over all studies of its records.
 
-    It reads the silo's folder, in a process of its own; nothing is served unless this runs. Needs the extra metrics.
+    It reads the silo's folder, in a process of its own. A timer can write it for node_exporter's textfile collector.
     """
     file = silo_file(folder, folder_option)
-    SiloConfig.read_toml(file)
-    serve(lambda: samples(SiloConfig.read_toml(file)), listen)
+    show(lambda: samples(SiloConfig.read_toml(file)))
 
 
 def samples(config: SiloConfig) -> Iterator[Sample]:
