@@ -33,8 +33,8 @@ _CHILD: Final = "fedct_flwr.flower.supernode"
 _PORT_SECONDS: Final = 10.0
 """A SuperNode whose supervisor was killed may take this time to give its port back."""
 _STOP_SECONDS: Final = 8.0
-_PAUSES: Final = (1.0, 60.0)
-"""Between two starts: the first, and the longest."""
+_PAUSES: Final = (1.0, 20.0)
+"""Between two starts: the first, and the longest. For a minute Flower counts a SuperNode that was killed as there."""
 _QUIET_SECONDS: Final = 12.0
 """After this time without a look, which Flower makes every 3 s, the supervisor calls the coordinator."""
 _BACK_SECONDS: Final = 30.0
