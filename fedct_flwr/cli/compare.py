@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from fedct_flwr.algorithms.table import DEFAULT
-from fedct_flwr.cli import complete
 from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group, Label, data_settings
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Set, only, overrides, refuse_options, refuse_twice
@@ -62,7 +61,6 @@ def compare(
         str,
         typer.Option(
             help="Learners, with commas: all silos train the same one.",
-            autocompletion=complete.learners,
             rich_help_panel=_METHOD,
         ),
     ] = "logistic-regression",

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from fedct_flwr.cli import complete
 from fedct_flwr.cli.overrides import is_given
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.types import ConfigError
@@ -13,9 +12,7 @@ from fedct_flwr.types import ConfigError
 DATA: Final = "Data"
 """The panel of a command's help."""
 
-DataSet: TypeAlias = Annotated[
-    str, typer.Option("--data", help="Data set by name.", autocompletion=complete.data_sets, rich_help_panel=DATA)
-]
+DataSet: TypeAlias = Annotated[str, typer.Option("--data", help="Data set by name.", rich_help_panel=DATA)]
 DataDir: TypeAlias = Annotated[
     Path | None,
     typer.Option(

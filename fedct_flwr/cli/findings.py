@@ -1,6 +1,7 @@
 """What a check of a machine or of a silo has found: the findings, how they are printed, and what they come to."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias, TypeVar
@@ -10,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.cli.output import Output
+from fedct_flwr.types import FedctError
 
 FOUND_BAD: Final = 3
 """Exit code of a check that has found something bad."""
@@ -77,6 +79,26 @@ class Unread(Exception):
     """A probe needs something that cannot be read, which another finding tells already."""
 
 
+class Failed(Exception):
+    """A probe ends with this finding."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.said)
+        self.finding = finding
+
+
+@contextmanager
+def or_bad(said: str, fix: str) -> Iterator[None]:
+    """End the probe with a bad finding where an error of ours is raised, whose text goes into the details.
+
+    An empty ``said`` says what the error says: only where that tells nothing of the records.
+    """
+    try:
+        yield
+    except (FedctError, OSError) as error:
+        raise Failed(bad(said or str(error), fix, error)) from None
+
+
 Probe: TypeAlias = Callable[[T], Iterator[Finding]]
 """Looks at one thing of the subject of a check."""
 
@@ -116,6 +138,8 @@ def look(title: str, probe: Probe[T], subject: T, more: str) -> Iterator[Finding
     """What a probe finds; it never raises, and what it did not expect is a finding as well."""
     try:
         yield from probe(subject)
+    except Failed as end:
+        yield end.finding
     except Unread as what:
         yield Finding(Mark.UNKNOWN, f"{title}: not looked at, as {what} cannot be read")
     except Exception as error:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from fedct_flwr.cli import complete
 from fedct_flwr.config import RunConfig
 from fedct_flwr.types import ConfigError
 
@@ -18,7 +17,6 @@ Set: TypeAlias = Annotated[
         metavar="KEY=VALUE",
         help="Any other run-config key; repeat it for more. They are explained in fedct_flwr/config/run.py, and those "
         "of an algorithm in its own file.",
-        autocompletion=complete.keys,
     ),
 ]
 """Of each command that begins a run: what ``overrides`` reads."""

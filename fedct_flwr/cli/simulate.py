@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.algorithms.table import ALGORITHMS, DEFAULT
-from fedct_flwr.cli import complete
 from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group, Label, data_settings
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
@@ -63,7 +62,6 @@ def simulate(
         typer.Option(
             help="Short name or import path of a classifier, several with commas, one for each silo; auto: each silo "
             "chooses by its own records.",
-            autocompletion=complete.learners,
             rich_help_panel=_METHOD,
         ),
     ] = AUTO,
@@ -76,7 +74,6 @@ def simulate(
             help=f"One of {', '.join(ALGORITHMS)}; fedct counts votes as its paper does, fedct-dawid-skene weighs them "
             "by how good each silo is at each class; fedkt and pate take one round, and from fedavg on they are "
             "baselines for networks.",
-            autocompletion=complete.algorithms,
             rich_help_panel=_METHOD,
         ),
     ] = DEFAULT,

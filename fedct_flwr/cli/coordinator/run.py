@@ -13,7 +13,6 @@ from rich.markup import escape
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.cli import complete
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
@@ -65,7 +64,6 @@ def run(
         typer.Option(
             help="For a demonstration: train every silo alone, and all data in one place, on the library's "
             "copy of this data set, and compare (asks for scores).",
-            autocompletion=complete.data_sets,
         ),
     ] = "",
     set_: Set = None,

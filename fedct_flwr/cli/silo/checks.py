@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
 from fedct_flwr import __version__
 from fedct_flwr.cli import installed
-from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, by_amount, good, warning
+from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, by_amount, good, or_bad, warning
 from fedct_flwr.cli.silo.status_report import over_studies
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.approval import approving_digests, current
@@ -27,7 +27,7 @@ from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.catalog import NETWORKS, TRANSFORMER
 from fedct_flwr.text.plural import count
-from fedct_flwr.types import ConfigError, FedctError
+from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
@@ -101,11 +101,8 @@ def device_for(name: str) -> Finding:
 def egress_key(silo: Silo) -> Iterator[Finding]:
     """The key that signs the log, and its public half."""
     path = silo.config.egress_key
-    try:
+    with or_bad("egress key: it is missing or damaged", _EGRESS_KEYS):
         pair = load_egress_key(path).public_key() == load_public_key(public_key_path(path))
-    except ConfigError as error:
-        yield bad("egress key: it is missing or damaged", _EGRESS_KEYS, error)
-        return
     if pair:
         yield good(f"egress key: {silo.shown(path)} and its public half")
     else:
@@ -115,11 +112,8 @@ def egress_key(silo: Silo) -> Iterator[Finding]:
 def egress_log(silo: Silo) -> Iterator[Finding]:
     """Whether the log of all that left is intact."""
     config = silo.config
-    try:
+    with or_bad("egress log: it cannot be verified without the public key", "put back keys/egress.pub"):
         key = load_public_key(public_key_path(config.egress_key))
-    except ConfigError as error:
-        yield bad("egress log: without the public key nobody can tell", "put back keys/egress.pub", error)
-        return
     verdict = verify_log(config.state, key, config.silo)
     if line := lost_line(config):
         yield bad(
@@ -180,11 +174,8 @@ def _open_to_others(path: Path) -> bool:
 def approval(silo: Silo) -> Iterator[Finding]:
     """Whether the study is approved as it is now."""
     config, agreed = silo.config, silo.study
-    try:
+    with or_bad("approval: the egress log cannot be read", "fedct silo verify says more"):
         approved = current(read_entries(config.state))
-    except FedctError as error:
-        yield bad("approval: the egress log cannot be read", "fedct silo verify says more", error)
-        return
     if approved is None or is_revoked(config.state):
         yield warning("approval: nothing is approved, so nothing leaves", "fedct silo approve")
     elif approved not in approving_digests(config, agreed):
@@ -238,77 +229,50 @@ def _can_write(folder: Path) -> bool:
 
 def privacy(silo: Silo) -> Iterator[Finding]:
     """Extras, budgets, labeler and ledger of what is promised; nothing where nothing is."""
-    config = silo.config
-    if config.promises:
-        yield from _of_records(silo)
-    if config.policy.sum_epsilon:
-        yield from _of_sums(silo)
-
-
-def _of_records(silo: Silo) -> Iterator[Finding]:
-    from fedct_flwr.labelers.protect import check_all_installed, labeler_for
-
-    config, agreed, promised = silo.config, silo.study, silo.config.privacy
-    try:
-        check_all_installed(config)
-    except FedctError as error:
-        # What is missing is this program's to know, and tells nothing of the records.
-        yield bad(f"privacy: {error}", "install the extra where the agent runs")
+    config, agreed, promised, policy = silo.config, silo.study, silo.config.privacy, silo.config.policy
+    if not config.promises and not policy.sum_epsilon:
         return
+    from fedct_flwr.labelers.protect import check_all_installed, check_extra, labeler_for
+
+    # What is missing is this program's to know, and tells nothing of the records.
+    with or_bad("", "install the extra where the agent runs"):
+        check_all_installed(config)
+        check_extra("privacy", "epsilon")
     from fedct_flwr.hospital.adding import check_sums
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.silo.joint import together_in
+    from fedct_flwr.silo.noisy_sum import account_of_sums
     from fedct_flwr.silo.release import account_of
 
-    size = silo.records.size
-    if budget_of(promised).weakness(size):
-        yield warning(
-            f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of records",
-            "set a smaller delta under [privacy]: as it is, publishing a record at random would pass for private",
-        )
-    name = "the joint labeler" if config.adds_noise else promised.protection
-    try:
-        if config.adds_noise:
-            check_sums(config, agreed)
-            together_in(agreed)
-        else:
-            labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
-    except FedctError as error:
+    if config.promises:
+        size = silo.records.size
+        if budget_of(promised).weakness(size):
+            yield warning(
+                f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of records",
+                "set a smaller delta under [privacy]: as it is, publishing a record at random would pass for private",
+            )
+        name = "the joint labeler" if config.adds_noise else promised.protection
         fix = f"correct [privacy] in silo.toml, or what the study asks for; {_DETAILS}"
-        yield bad(f"privacy: {name} cannot be set up for these records", fix, error)
-        return
-    promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in total"
-    yield _spent(silo, account_of, promise)
-
-
-def _of_sums(silo: Silo) -> Iterator[Finding]:
-    from fedct_flwr.labelers.protect import check_extra
-
-    policy = silo.config.policy
-    try:
-        check_extra("privacy", "sum-epsilon")
-    except FedctError as error:
-        yield bad(f"privacy: {error}", "install the extra where the agent runs")
-        return
-    from fedct_flwr.hospital.adding import check_sums
-    from fedct_flwr.silo.noisy_sum import account_of_sums
-
-    try:
-        check_sums(silo.config, silo.study)
-    except FedctError as error:
+        with or_bad(f"privacy: {name} cannot be set up for these records", fix):
+            if config.adds_noise:
+                check_sums(config, agreed)
+                together_in(agreed)
+            else:
+                labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
+        promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in total"
+        yield _spent(silo, account_of, promise)
+    if policy.sum_epsilon:
         fix = f"correct [policy] in silo.toml, or ask the coordinator for another [sums] in study.toml; {_DETAILS}"
-        yield bad("privacy: this silo cannot add noise to the study's secure sums", fix, error)
-        return
-    promise = f"epsilon {policy.sum_epsilon:g}, delta {policy.sum_delta:g} for this silo as a whole in total"
-    yield _spent(silo, account_of_sums, f"noise in secure sums, {promise}")
+        with or_bad("privacy: this silo cannot add noise to the study's secure sums", fix):
+            check_sums(config, agreed)
+        promise = f"epsilon {policy.sum_epsilon:g}, delta {policy.sum_delta:g} for this silo as a whole in total"
+        yield _spent(silo, account_of_sums, f"noise in secure sums, {promise}")
 
 
 def _spent(silo: Silo, account: "Callable[[SiloConfig, str], Spending]", promise: str) -> Finding:
     """A promise, and what the ledger says was spent of it."""
-    try:
+    with or_bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more"):
         found = account(silo.config, silo.study.name)
-    except FedctError as error:
-        return bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more", error)
     if found.ahead:
         return bad(
             f"privacy: the clock is earlier than the privacy ledger's last charge ({found.ahead}), so nothing leaves",
@@ -330,13 +294,10 @@ def students(silo: Silo) -> Iterator[Finding]:
     # Those that a silo keeps back for its own test teach nobody.
     taught = records.size - int(config.data.test_fraction * records.size)
     X = records.X[:taught]
-    try:
+    # How many records there are may be the reason, and is not for others.
+    fix = f"set fewer teachers or partitions under [transfer], or correct [privacy] and [learner]; {_DETAILS}"
+    with or_bad(f"students: {number} cannot be taught on these records", fix):
         transfer_for(transfer, config.privacy, config.learner, config.silo, agreed.schema, agreed.public, X, number)
-    except FedctError as error:
-        # How many records there are may be the reason, and is not for others.
-        fix = f"set fewer teachers or partitions under [transfer], or correct [privacy] and [learner]; {_DETAILS}"
-        yield bad(f"students: {number} cannot be taught on these records", fix, error)
-        return
     teachers = transfer.fitting_teachers(number, taught, noisy=noisy)
     # Numbers that follow from how many records there are stay in here, and small counts hidden.
     fewest = np.bincount(records.y, minlength=len(agreed.schema.classes)).min()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from fedct_flwr.cli import findings
-from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, by_amount, good, warning
+from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, by_amount, good, or_bad, warning
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection import Inspection
 from fedct_flwr.datasets.inspections import inspect_records
@@ -82,4 +82,4 @@ def _unread(what: str) -> Iterator[None]:
         raise Unread(what) from None
 
 
-__all__ = ["Finding", "Mark", "Probe", "Silo", "Unread", "bad", "by_amount", "count", "good", "warning"]
+__all__ = ["Finding", "Mark", "Probe", "Silo", "Unread", "bad", "by_amount", "count", "good", "or_bad", "warning"]

@@ -12,23 +12,20 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from fedct_flwr.cli import complete
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import KindError
-from fedct_flwr.datasets.inspection import Severity, gathered
-from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
-from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
+from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.datasets.table_files import column_names
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, DataError, FedctError
+from fedct_flwr.types import ConfigError, DataError
 
 _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"
@@ -43,7 +40,7 @@ Records: TypeAlias = Annotated[
 Label: TypeAlias = Annotated[str, typer.Option(help="The label column of the records; not for images.")]
 Learner: TypeAlias = Annotated[
     str,
-    typer.Option(help="What is trained: a short name, or an import path.", autocompletion=complete.learners),
+    typer.Option(help="What is trained: a short name, or an import path."),
 ]
 
 
@@ -139,20 +136,6 @@ def check_new(folder: Path) -> None:
         raise ConfigError(f"{folder} exists: nothing is overwritten, choose another folder")
 
 
-def _print_findings(folder: Path) -> None:
-    """What the inspection finds of the records, in words that may be e-mailed."""
-    out = Output()
-    try:
-        config = SiloConfig.read_toml(folder / SILO_FILE)
-        found = inspect_records(config.data, read_study(config.study), config.silo)
-    except (FedctError, OSError):
-        out.warn("The records cannot be read as the study's: fedct silo check says why")
-        return
-    for each in gathered(found.findings):
-        if each.severity is not Severity.ACCEPTED:
-            out.warn(f"{'The agent will not start' if each.severity is Severity.REFUSED else 'Note'}: {each.sentence}")
-
-
 def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, learner: str) -> None:
     """Raise ConfigError for what would make a folder that cannot work."""
     if not label and not agreed.image_size:
@@ -226,9 +209,7 @@ def say_to_send(made: Path) -> None:
 
 
 def say_next(made: Path, data: Path) -> None:
-    """What there is to do now, and what the inspection finds of the records."""
+    """What there is to do now."""
     if not data.exists():
         _say(f"There is nothing at {in_shell(data)} yet: put the records there, or change file in {made / SILO_FILE}")
     _say(f"Next: fedct silo check {in_shell(made)}")
-    if data.exists():
-        _print_findings(made)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad, count, good, warning
+from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad, count, good, or_bad, warning
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
@@ -20,7 +20,7 @@ from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.text.printable import listed, quoted
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, FedctError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
 from fedct_flwr.wire.content import Terms
 
 _LISTED: Final = 5
@@ -32,11 +32,8 @@ _QUICK_STEPS: Final = 2
 def study(silo: Silo) -> Iterator[Finding]:
     """The study as it was handed out; all of it is public."""
     config = silo.config
-    try:
+    with or_bad("study: its folder cannot be read", "ask the coordinator for the study's folder again"):
         found = read_study(config.study)
-    except (FedctError, OSError) as error:
-        yield bad("study: its folder cannot be read", "ask the coordinator for the study's folder again", error)
-        return
     columns = f", {len(found.schema.columns)} columns" if found.schema.columns else ""
     yield good(f"study {found.name}: {len(found.schema.classes)} classes{columns}")
     yield good(f"public set: {len(found.public):,} examples, fingerprint {found.public.fingerprint.hex()}")
@@ -56,16 +53,10 @@ def records(silo: Silo) -> Iterator[Finding]:
 
 
 def _images(silo: Silo) -> Iterator[Finding]:
-    try:
+    fix = "make a folder for each class, named like the class or as [data.mapping] says, with sound images in it"
+    with or_bad("records: the images cannot be used", fix):
         read_records(silo.config.data, silo.study)
-    except FedctError as error:
-        yield bad(
-            "records: the images cannot be used",
-            "make a folder for each class, named like the class or as [data.mapping] says, with sound images in it",
-            error,
-        )
-    else:
-        yield good("records: the images can be read, and their folders are classes of the study")
+    yield good("records: the images can be read, and their folders are classes of the study")
 
 
 def _table(silo: Silo) -> Iterator[Finding]:
@@ -147,22 +138,13 @@ def _labels(silo: Silo) -> Iterator[Finding]:
     if set(data.mapping.values()) - set(classes):
         yield bad("labels: [data.mapping] leads to what is no class", f"there are {listed(classes, _LISTED)}")
         return
-    try:
+    with or_bad("labels: some are missing, or are neither numbers nor text", "fill them in or take them out"):
         table = read_table(data.file, [data.label], form_of(data, silo.study))
         class_names(table.column(data.label), data.label, data.file)
-    except DataError as error:
-        yield bad("labels: some are missing, or are neither numbers nor text", "fill them in or take them out", error)
-        return
-    try:
+    said = f"labels: some are no class of the study ({listed(classes, _LISTED)})"
+    with or_bad(said, "say under [data.mapping] in silo.toml which class each label means"):
         read_records(data, silo.study)
-    except DataError as error:
-        yield bad(
-            f"labels: some are no class of the study ({listed(classes, _LISTED)})",
-            "say under [data.mapping] in silo.toml which class each label means",
-            error,
-        )
-    else:
-        yield good("labels: each of them is a class of the study")
+    yield good("labels: each of them is a class of the study")
 
 
 def inspection(silo: Silo) -> Iterator[Finding]:
@@ -198,42 +180,20 @@ def learner(silo: Silo) -> Iterator[Finding]:
 
     config, agreed, sample = silo.config, silo.study, _sample(silo.records)
     name = config.learner.name
-    try:
+    fix = "correct [learner] in silo.toml; fedct silo check --details says what is wrong"
+    allow = "use a short name, or add its package to packages in silo.toml"
+    with or_bad(f"learner {name}: not allowed here", allow):
         check_allowed(name, config.learner.packages)
-    except FedctError as error:
-        yield bad(
-            f"learner {name}: not allowed here", "use a short name, or add its package to packages in silo.toml", error
-        )
-        return
     settings = config.learner.model_copy(update={"local_steps": _QUICK_STEPS})
-    try:
-        # What is said while it trains may quote data, and nobody shall see it here.
-        with _quiet():
-            made = learner_for(settings, config.silo, agreed.schema, agreed.public, sample.X, total_steps=_QUICK_STEPS)
-    except FedctError as error:
-        yield bad(
-            f"learner {name}: it cannot be made for these records",
-            "correct [learner] in silo.toml; fedct silo check --details says what is wrong",
-            error,
-        )
-        return
-    try:
+    # What is said while it trains may quote data, and nobody shall see it here.
+    with or_bad(f"learner {name}: it cannot be made for these records", fix), _quiet():
+        made = learner_for(settings, config.silo, agreed.schema, agreed.public, sample.X, total_steps=_QUICK_STEPS)
+    # What has no effect tells of settings alone.
+    with or_bad("", "correct silo.toml: what is written there and does nothing misleads"):
         config.check_effects(network=isinstance(made, Resumable))
-    except FedctError as error:
-        # It tells of settings alone.
-        yield bad(f"settings: {error}", "correct silo.toml: what is written there and does nothing misleads")
-        return
     began = time.monotonic()
-    try:
-        with _quiet():
-            _train(made, sample, agreed.public.X[:_SAMPLE], config.learner.full_weight)
-    except FedctError as error:
-        yield bad(
-            f"learner {name}: it cannot be trained on these records",
-            "correct [learner] in silo.toml; fedct silo check --details says what is wrong",
-            error,
-        )
-        return
+    with or_bad(f"learner {name}: it cannot be trained on these records", fix), _quiet():
+        _train(made, sample, agreed.public.X[:_SAMPLE], config.learner.full_weight)
     seconds = time.monotonic() - began
     if name == AUTO and config.privacy.enabled and (said := config.privacy.chosen.of_auto):
         yield good(f"learner {name} with protection {config.privacy.protection}: {said}")
@@ -242,16 +202,10 @@ def learner(silo: Silo) -> Iterator[Finding]:
     if said := unusual_texts(config.learner, agreed.schema, silo.records.X):
         yield warning(said, "nothing, if that is so")
     for kind in kinds_let_out(config.policy.kinds, Terms.of(agreed.name, agreed.public, agreed.schema)):
-        try:
+        said = f"learner {name}: it cannot share {kind.name}, which {kind.policy!r} under [policy] lets out"
+        other = f"choose another learner, or leave {kind.policy!r} out of kinds"
+        with or_bad(said, f"{other}; fedct silo check --details says which can"):
             kind.check_learner(made)
-        except FedctError as error:
-            yield bad(
-                f"learner {name}: it cannot share {kind.name}, which {kind.policy!r} under [policy] lets out",
-                f"choose another learner, or leave {kind.policy!r} out of kinds; fedct silo check --details says which "
-                "can",
-                error,
-            )
-            return
         if may := kind.may_ask(config.policy):
             yield good(f"{kind.name}: a question may {may}")
     yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")

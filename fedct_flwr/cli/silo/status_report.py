@@ -76,8 +76,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "limits": {cap.name: getattr(policy, field) for field, cap in totals.items()},
         "at_once": {cap.name: getattr(policy, field) for field, cap in caps_of(Policy, AtOnce).items()},
         **({"records": over_studies(config)} if config.records.folder else {}),
-        **({"privacy": _privacy(config, study)} if config.promises else {}),
-        **({"sums": _sums(config, study)} if config.policy.sum_epsilon else {}),
+        **dict(_budgets(config, study)),
         "judgment": _judgment(config, study),
         "refusals": [{"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)} for entry in last],
     }
@@ -141,33 +140,26 @@ def _epsilon_over_studies(config: SiloConfig) -> dict[str, float | None]:
     return {"epsilon": records.epsilon, "delta": records.delta, "spent": found, "left": left}
 
 
-def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
-    """What is promised of each record, and what the ledger says of it."""
-    from fedct_flwr.labelers.protect import check_all_installed
-
-    def account() -> Spending | None:
-        check_all_installed(config)
-        from fedct_flwr.silo.release import account_of
-
-        return account_of(config, study.name) if study else None
-
-    privacy = config.privacy
-    protection = "joint labeler" if config.adds_noise else privacy.protection
-    return _account(protection, privacy.epsilon, privacy.delta, _told(account))
+def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is promised of each record, and of the silo as a whole by noise in secure sums, with each one's ledger."""
+    privacy, policy = config.privacy, config.policy
+    if config.promises:
+        protection = "joint labeler" if config.adds_noise else privacy.protection
+        yield "privacy", _account(protection, privacy.epsilon, privacy.delta, _told(lambda: _spent(config, study)))
+    if policy.sum_epsilon:
+        found = _told(lambda: _spent(config, study, sums=True))
+        yield "sums", _account("noise in secure sums", policy.sum_epsilon, policy.sum_delta, found)
 
 
-def _sums(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
-    """What is promised of the silo as a whole by noise in secure sums, and what the ledger says of it."""
-    from fedct_flwr.labelers.protect import check_extra
+def _spent(config: SiloConfig, study: StudyFolder | None, *, sums: bool = False) -> Spending | None:
+    from fedct_flwr.labelers.protect import check_all_installed, check_extra
 
-    def account() -> Spending | None:
-        check_extra("privacy", "sum-epsilon")
-        from fedct_flwr.silo.noisy_sum import account_of_sums
+    check_all_installed(config)
+    check_extra("privacy", "epsilon")
+    from fedct_flwr.silo.noisy_sum import account_of_sums
+    from fedct_flwr.silo.release import account_of
 
-        return account_of_sums(config, study.name) if study else None
-
-    policy = config.policy
-    return _account("noise in secure sums", policy.sum_epsilon, policy.sum_delta, _told(account))
+    return (account_of_sums if sums else account_of)(config, study.name) if study else None
 
 
 def _account(protection: str, epsilon: float, delta: float, found: Spending | None) -> dict[str, Any]:
@@ -178,9 +170,7 @@ def _account(protection: str, epsilon: float, delta: float, found: Spending | No
         "delta": delta,
         "spent": found.epsilon if found else None,
         "left": max(0.0, epsilon - found.epsilon) if found else None,
-        "charges": found.charges if found else None,
-        "others": found.others if found else None,
-        "together": found.together if found else None,
+        **{name: getattr(found, name, None) for name in ("charges", "others", "together")},
         "ahead": found.ahead if found else "",
     }
 
