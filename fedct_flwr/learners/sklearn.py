@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.tree import BaseDecisionTree
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
@@ -23,7 +22,7 @@ from fedct_flwr.learners.answered import classes_of, probabilities_of
 from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.binning import train
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
-from fedct_flwr.learners.preprocessing import apply, rows_at_a_time
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.text import with_plain_numbers
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError
@@ -261,12 +260,8 @@ class SklearnLearner:
 
     def _asked(self, method: str, X: Features) -> Any:
         """What the trained model says of examples, as it says it. Raises TrainingError where it raises."""
-        rows = rows_at_a_time(self._transformer)
         try:
-            ask = getattr(self._trained, method)
-            if X.shape[0] <= rows:
-                return ask(self._transform(X))
-            return np.concatenate([ask(self._transform(X[at : at + rows])) for at in range(0, len(X), rows)])
+            return getattr(self._trained, method)(self._transform(X))
         except TrainingError:
             raise
         except Exception as error:
@@ -279,7 +274,7 @@ class SklearnLearner:
             flags = getattr(parts[0], "flags", None)
             shared = flags is not None and not flags.writeable
             return np.concatenate(parts) if len(parts) > 1 or shared else parts[0]
-        return apply(self._transformer, *parts, single=_takes_single(self._template))
+        return apply(self._transformer, *parts)
 
 
 def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
@@ -299,13 +294,6 @@ def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
 def said(error: Exception) -> str:
     """Type and text, without the paragraphs of advice that scikit-learn may add; it may quote a file at any length."""
     return cut(f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": "), _LONGEST_REASON)
-
-
-def _takes_single(estimator: object) -> bool:
-    """Whether it rounds its input to single precision anyway, as scikit-learn's trees and forests do."""
-    # By name: a forest takes a second to import, and nobody may have asked for one.
-    forest = any(base.__name__ == "BaseForest" for base in type(estimator).__mro__)
-    return forest or isinstance(estimator, BaseDecisionTree)
 
 
 def _soft_ones() -> str:

@@ -1,19 +1,11 @@
 """Preprocessing on small tables that can be checked by hand."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.preprocessing import apply, standard, transformed
-from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import DataError, TrainingError
 
 NAN = np.nan
@@ -87,94 +79,19 @@ def test_features_that_are_no_table_are_refused(shape: tuple[int, ...]):
         standard(NUMERIC, np.zeros(shape))
 
 
-def scikit_learns(categorical: tuple[int, ...], reference: np.ndarray) -> ColumnTransformer:
-    """The same, fitted by scikit-learn alone."""
-    numeric = [position for position in range(reference.shape[1]) if position not in categorical]
-    scale = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
-    encode = make_pipeline(
-        SimpleImputer(strategy="constant", fill_value=-1, keep_empty_features=True),
-        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
-    )
-    parts = [("numeric", scale, numeric), ("categorical", encode, list(categorical))]
-    return ColumnTransformer(parts).fit(reference.astype(np.float64))
+@pytest.mark.parametrize("X", [[[np.inf, 1.0]], [[1.0]], [[1.0, 2.0, 3.0]]], ids=["infinity", "fewer", "more"])
+def test_features_that_do_not_fit_are_refused(X: list[list[float]]):
+    transformer = standard(NUMERIC, np.float64([[1, 10], [3, 30]]))
+    with pytest.raises(TrainingError, match="could not be preprocessed"):
+        transformed(transformer, np.array(X))
 
 
-def clean(rows: int, categorical: tuple[int, ...], seed: int) -> np.ndarray:
-    """The same with nothing missing."""
-    X = messy(rows, categorical, seed)
-    return np.where(np.isnan(X), np.random.default_rng(seed).integers(0, 7, size=X.shape), X)
-
-
-def messy(rows: int, categorical: tuple[int, ...], seed: int, most: int = 7) -> np.ndarray:
-    """Columns of very different scales, one of them constant, one never measured, with missing values."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(rows, 6)) * 10.0 ** np.arange(-6, 6, 2)
-    X[:, 1] = 4
-    X[rng.random(X.shape) < 0.1] = NAN
-    X[:, 3] = NAN
-    for position in categorical:
-        X[:, position] = np.where(rng.random(rows) < 0.1, NAN, rng.integers(0, most, size=rows))
-    return X
-
-
-class TestScikitLearn:
-    """Fewer steps than scikit-learn takes, to the same bits, laid out the same: learners sum in memory's order."""
-
-    @pytest.mark.parametrize("records", [messy, clean])
-    @pytest.mark.parametrize("order", ["C", "F"])
-    @pytest.mark.parametrize("rows", [1, 2, 41, 1500])
-    @pytest.mark.parametrize("categorical", [(), (0, 2), (5,), (0, 1, 2, 3, 4, 5)])
-    def test_gives_the_same(self, categorical: tuple[int, ...], rows: int, order: str, records: Any):
-        columns = tuple(Column(f"c{i}", tuple("abcdefg") if i in categorical else None) for i in range(6))
-        reference = np.asarray(records(rows, categorical, 0), order=order)
-        expected, found = scikit_learns(categorical, reference), standard(Schema(("no", "yes"), columns), reference)
-        for X in (reference, np.asarray(messy(60, categorical, 1, most=9), order=order), reference[:1]):
-            wanted, given = expected.transform(X), apply(found, X)
-            assert given.tobytes("A") == wanted.tobytes("A")
-            assert (given.flags.c_contiguous, given.flags.f_contiguous) == (
-                wanted.flags.c_contiguous, wanted.flags.f_contiguous,
-            )  # fmt: skip
-            # What is in model files is scikit-learn's own, and says the same.
-            assert found.transform(X).tobytes("A") == wanted.tobytes("A")
-
-    @pytest.mark.parametrize("categorical", [(), (0, 2), (0, 1, 2, 3, 4, 5)])
-    @pytest.mark.parametrize("block", [1 << 22, 500])
-    def test_gives_the_same_of_parts(self, categorical: tuple[int, ...], block: int, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(preprocessing, "_BLOCK_VALUES", block)
-        columns = tuple(Column(f"c{i}", tuple("abcdefg") if i in categorical else None) for i in range(6))
-        parts = [messy(rows, categorical, rows) for rows in (700, 0, 31)]
-        for transformer in (standard(Schema(("no", "yes"), columns), *parts), FunctionTransformer(np.negative)):
-            wanted, given = apply(transformer, np.concatenate(parts)), apply(transformer, *parts)
-            assert given.tobytes("A") == wanted.tobytes("A")
-            assert given.flags.f_contiguous == wanted.flags.f_contiguous
-
-    def test_has_categories_that_are_no_small_whole_numbers(self):
-        reference = np.float64([[-7, 1], [2.5, 3], [1e9, 2], [NAN, 5]])
-        expected = scikit_learns((0,), reference)
-        np.testing.assert_array_equal(apply(standard(MIXED, reference), reference), expected.transform(reference))
-
-    def test_does_what_it_did_with_a_transformer_of_somebodys_own(self):
-        doubling = FunctionTransformer(lambda X: 2 * X)
-        assert apply(doubling, np.float64([[1], [3]])).tolist() == [[2], [6]]
-
-    @pytest.mark.parametrize("X", [[[np.inf, 1.0]], [[1.0]], [[1.0, 2.0, 3.0]]], ids=["infinity", "fewer", "more"])
-    def test_objects_to_the_same(self, X: list[list[float]]):
-        transformer = standard(NUMERIC, np.float64([[1, 10], [3, 30]]))
-        with pytest.raises(TrainingError, match="could not be preprocessed"):
-            transformed(transformer, np.array(X))
-
-    @pytest.mark.parametrize("column", [0, 1])
-    def test_objects_to_infinity_in_the_reference(self, column: int):
-        reference = np.float64([[1, 10], [0, 30]])
-        reference[0, column] = np.inf
-        with pytest.raises(DataError, match="cannot be preprocessed"):
-            standard(MIXED, reference)
-
-    def test_two_silos_share_no_statistics(self):
-        """Of silos with the same categories one alone is fitted."""
-        one, two = (standard(MIXED, np.float64([[0, first], [1, 3]])) for first in (1, -1))
-        assert one.transform(np.float64([[0, 1]])).tolist() == [[-1, 1, 0]]
-        assert two.transform(np.float64([[0, 1]])).tolist() == [[0, 1, 0]]
+@pytest.mark.parametrize("column", [0, 1])
+def test_infinity_in_the_reference_is_refused(column: int):
+    reference = np.float64([[1, 10], [0, 30]])
+    reference[0, column] = np.inf
+    with pytest.raises(DataError, match="cannot be preprocessed"):
+        standard(MIXED, reference)
 
 
 CODES = Schema(("no", "yes"), (Column("zip", tuple(f"z{number:04}" for number in range(3000))), Column("age")))
@@ -213,19 +130,3 @@ class TestVeryManyCategories:
         with_notes = np.concatenate([X.astype(np.object_), notes], axis=1)
         found = apply(standard(schema, with_notes), with_notes)
         assert np.array_equal(found, apply(standard(CODES, X), X))
-
-    def test_are_predicted_in_parts(self, monkeypatch: pytest.MonkeyPatch):
-        rng = np.random.default_rng(0)
-        X = np.column_stack([rng.integers(0, 30, 200), rng.normal(size=200)])
-        model = SklearnLearner(LogisticRegression(), standard(CODES, X))
-        model.fit(X, rng.integers(0, 2, 200))
-        whole = model.predict(X)
-        monkeypatch.setattr(preprocessing, "_NARROW", 10)
-        monkeypatch.setattr(preprocessing, "MOST_VALUES", 30 * 64)
-        assert preprocessing.rows_at_a_time(model.parts[0]) == 64
-        assert np.array_equal(model.predict(X), whole)
-
-    def test_leave_tables_without_categories_as_they_are(self):
-        words = Schema(("no", "yes"), (Column("age"), Column("notes", text=True)))
-        X = np.array([[1.0, "seen"], [2.0, "seen again"]], dtype=np.object_)
-        assert preprocessing.rows_at_a_time(standard(words, X)) > 10**9
