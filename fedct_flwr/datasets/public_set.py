@@ -4,7 +4,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,6 @@ from fedct_flwr.types import DataError, Features
 _BLOCK_BYTES: Final = 1 << 24
 _TABLE: Final = 2
 """Axes of a table."""
-_SELECTIONS: Final = 2
-"""Selections of examples that are kept: those that silos learn from, and those that they label."""
-_KEPT_BYTES: Final = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,31 +38,6 @@ class PublicSet:
         return len(self.X)
 
     @cached_property
-    def unchanging(self) -> Features:
-        """``X`` as a read-only view, always the same, so that ``learners.preprocessing`` can keep results for it."""
-        view = self.X.view()
-        view.flags.writeable = False
-        return view
-
-    def rows(self, positions: NDArray[np.intp]) -> Features:
-        """The examples at sorted positions, none twice, to be read alone.
-
-        All of them are no copy. Of a table, those asked for last are kept: a round asks all silos about the same.
-        """
-        if len(positions) == len(self):
-            return self.unchanging
-        if self.X.ndim != _TABLE or self.X.dtype == np.object_ or self.X[:1].nbytes * len(positions) > _KEPT_BYTES:
-            return self.X[positions]
-        key, taken = positions.tobytes(), _TAKEN.setdefault(self, {})
-        if (found := taken.get(key)) is None:
-            found = self.X[positions]
-            found.flags.writeable = False
-            while len(taken) >= _SELECTIONS:
-                taken.pop(next(iter(taken)), None)
-            taken[key] = found
-        return found
-
-    @cached_property
     def fingerprint(self) -> bytes:
         """SHA-256 over shape, dtype and values (32 bytes), independent of platform and memory layout.
 
@@ -86,9 +57,6 @@ class PublicSet:
                 block += 0.0
             digest.update(block.data)
         return digest.digest()
-
-
-_TAKEN: Final[WeakKeyDictionary[PublicSet, dict[bytes, Features]]] = WeakKeyDictionary()
 
 
 def _holds_text(X: Features) -> bool:

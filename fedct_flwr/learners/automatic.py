@@ -12,7 +12,7 @@ leaves. Labels that leave come from the chosen learner, as they do from one that
 import contextlib
 import hashlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -103,13 +103,11 @@ class OwnChoice(SklearnLearner):
             self._choice = self._chosen_for(private, groups)
             self._become(self._choice)
 
-    def fit_parts(
-        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
-    ) -> Self:
+    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train what was chosen; otherwise what suits these examples."""
         if self._choice is None:
-            self._become(self._chosen_for(Examples(np.concatenate(parts), y)))
-        return super().fit_parts(parts, y, sample_weight)
+            self._become(self._chosen_for(Examples(X, y)))
+        return super().fit(X, y, sample_weight)
 
     @abstractmethod
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate: ...
@@ -135,13 +133,11 @@ class Automatic(OwnChoice):
     def _become(self, candidate: Candidate) -> None:
         self._template, self._balanced = self._lightened(estimator(candidate, self._random_state)), candidate.balanced
 
-    def fit_parts(
-        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
-    ) -> Self:
+    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train what was chosen, or what suits these examples; one for few examples only on few."""
         if self._choice == TINY:
             self._become(TINY if len(y) < FEWEST else SAFE)
-        return super().fit_parts(parts, y, sample_weight)
+        return super().fit(X, y, sample_weight)
 
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
         if safe_only(records.y):

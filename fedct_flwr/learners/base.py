@@ -25,16 +25,6 @@ class Learner(Protocol):
 
 
 @runtime_checkable
-class Stacking(Protocol):
-    """A learner that takes examples in several parts, which it need not copy to put them below one another."""
-
-    def fit_parts(
-        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
-    ) -> Self:
-        """Train as ``fit`` does on all parts ``(n, ...)``, to the same bits, and change none. Raises TrainingError."""
-
-
-@runtime_checkable
 class Choosing(Protocol):
     """A learner that is another one for other records."""
 
@@ -57,8 +47,8 @@ class Lightening(Protocol):
 class Tabulating(Protocol):
     """A learner whose models learn from a table, which it makes of examples."""
 
-    def table(self, *parts: Features) -> Any:
-        """All parts ``(n, ...)`` below one another, as its model takes them; dense or sparse."""
+    def table(self, X: Features) -> Any:
+        """Examples ``(n, ...)`` as its model takes them; dense or sparse."""
 
 
 @runtime_checkable

@@ -78,7 +78,7 @@ def learner_for(
     parameter, or one that takes no weights where pseudo-weight needs them; DataError for features that cannot be
     preprocessed.
     """
-    transformer = transformer_for(settings, schema, public.unchanging, private)
+    transformer = transformer_for(settings, schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
     # What is tried out first are public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, len(schema.classes), public.X[:2], transformer, total_steps=total_steps)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedct_flwr.datasets.public_set import PublicSet, Query
-from fedct_flwr.learners.base import Choosing, Learner, Resumable, Stacking
+from fedct_flwr.learners.base import Choosing, Learner, Resumable
 from fedct_flwr.learners.guard import Guard
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.types import ABSTAIN, Examples, HardLabels
@@ -37,9 +37,6 @@ def cotrain(
         trust = guard.trust(learner, public.X, targets)
         weight, targets = trust.weight, guard.counted(trust, targets)
     labeled = np.flatnonzero(targets != ABSTAIN) if weight else np.zeros(0, dtype=np.intp)
-    if not isinstance(learner, Stacking):
-        # It may change what it is given.
-        fit_with(learner, private, Pseudo(chosen(public.X, labeled), targets[labeled], weight))
-        return learner.predict(public.X[positions])
-    fit_with(learner, private, Pseudo(public.rows(labeled), targets[labeled], weight))
-    return learner.predict(public.rows(positions))
+    fit_with(learner, private, Pseudo(chosen(public.X, labeled), targets[labeled], weight))
+    # A copy: a learner of somebody's own may change what it is given.
+    return learner.predict(public.X[positions])

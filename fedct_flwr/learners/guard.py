@@ -282,7 +282,7 @@ class Guard(Deciding):
         """Which public examples are unlike own records ``(num_public,)``; looked for once."""
         if self._foreign is None:
             rng = generator(self._seed, "foreign", self._silo)
-            self._foreign = foreign(learner.table(self._private.X, public), self._private.size, rng)
+            self._foreign = foreign(learner.table(np.concatenate([self._private.X, public])), self._private.size, rng)
         return self._foreign
 
     def _errs_more(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> bool:

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.balance import class_weights
-from fedct_flwr.learners.base import Learner, Probabilistic, Stacking
+from fedct_flwr.learners.base import Learner, Probabilistic
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.types import Examples, Features, Groups, HardLabels
 
@@ -194,11 +194,8 @@ def fit_with(learner: Learner, private: Examples, pseudo: Pseudo | None) -> None
     weights = None
     if pseudo.weight != 1.0:
         weights = np.concatenate([np.ones(private.size), np.full(len(pseudo.y), pseudo.weight)])
-    parts, y = [private.X, pseudo.X], np.concatenate([private.y, pseudo.y])
-    if isinstance(learner, Stacking):
-        learner.fit_parts(parts, y, weights)
-    else:
-        learner.fit(np.concatenate(parts), y, sample_weight=weights)
+    X, y = np.concatenate([private.X, pseudo.X]), np.concatenate([private.y, pseudo.y])
+    learner.fit(X, y, sample_weight=weights)
 
 
 def probabilities(learner: Learner, X: Features, num_classes: int) -> NDArray[np.float64]:

@@ -112,9 +112,9 @@ def transformed(transformer: Any, X: Features) -> Features:
         raise TrainingError(f"the features could not be preprocessed: {error}") from error
 
 
-def apply(transformer: Any, *parts: Features) -> Features:
-    """What ``transformer.transform`` gives of examples in several parts ``(n, columns)``, as if below one another."""
-    found: Features = transformer.transform(as_input(np.concatenate(parts) if len(parts) > 1 else parts[0]))
+def apply(transformer: Any, X: Features) -> Features:
+    """What ``transformer.transform`` gives of examples ``(n, columns)``."""
+    found: Features = transformer.transform(as_input(X))
     return found
 
 

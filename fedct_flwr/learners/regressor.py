@@ -1,6 +1,5 @@
 """Any scikit-learn regressor as a learner of a quantity that refits from scratch every round."""
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -27,12 +26,10 @@ class SklearnRegressor(SklearnLearner):
     ``packages`` are those whose types its files may hold, beside scikit-learn's.
     """
 
-    def fit_parts(
-        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
-    ) -> Self:
+    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train a fresh clone on values ``(n,)``."""
         weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
-        return self._train(clone, parts, y, weights)
+        return self._train(clone, X, y, weights)
 
     def predict(self, X: Features) -> Values:
         """The value of each example, ``(n,)``, finite."""

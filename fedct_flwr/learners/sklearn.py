@@ -4,7 +4,7 @@ skops is imported where a file is written or read: it loads all of scikit-learn,
 that a silo or a command needs.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any, Final, Self
@@ -20,7 +20,6 @@ from sklearn.utils.validation import has_fit_parameter
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.answered import classes_of, probabilities_of
 from fedct_flwr.learners.balance import balanced_weights
-from fedct_flwr.learners.binning import train
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.text import with_plain_numbers
@@ -42,7 +41,7 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
     def fit(self, X: Features, y: HardLabels, **fit_params: Any) -> Self:
         """Train a clone of the estimator."""
         self.classes_, codes = np.unique(y, return_inverse=True)
-        self.estimator_ = train(clone(self.estimator), X, codes, **fit_params)
+        self.estimator_ = clone(self.estimator).fit(X, codes, **fit_params)
         return self
 
     def predict(self, X: Features) -> NDArray[Any]:
@@ -156,30 +155,22 @@ class SklearnLearner:
         self._num_classes = num_classes
         self._trained: Any = None
 
-    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train a fresh clone. One class alone is learned as a constant: most classifiers refuse to."""
-        return self.fit_parts([X], y, sample_weight)
-
-    def fit_parts(
-        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
-    ) -> Self:
-        """Train as ``fit`` on several parts below one another."""
         classes = np.unique(y)
         alone = len(classes) == 1
         if self._balanced:
             sample_weight = balanced_weights(y, sample_weight)
         weights = {} if sample_weight is None or alone else {weight_parameter(self._template): sample_weight}
         if alone:
-            return self._train(lambda template: DummyClassifier(strategy="most_frequent"), parts, y, weights)
-        return self._train(Relabeled if classes[-1] != len(classes) - 1 else clone, parts, y, weights)
+            return self._train(lambda template: DummyClassifier(strategy="most_frequent"), X, y, weights)
+        return self._train(Relabeled if classes[-1] != len(classes) - 1 else clone, X, y, weights)
 
-    def _train(
-        self, fresh: Callable[[Any], Any], parts: Sequence[Features], y: Answers, weights: Mapping[str, Any]
-    ) -> Self:
+    def _train(self, fresh: Callable[[Any], Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
         """Train what is made ``fresh`` of the template. Raises TrainingError."""
         try:
             model = fresh(self._template)
-            train(model, self._transform(*parts), y, **weights)
+            model.fit(self._transform(X), y, **weights)
         except Exception as error:
             raise TrainingError(f"{type(self._template).__name__} could not be trained: {said(error)}") from error
         self._trained = model
@@ -229,9 +220,9 @@ class SklearnLearner:
         self._transformer = transform[0][1] if transform else None
         return self
 
-    def table(self, *parts: Features) -> Any:
-        """All parts ``(n, ...)`` below one another, as its model takes them."""
-        return self._transform(*parts)
+    def table(self, X: Features) -> Any:
+        """Examples ``(n, ...)`` as its model takes them."""
+        return self._transform(X)
 
     def lighter(self, trees: int = _TREES) -> Self:
         """The same, untrained, with less effort: enough to compare what it learns.
@@ -267,14 +258,8 @@ class SklearnLearner:
         except Exception as error:
             raise TrainingError(f"{self._name} could not predict: {said(error)}") from error
 
-    def _transform(self, *parts: Features) -> Features:
-        if self._transformer is None:
-            # What is shared with other silos stays as it is, whatever an estimator does with its input.
-            # Sparse rows have no flags.
-            flags = getattr(parts[0], "flags", None)
-            shared = flags is not None and not flags.writeable
-            return np.concatenate(parts) if len(parts) > 1 or shared else parts[0]
-        return apply(self._transformer, *parts)
+    def _transform(self, X: Features) -> Features:
+        return X if self._transformer is None else apply(self._transformer, X)
 
 
 def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:

@@ -176,32 +176,3 @@ class TestQuery:
         # Below 1e-6 outside (20 binomials, n = 2000, p = 1/4, fixed seeds).
         assert asked.min() >= 390
         assert asked.max() <= 612
-
-
-class TestRows:
-    X = np.arange(12.0).reshape(6, 2)
-
-    def test_asked_for_again_are_the_same_array_which_cannot_change(self) -> None:
-        public = PublicSet(self.X.copy())
-        first = public.rows(np.array([1, 4]))
-        assert first is public.rows(np.array([1, 4]))
-        np.testing.assert_array_equal(first, self.X[[1, 4]])
-        assert not first.flags.writeable
-
-    def test_of_few_selections_are_kept(self) -> None:
-        public = PublicSet(self.X.copy())
-        first = public.rows(np.array([0]))
-        public.rows(np.array([1]))
-        public.rows(np.array([2]))
-        assert first is not public.rows(np.array([0]))
-
-    def test_all_of_them_are_no_copy(self) -> None:
-        public = PublicSet(self.X.copy())
-        whole = public.rows(np.arange(6))
-        assert np.shares_memory(whole, public.X)
-        assert not whole.flags.writeable
-        assert public.X.flags.writeable
-
-    def test_of_images_are_not_kept(self) -> None:
-        public = PublicSet(np.zeros((6, 1, 2, 2)))
-        assert public.rows(np.array([1])) is not public.rows(np.array([1]))

@@ -85,9 +85,9 @@ def test_a_clear_case_takes_one_look():
     counted = []
 
     class Counting(SklearnLearner):
-        def fit_parts(self, *more: Any, **others: Any) -> "Counting":
+        def fit(self, *more: Any, **others: Any) -> "Counting":
             counted.append(1)
-            return super().fit_parts(*more, **others)
+            return super().fit(*more, **others)
 
     guard = guard_of(records(100, noise=0.3))
     found = guard.trust(Counting(DecisionTreeClassifier(random_state=0)), PUBLIC, TRUTH)
