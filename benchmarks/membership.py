@@ -21,9 +21,9 @@ from benchmarks.sentiment import SENTIMENT
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.audit.adversaries import COORDINATOR, seen_in_model
+from fedct_flwr.audit.attacks import Observation
 from fedct_flwr.audit.audit import About, Audit, How, audit, conclude
 from fedct_flwr.audit.members import choose, draw, with_members
-from fedct_flwr.audit.observations import Observation
 from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import LOADERS

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.repeats import Repeats, repeat
-    from fedct_flwr.simulation.run import Comparison, Run, read_run
-    from fedct_flwr.simulation.silo_model import SiloModel
+    from fedct_flwr.simulation.run import Comparison, Run, SiloModel, read_run
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
 
@@ -62,8 +61,7 @@ _WHERE: Final = {
     "baselines.scaffold": ("Scaffold",),
     "privacy.budget": ("PrivacyWarning",),
     "simulation.repeats": ("Repeats", "repeat"),
-    "simulation.run": ("Comparison", "Run", "read_run"),
-    "simulation.silo_model": ("SiloModel",),
+    "simulation.run": ("Comparison", "Run", "SiloModel", "read_run"),
     "simulation.simulate": ("simulate",),
     "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
 }

@@ -70,6 +70,6 @@ def _one_thread() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _torchvision() -> None:
     """torchvision wants operators that its own build for another torch may lack; no network here uses them."""
-    from fedct_flwr.learners.torch_packages import mend_torchvision
+    from fedct_flwr.learners.networks import mend_torchvision
 
     mend_torchvision()

@@ -94,15 +94,11 @@ EXTRAS = {
     "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/onnx_model.py": "onnx",
-    **{
-        f"fedct_flwr/learners/{name}.py": "torch"
-        for name in ("augment", "embeddings", "out_of_memory", "torch_packages")
-    },
+    **{f"fedct_flwr/learners/{name}.py": "torch" for name in ("augment", "embeddings")},
     "fedct_flwr/learners/transformer.py": "language",
-    "fedct_flwr/learners/networks.py": "torch",
+    "fedct_flwr/learners/networks.py": "vision",
     "fedct_flwr/models/onnx_export.py": "onnx",
     "fedct_flwr/learners/tensors.py": "torch",
-    "fedct_flwr/learners/vision.py": "vision",
     "fedct_flwr/learners/torch_net.py": "torch",
     "fedct_flwr/learners/trained_network.py": "torch",
     "fedct_flwr/labelers/clipping.py": "dp-sgd",

@@ -17,9 +17,8 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.neighbors import NearestNeighbors
 
 from fedct_flwr.audit import attacks
-from fedct_flwr.audit.attacks import Scores
+from fedct_flwr.audit.attacks import Observation, Scores
 from fedct_flwr.audit.members import Candidates
-from fedct_flwr.audit.observations import Observation
 from fedct_flwr.audit.rerun import Refit
 from fedct_flwr.datasets.federated import FederatedDataset, take
 from fedct_flwr.datasets.images import as_numbers

@@ -1,10 +1,12 @@
-"""Attacks on one run: each gives a score for each candidate, higher for likelier members. Pure functions.
+"""Attacks: each gives a score for each candidate, higher for likelier members. Pure functions.
 
 Shapes: ``labels`` ``(rounds, n)`` with ABSTAIN where nothing was said, ``probabilities`` ``(rounds, n, classes)`` with
-NaN there, true classes ``y`` ``(n,)``.
+NaN there, true classes ``y`` ``(n,)``. Attacks with shadow runs compare a refit with all others, whose members are
+known.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -96,3 +98,127 @@ def boundary(
             right += predict(changed) == y
     # The record itself counts as much as all copies: no copy may hide that it is right.
     return np.asarray(right / (2 * len(_SHARES) * _COPIES) + (predict(X) == y) / 2)
+
+
+_PRIOR: Final = 2.0
+"""Refits that the mean effect of membership counts as, where one record's own is estimated from few."""
+_TINY: Final = 1e-9
+
+_Floats = NDArray[np.float64]
+
+
+def lira(signals: _Floats, members: NDArray[np.bool_]) -> _Floats:
+    """Log-likelihood ratio of a signal under "member" against "not", both ``(refits, candidates)``.
+
+    Normal distributions with one variance for all (Carlini et al., IEEE S&P 2022, Algorithm 1, with few shadow
+    models). A record's own effect is shrunk towards the mean effect of all. Raises ValueError below 3 refits.
+    """
+    if len(signals) < 3:
+        raise ValueError(f"{len(signals)} refits: shadow runs need 3")
+    return _by_others(len(signals), lambda own, others: _ratio(signals[own], signals[others], members[others]))
+
+
+def _ratio(signal: _Floats, shadows: _Floats, members: NDArray[np.bool_]) -> _Floats:
+    inside, outside = members.sum(axis=0), (~members).sum(axis=0)
+    effect = shadows[members].mean() - shadows[~members].mean() if members.any() and not members.all() else 0.0
+    level = (shadows - effect * members).mean(axis=0)
+    low = (np.where(~members, shadows, 0).sum(axis=0) + _PRIOR * level) / (outside + _PRIOR)
+    high = (np.where(members, shadows, 0).sum(axis=0) + _PRIOR * (level + effect)) / (inside + _PRIOR)
+    variance = float(((shadows - np.where(members, high, low)) ** 2).mean()) + _TINY
+    return np.asarray(((signal - low) ** 2 - (signal - high) ** 2) / (2 * variance))
+
+
+def rmia(probability: _Floats, population: _Floats) -> _Floats:
+    """Share of known non-members that the candidate's likelihood ratio beats.
+
+    ``probability`` ``(refits, candidates)`` and ``population`` ``(refits, strangers)`` are of true classes (Zarifzadeh,
+    Liu, Shokri, "Low-cost high-power membership inference attacks", ICML 2024, with gamma 1, offline). Raises
+    ValueError below 2 refits.
+    """
+    if len(probability) < 2:
+        raise ValueError(f"{len(probability)} refits: reference runs need 2")
+
+    def beaten(own: int, others: NDArray[np.bool_]) -> _Floats:
+        mine = probability[own] / (probability[others].mean(axis=0) + _TINY)
+        theirs = population[own] / (population[others].mean(axis=0) + _TINY)
+        return np.asarray(np.searchsorted(np.sort(theirs), mine, side="right") / max(1, len(theirs)))
+
+    return _by_others(len(probability), beaten)
+
+
+def _by_others(refits: int, score: Callable[[int, NDArray[np.bool_]], _Floats]) -> _Floats:
+    """Scores ``(refits, candidates)`` of each refit by all others, which a mask ``(refits,)`` tells."""
+    return np.stack([score(own, np.arange(refits) != own) for own in range(refits)])
+
+
+SHADOWS: Final = 3
+"""Refits from which on attacks with shadow runs are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """Of ``n`` candidates of one silo, whose true classes are ``y`` ``(n,)``; None for what the seat does not see."""
+
+    y: HardLabels
+    labels: NDArray[np.int16] | None = None
+    """``(rounds, n)``: what was said of the candidates themselves."""
+    probabilities: NDArray[np.float64] | None = None
+    """``(rounds, n, classes)``."""
+    others: NDArray[np.int16] | None = None
+    """``(silos, rounds, n)``: what silos without these records said of them."""
+    neighbours: NDArray[np.int16] | None = None
+    """``(rounds, n, neighbours)``: what was said of the public examples nearest to them."""
+    population: NDArray[np.float64] | None = None
+    """``(strangers,)``: probabilities of the true class of records that the silo does not have."""
+    boundary: Scores | None = None
+    """``(n,)``: see ``boundary``."""
+    gradient: Scores | None = None
+    """``(n,)``: see ``gradient``."""
+
+
+def signals(seen: Observation) -> Iterator[tuple[str, Scores]]:
+    """Each attack that needs one run alone, by name, with its scores ``(n,)``."""
+    if seen.neighbours is not None:
+        yield "near", near(seen.neighbours, seen.y)
+    if seen.labels is not None and len(seen.labels):
+        yield "gap", gap(seen.labels, seen.y)
+        own = agreement(seen.labels, seen.y)
+        if len(seen.labels) > 1:
+            yield "agreement", own
+        if seen.others is not None and len(seen.others):
+            theirs = np.stack([agreement(labels, seen.y) for labels in seen.others])
+            yield "calibrated", calibrated(own, theirs)
+    if seen.probabilities is not None and len(seen.probabilities):
+        yield "confidence", confidence(true_probability(seen.probabilities, seen.y))
+    if seen.boundary is not None:
+        yield "boundary", seen.boundary
+    if seen.gradient is not None:
+        yield "gradient", seen.gradient
+
+
+def all_scores(
+    refits: Sequence[Mapping[str, Observation]], members: Mapping[str, NDArray[np.bool_]]
+) -> dict[str, NDArray[np.float64]]:
+    """Every attack of one seat over all refits: scores ``(refits, candidates)``, silos one after the other.
+
+    ``refits`` have what is seen of each silo; ``members`` ``(refits, n)`` of each, which shadow runs may know.
+    """
+    found: dict[str, list[NDArray[np.float64]]] = {}
+    for silo, bits in members.items():
+        by_refit = [dict(signals(refit[silo])) for refit in refits]
+        names = [name for name in by_refit[0] if all(name in one for one in by_refit)]
+        own = {name: np.stack([one[name] for one in by_refit]) for name in names}
+        if len(refits) >= SHADOWS and own:
+            best = next(name for name in ("confidence", "calibrated", "agreement", "gap", "near") if name in own)
+            own["lira"] = lira(own[best], bits)
+            true, strangers = [_true(refit[silo]) for refit in refits], [refit[silo].population for refit in refits]
+            if all(one is not None for one in (*true, *strangers)):
+                own["rmia"] = rmia(np.array(true), np.array(strangers))
+        for name, scores in own.items():
+            found.setdefault(name, []).append(scores)
+    # An attack that is possible on some silos alone is none on all.
+    return {name: np.hstack(parts) for name, parts in found.items() if len(parts) == len(members)}
+
+
+def _true(seen: Observation) -> Scores | None:
+    return None if seen.probabilities is None else true_probability(seen.probabilities, seen.y)

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.audit.adversaries import COORDINATOR, SEATS, Places, of_all, seen_by
-from fedct_flwr.audit.bounds import bound_of_run
+from fedct_flwr.audit.attacks import Observation, all_scores
 from fedct_flwr.audit.members import Candidates, choose, draw, with_members
-from fedct_flwr.audit.observations import Observation, all_scores
-from fedct_flwr.audit.rerun import rerun
-from fedct_flwr.audit.success import Guesses, Success, guesses, strongest, success
-from fedct_flwr.audit.transcript import Forge
+from fedct_flwr.audit.rerun import Forge, rerun
+from fedct_flwr.audit.success import Guesses, Success, bound_of_run, guesses, strongest, success
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.kinds import kind_of

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, seen_in_model
+from fedct_flwr.audit.attacks import Observation
 from fedct_flwr.audit.audit import About, Audit, How, conclude
 from fedct_flwr.audit.members import choose, draw, with_some
-from fedct_flwr.audit.observations import Observation
 from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.labelers.protect import labeler_for

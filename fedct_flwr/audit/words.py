@@ -4,8 +4,7 @@ from typing import Any, Final
 
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit, OfSeat
-from fedct_flwr.audit.bounds import CONFIDENCE
-from fedct_flwr.audit.success import Success
+from fedct_flwr.audit.success import CONFIDENCE, Success
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.text.printable import printable
 

@@ -64,7 +64,7 @@ def audit(
         )
     from fedct_flwr.audit.audit import How
     from fedct_flwr.audit.audit import audit as attack
-    from fedct_flwr.audit.canaries import read_canaries
+    from fedct_flwr.audit.members import read_canaries
     from fedct_flwr.audit.words import FILE, PAGE, document, page, summary
 
     how = How(refits, candidates, minutes, planted, forge, seed)

@@ -25,7 +25,7 @@ from fedct_flwr.simulation.repeats import (
     settings_of,
 )
 from fedct_flwr.simulation.run import Run
-from fedct_flwr.simulation.score_table import title_of
+from fedct_flwr.simulation.scoreboard import title_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.text.printable import from_here, in_shell, plain

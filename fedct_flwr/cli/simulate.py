@@ -29,9 +29,9 @@ from fedct_flwr.report.page import available
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import dated
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.simulation import score_table, scoreboard, who_gained
+from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.repeats import is_repeated
-from fedct_flwr.simulation.score_table import auc_table
+from fedct_flwr.simulation.scoreboard import auc_table
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.text.printable import in_shell, plain, printable
 from fedct_flwr.types import ConfigError, RunError
@@ -199,7 +199,7 @@ def simulate(
     document = run_document(folder, config, how, rows, time.monotonic() - started, plain(verdict), simulation.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     shown = scoreboard.methods_of(config)
-    tables = [score_table.table(rows, how.title, shown, globally, measure)]
+    tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
     if areas := auc_table(rows, how.title, scoreboard.methods_of(config)):
         tables.append(areas)
     out.show(document, *tables)

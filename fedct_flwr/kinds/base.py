@@ -14,11 +14,9 @@ from fedct_flwr.config import LearnerSettings, Policy
 from fedct_flwr.config.caps import AtOnce, caps_of
 from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.datasets.public_set import PublicSet, Query
-from fedct_flwr.kinds.facts import Decision, Facts, facts_of_labels
-from fedct_flwr.kinds.words import AGREEMENT, LABELS, Decided, Near
+from fedct_flwr.kinds.facts import AGREEMENT, LABELS, Decided, Decision, Facts, Near, facts_of_labels
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.guard import Guard
-from fedct_flwr.learners.guard_soft import SoftGuard
+from fedct_flwr.learners.guard import Guard, SoftGuard
 from fedct_flwr.scoring import both_accuracies
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, Examples, HardLabels, SiloName, Votes
 from fedct_flwr.wire import labels_pb2

@@ -13,8 +13,7 @@ from fedct_flwr.kinds.base import Bench
 from fedct_flwr.kinds.hard import Hard
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.learners.base import Learner, Resumable
-from fedct_flwr.learners.guard import Guard
-from fedct_flwr.learners.guard_soft import SoftGuard
+from fedct_flwr.learners.guard import Guard, SoftGuard
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Instruction, Soft, SoftTargets, Terms

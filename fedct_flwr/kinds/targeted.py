@@ -8,10 +8,9 @@ import numpy as np
 
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind
-from fedct_flwr.kinds.words import CLASSES, Decided
+from fedct_flwr.kinds.facts import CLASSES, Decided
 from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
-from fedct_flwr.learners.guard import Guard
-from fedct_flwr.learners.guard_soft import Lesson, SoftGuard
+from fedct_flwr.learners.guard import Guard, Lesson, SoftGuard
 from fedct_flwr.learners.soft import check_in_turn
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Features, HardLabels, SoftVotes, Votes
 from fedct_flwr.wire import labels_pb2

@@ -5,9 +5,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from fedct_flwr.kinds.facts import Decision, Facts, facts_of_values
+from fedct_flwr.kinds.facts import DISTANCE, Decision, Facts, Near, facts_of_values
 from fedct_flwr.kinds.targeted import Targeted
-from fedct_flwr.kinds.words import DISTANCE, Near
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.soft import train_on_values
 from fedct_flwr.scoring import r_squared

@@ -14,7 +14,7 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.automatic import BOOSTED, FEWEST, MOST_WORK, Candidate, OwnChoice, at_most
 from fedct_flwr.learners.catalog import make_regressor
 from fedct_flwr.learners.out_of_fold import OwnValues
-from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
+from fedct_flwr.learners.sklearn import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.views import Views
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Examples, Groups, TrainingError

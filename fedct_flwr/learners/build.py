@@ -18,8 +18,7 @@ from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, make_regres
 from fedct_flwr.learners.colluder import Colluder
 from fedct_flwr.learners.language import Encoder, Tokens, same_folder
 from fedct_flwr.learners.preprocessing import apply
-from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
-from fedct_flwr.learners.sklearn import SklearnLearner, prepare
+from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare, prepare_regressor
 from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.learners.views import AutomaticViews, Views
 from fedct_flwr.seeding import random_state

@@ -61,7 +61,7 @@ NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
         for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn", "small-cnn")
     },
-    TORCHVISION: ("fedct_flwr.learners.vision.torchvision_network", {}),
+    TORCHVISION: ("fedct_flwr.learners.networks.torchvision_network", {}),
 }
 """The networks of the FedCT paper, a small one for images of any size, and torchvision's by their ``model``'s name."""
 

@@ -20,8 +20,7 @@ from fedct_flwr.datasets.cache import data_folder
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.encoder_folder import load_network, load_tokenizer, most_tokens
 from fedct_flwr.learners.language import PADDING, tokens_of
-from fedct_flwr.learners.out_of_memory import said_in_one_sentence
-from fedct_flwr.learners.trained_network import choose_device, onnx_of
+from fedct_flwr.learners.trained_network import choose_device, onnx_of, said_in_one_sentence
 
 _BATCH: Final = 32
 _KEPT: Final = 50_000

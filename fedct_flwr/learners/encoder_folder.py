@@ -115,7 +115,7 @@ def transformers() -> Any:
     # Read when the package is imported: no model comes from a network.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    from fedct_flwr.learners.torch_packages import mend_torchvision
+    from fedct_flwr.learners.networks import mend_torchvision
 
     mend_torchvision()
     with warnings.catch_warnings():

@@ -23,6 +23,8 @@ next to the same extent. So a run whose last labels take some rounds to settle w
 What it does not see: a silo's own labels are part of the consensus, so the comparison leans towards trust, the more the
 fewer silos there are.
 
+Others' probabilities and values are weighed alike: probabilities by Brier's score, values by their squared error.
+
 Examples are foreign if they are unlike own records: trees learn to tell own records from public examples, as domain
 classifiers do (Bickel, Brückner, Scheffer, "Discriminative learning under covariate shift", JMLR 10, 2009).
 """
@@ -291,3 +293,43 @@ class Guard(Deciding):
     def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
         """A model that is less sure may be so of the same classes; one that is wrong about more records is not."""
         return MARGIN if own.compare_classes(alone, there).errors > _ROUNDING - MOST_ERRORS else 0.0
+
+
+class Lesson(NamedTuple):
+    """What is learned of others, as a kind of answer does it.
+
+    ``train`` starts anew on records and on others' answers, which count the second argument of what they would (0: not
+    at all); ``answer`` says probabilities ``(n, classes)`` or values ``(n,)``. ``digest`` tells lessons apart.
+    """
+
+    train: Callable[[Examples, float], None]
+    answer: Callable[[Features], NDArray[np.floating]]
+    digest: bytes
+
+
+class SoftGuard(Deciding):
+    """Decides how much others' probabilities or values count."""
+
+    _known: tuple[bytes, Trust] | None = None
+
+    @property
+    def last(self) -> Trust | None:
+        """What was decided last."""
+        return self._known[1] if self._known else None
+
+    def trust(self, lesson: Lesson) -> Trust:
+        """The share of their weight that others' answers get.
+
+        The same lesson always gives the same decision. Leaves the learner to be trained. Raises TrainingError.
+        """
+
+        def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
+            return own.said(lambda records: lesson.train(records, weight), lesson.answer)
+
+        if self._known is None or self._known[0] != lesson.digest:
+            self._known = lesson.digest, self._decide(said)
+        return self._known[1]
+
+    @property
+    def _can_tell(self) -> bool:
+        return self._own.can_tell and self._own.divided

@@ -3,7 +3,67 @@
 All take float images with channels first, or flat rows where the first layer flattens anyway, and return logits.
 """
 
+import importlib
+import sys
+from typing import Any
+
+import torch
 from torch import nn
+
+from fedct_flwr.types import ConfigError
+
+_LIBRARY: list[Any] = []
+"""What defines missing operators, kept as long as the process lives."""
+
+
+def mend_torchvision() -> None:
+    """Have ``import torchvision`` work where it lacks compiled operators, as those from another source than torch do.
+
+    It registers shapes of ``nms`` and ``qnms`` when it is imported, and fails where these operators are missing. Then
+    transformers and peft fail as well. No network here needs them; calling them still fails. Nothing happens where
+    torchvision is not installed, or is imported already.
+    """
+    try:
+        importlib.import_module("torchvision")
+    except ImportError:
+        return
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _LIBRARY.append(library)
+        importlib.import_module("torchvision")
+
+
+def torchvision_network(model: str, num_classes: int, weights: str | None = None) -> nn.Module:
+    """A torchvision classification network by name, such as ``efficientnet_b0`` or ``resnet18``.
+
+    ``weights``, such as ``DEFAULT``, are what torchvision trained it to on ImageNet; it downloads them into torch's
+    cache at first use; without them nothing is downloaded. Takes float images ``(n, 3, height, width)``. Raises
+    ConfigError for what is no classification network, or for a trained one without a linear layer at its end.
+    """
+    mend_torchvision()
+    from torchvision import models
+
+    # The others, for segmentation and detection, download what their backbone was trained to even without weights.
+    if model not in models.list_models(module=models):
+        raise ConfigError(
+            f"torchvision has no classification network {model!r}: take one such as 'resnet18' or 'efficientnet_b0'"
+        )
+    network: nn.Module
+    if weights is None:
+        network = models.get_model(model, weights=None, num_classes=num_classes)
+        return network
+    network = models.get_model(model, weights=weights)
+    name, last = [*network.named_modules()][-1]
+    if not isinstance(last, nn.Linear):
+        raise ConfigError(f"{model!r} does not end in a linear layer: make the network yourself, see examples")
+    network.set_submodule(name, nn.Linear(last.in_features, num_classes))
+    return network
 
 
 def fashion_mnist_mlp(num_classes: int = 10, width: int = 512) -> nn.Module:

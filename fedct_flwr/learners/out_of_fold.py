@@ -1,6 +1,7 @@
 """What models say of a silo's own records that they have not seen: the only evidence that a silo has of its own.
 
-Folds are the same for all models that are compared, so that differences are paired, record by record.
+Folds are the same for all models that are compared, so that differences are paired, record by record. Classes weigh by
+their shares: G. King, L. Zeng, "Logistic regression in rare events data", Political Analysis 9(2), 2001, §4.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,10 +13,38 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.learners.balance import class_weights
 from fedct_flwr.learners.base import Learner, Probabilistic
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.types import Examples, Features, Groups, HardLabels
+
+
+def class_weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weight of an example of each class ``(classes,)`` with which all classes at hand count the same.
+
+    ``shares`` ``(classes,)`` are what each class has now, in any unit. The mean weight of all examples is 1; that of a
+    class that is not there is 0.
+
+    >>> class_weights(np.array([3.0, 1.0, 0.0])).round(2)
+    array([0.67, 2.  , 0.  ])
+    """
+    there = shares > 0
+    weights = np.zeros(len(shares))
+    weights[there] = shares.sum() / there.sum() / shares[there]
+    return weights
+
+
+def balanced_weights(y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Weights of the examples ``(n,)`` with which all classes of ``y`` have the same sum, as large as before.
+
+    ``sample_weight`` ``(n,)`` says how much an example counts beside others of its class.
+
+    >>> balanced_weights(np.int16([0, 0, 0, 1])).round(2)
+    array([0.67, 0.67, 0.67, 2.  ])
+    """
+    before = np.ones(len(y)) if sample_weight is None else sample_weight
+    shares = np.bincount(y, weights=before).astype(np.float64)
+    return np.asarray(before * class_weights(shares)[y], dtype=np.float64)
+
 
 FOLDS: Final = 5
 _ENOUGH: Final = 500

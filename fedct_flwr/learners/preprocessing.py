@@ -17,8 +17,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners.stateless import Stateless
 from fedct_flwr.types import DataError, Features, TrainingError
+
+
+class Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What is left to be said is ``transform``."""
+
+    def fit(self, X: Features, y: Any = None) -> Self:
+        """Nothing is learned."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
 
 MOST_VALUES: Final = 1 << 26
 """Values of one-hot columns, of all examples that are learned from (512 MB in double precision)."""

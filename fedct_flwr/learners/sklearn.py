@@ -11,20 +11,20 @@ from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.learners.answered import classes_of, probabilities_of
-from fedct_flwr.learners.balance import balanced_weights
-from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
+from fedct_flwr.learners.answered import classes_of, probabilities_of, values_of
+from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS, make
+from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.text import with_plain_numbers
 from fedct_flwr.text.printable import cut
-from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError
+from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError, Values
 
 
 class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -336,3 +336,35 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
         raise
     except Exception as error:  # zipfile and skops raise many types
         raise DataError(f"cannot read the model {path}: {error}") from error
+
+
+def prepare_regressor(estimator: Any, name: str, random_state: int) -> Any:
+    """Set every ``random_state`` left open, also inside pipelines. Raises LearnerError for what is no regressor."""
+    if not is_kind(estimator, is_regressor):
+        raise LearnerError(f"learner {name!r} is no regressor, and here a number is predicted: {SOME_REGRESSORS}")
+    return seeded(estimator, name, random_state)
+
+
+class SklearnRegressor(SklearnLearner):
+    """A scikit-learn regressor behind a transformer that is already fitted (or none).
+
+    ``packages`` are those whose types its files may hold, beside scikit-learn's.
+    """
+
+    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        """Train a fresh clone on values ``(n,)``."""
+        weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
+        return self._train(clone, X, y, weights)
+
+    def predict(self, X: Features) -> Values:
+        """The value of each example, ``(n,)``, finite."""
+        return values_of(self._asked("predict", X), X.shape[0], model=self._name)
+
+    def probabilities(self, X: Features, num_classes: int) -> None:
+        """None: a value is no class."""
+
+    def check_soft(self) -> None:
+        """Raise LearnerError unless it takes sample weights."""
+        if not has_fit_parameter(last_step(self._template), "sample_weight"):
+            kind = type(last_step(self._template)).__name__
+            raise LearnerError(f"{kind} takes no sample weights, so it cannot learn others' values: {SOME_REGRESSORS}")

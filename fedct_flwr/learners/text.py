@@ -29,7 +29,7 @@ from fedct_flwr.learners.catalog import (
     make_regressor,
 )
 from fedct_flwr.learners.language import Encoder, Sentences, Tokens, unusual
-from fedct_flwr.learners.stateless import Stateless
+from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Features, LearnerError
 

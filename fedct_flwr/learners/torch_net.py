@@ -20,11 +20,10 @@ from torch.nn.utils import skip_init
 from fedct_flwr.config.learner import Optimizer
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.augment import augmented
-from fedct_flwr.learners.balance import class_weights
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
-from fedct_flwr.learners.out_of_memory import said_in_one_sentence
+from fedct_flwr.learners.out_of_fold import class_weights
 from fedct_flwr.learners.tensors import weights_in
-from fedct_flwr.learners.trained_network import TrainedNetwork, as_floats, over, seeded
+from fedct_flwr.learners.trained_network import TrainedNetwork, as_floats, over, said_in_one_sentence, seeded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _DISTILLATION_RATE: Final = 1e-3

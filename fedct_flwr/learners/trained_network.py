@@ -18,9 +18,25 @@ from torch import Tensor, nn
 from fedct_flwr.datasets.images import are_bytes
 from fedct_flwr.learners.answered import check_probabilities
 from fedct_flwr.learners.catalog import MAKING
-from fedct_flwr.learners.out_of_memory import said_in_one_sentence
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
+
+_SIGNS: Final = ("can't allocate memory", "not enough memory", "out of memory")
+"""What torch's errors say on a CPU and on GPUs."""
+
+
+@contextmanager
+def said_in_one_sentence(lower: str) -> Iterator[None]:
+    """Turn errors of memory into a TrainingError that says what to ``lower``; all others pass."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not isinstance(error, MemoryError) and not any(sign in str(error).lower() for sign in _SIGNS):
+            raise
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        raise TrainingError(f"the machine has too little memory for the network: lower {lower}") from error
+
 
 _PREDICT_BATCH: Final = 1024
 _BRIGHTEST: Final = 255

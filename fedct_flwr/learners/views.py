@@ -29,7 +29,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.automatic import BOOSTED, Automatic, Candidate
 from fedct_flwr.learners.catalog import TFIDF
-from fedct_flwr.learners.stateless import Stateless
+from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.types import Features, LearnerError
 

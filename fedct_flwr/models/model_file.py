@@ -29,8 +29,7 @@ from fedct_flwr.files.regular import check_is_file
 from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
-from fedct_flwr.learners.regressor import SklearnRegressor
-from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.models.onnx_model import OnnxLearner
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, TrainingError
 

@@ -10,7 +10,7 @@ import numpy as np
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.inspection import TableOne
 from fedct_flwr.datasets.inspection.table_one import NOTE, caption, cells_of
-from fedct_flwr.kinds.words import LABELS, Decided
+from fedct_flwr.kinds.facts import LABELS, Decided
 from fedct_flwr.report.figures import (
     COLORS,
     UNKNOWN,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.kinds.noisy import BITS
+from fedct_flwr.kinds.summed import BITS
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.randomness import Noise

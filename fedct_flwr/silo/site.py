@@ -23,8 +23,7 @@ from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
-from fedct_flwr.learners.guard import Guard
-from fedct_flwr.learners.guard_soft import SoftGuard
+from fedct_flwr.learners.guard import Guard, SoftGuard
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.log import logger

@@ -26,9 +26,8 @@ from scipy import stats
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.simulation.drawn import Drawn
 from fedct_flwr.simulation.repeats import Plan, is_complete, is_repeated, seed_folder, settings_of
-from fedct_flwr.simulation.run import Comparison, Run, read_run
+from fedct_flwr.simulation.run import Comparison, Drawn, Run, read_run
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 LEVEL: Final = 0.95

@@ -28,9 +28,8 @@ from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.simulation import scoreboard
-from fedct_flwr.simulation.drawn import Drawn
-from fedct_flwr.simulation.run import DataFrame, OwnFolder, Run, frame, read_run
-from fedct_flwr.simulation.score_table import title_of
+from fedct_flwr.simulation.run import DataFrame, Drawn, OwnFolder, Run, frame, read_run
+from fedct_flwr.simulation.scoreboard import title_of
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 

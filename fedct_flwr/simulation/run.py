@@ -2,34 +2,73 @@
 
 import csv
 import importlib
+import io
 import shutil
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.datasets.image_folder import images_in, read_images
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.tables import encode
+from fedct_flwr.learners.base import Learner, Probabilistic
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import notes
 from fedct_flwr.runs.scores import TESTS, SiloScores
-from fedct_flwr.simulation import score_table, scoreboard
-from fedct_flwr.simulation.drawn import Drawn
-from fedct_flwr.simulation.silo_model import SiloModel
-from fedct_flwr.types import ConfigError, RunError, SiloName
+from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.silos import table_of
+from fedct_flwr.text.console import console
+from fedct_flwr.text.printable import printable
+from fedct_flwr.types import ConfigError, DataError, Features, RunError, SiloName
+
+_WIDTH = 160
+_AS_IT_IS = '<pre style="white-space:pre;overflow-x:auto;line-height:normal;font-family:monospace">{code}</pre>'
+
+
+class Drawn(ABC):
+    """``repr`` and HTML ``repr`` are the headline and the table, if there is one."""
+
+    def __repr__(self) -> str:
+        return printable(self._console().file.getvalue().rstrip(), keep="\n")  # type: ignore[attr-defined]
+
+    def _repr_html_(self) -> str:
+        html = self._console().export_html(inline_styles=True, code_format=_AS_IT_IS)
+        return printable(html, keep="\n")
+
+    def _console(self) -> Console:
+        paper = console(file=io.StringIO(), width=_WIDTH, record=True, color_system=None)
+        # As text: brackets in a name are no markup.
+        paper.print(Text(self._headline()), soft_wrap=True)
+        if table := self._table():
+            paper.print(table)
+        return paper
+
+    @abstractmethod
+    def _headline(self) -> str: ...
+
+    @abstractmethod
+    def _table(self) -> Table | None: ...
+
 
 DataFrame: TypeAlias = Any
 """One of pandas, which nothing else here needs."""
@@ -38,6 +77,50 @@ _SAME_RUN: Final = frozenset({"run-dir", "resume", "baselines"})
 """Settings that do not make another run of it."""
 _LONGEST: Final = 40
 """Characters of a setting that a comparison shows."""
+
+
+class SiloModel:
+    """A trained learner that reads tables and answers in the study's own names.
+
+    ``learner`` is the learner itself, for features as numbers and classes by their positions in ``schema.classes``.
+    """
+
+    def __init__(self, learner: Learner, schema: Schema, label: str = "") -> None:
+        self.learner, self.schema, self._label = learner, schema, label
+
+    def predict(self, records: Any) -> NDArray[Any]:
+        """The class of each record, or its value, ``(n,)``.
+
+        ``records`` are a DataFrame with the columns that the silos have, an array ``(n, features)`` of numbers, or a
+        folder of images, which come by name.
+        Raises DataError for columns that do not fit, TrainingError for a model that cannot predict.
+        """
+        return self.schema.outcome.as_written(self.learner.predict(self._features(records)))
+
+    def predict_proba(self, records: Any) -> NDArray[np.float64]:
+        """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
+        X = self._features(records)
+        known = isinstance(self.learner, Probabilistic)
+        found = self.learner.probabilities(X, len(self.schema.classes)) if known else None  # type: ignore[attr-defined]
+        if found is None:
+            raise DataError(f"the model, a {type(self.learner).__name__}, knows no probabilities: use predict")
+        probabilities: NDArray[np.float64] = found
+        return probabilities
+
+    def __repr__(self) -> str:
+        trained = getattr(self.learner, "parts", (None, self.learner))[1]
+        return f"SiloModel({trained!r})"
+
+    def _features(self, records: Any) -> Features:
+        columns, form = self.schema.columns, self.schema.images
+        if form and isinstance(records, str | Path):
+            return read_images(images_in(Path(records)), *form)
+        if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
+            return records
+        table = table_of(records, "the table of records")
+        if self._label in table.column_names:
+            table = table.drop_columns([self._label])
+        return encode(table, columns, "the table of records")
 
 
 class Run(Drawn):
@@ -193,7 +276,7 @@ class Run(Drawn):
         if not (rows := self.rows):
             return None
         how, globally = find_algorithm(self.config), scoreboard.of_global_models(self._folder)
-        return score_table.table(rows, how.title, scoreboard.methods_of(self.config), globally, self.measure)
+        return scoreboard.table(rows, how.title, scoreboard.methods_of(self.config), globally, self.measure)
 
 
 class Comparison(Drawn):

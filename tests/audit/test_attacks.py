@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.audit import attacks
-from fedct_flwr.audit.across_refits import lira, rmia
-from fedct_flwr.audit.observations import Observation, all_scores
+from fedct_flwr.audit.attacks import Observation, all_scores, lira, rmia
 from fedct_flwr.types import ABSTAIN
 
 Y = np.array([0, 1, 1], dtype=np.int16)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from fedct_flwr.audit.bounds import Guessed, bound_of_run, one_run
+from fedct_flwr.audit.success import Guessed, bound_of_run, one_run
 from tests.audit.games import against_promise, many_refits
 
 

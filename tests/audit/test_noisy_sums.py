@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.audit.adversaries import COORDINATOR
 from fedct_flwr.audit.audit import How
-from fedct_flwr.audit.transcript import Transcript
+from fedct_flwr.audit.rerun import Transcript
 from fedct_flwr.types import ConfigError
 from tests.audit.test_audit import audited
 

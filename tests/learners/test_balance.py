@@ -10,8 +10,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import LearnerSettings
-from fedct_flwr.learners.balance import balanced_weights, class_weights
 from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.out_of_fold import balanced_weights, class_weights
 from fedct_flwr.learners.torch_net import TorchLearner, Training
 from fedct_flwr.types import ConfigError
 

@@ -18,7 +18,7 @@ def test_short_names_are_trusted(name: str) -> None:
         (TORCHVISION, TORCHVISION),  # it would fetch weights if it were told to
         ("sklearn.svm.SVC", "sklearn"),
         ("subprocess.check_output", "subprocess"),
-        ("fedct_flwr.learners.vision.torchvision_network", "fedct_flwr"),
+        ("fedct_flwr.learners.networks.torchvision_network", "fedct_flwr"),
     ],
 )
 def test_all_else_needs_the_silos_consent(name: str, package: str, wording: SnapshotAssertion) -> None:

@@ -8,10 +8,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.kinds.targeted import Targeted
 from fedct_flwr.kinds.values import VALUES
-from fedct_flwr.learners.guard import Trust
-from fedct_flwr.learners.guard_soft import Lesson, SoftGuard
-from fedct_flwr.learners.regressor import SklearnRegressor
-from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.learners.guard import Lesson, SoftGuard, Trust
+from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.types import Examples, Features, SoftVotes
 
 CLASSES = 2

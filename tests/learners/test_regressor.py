@@ -11,7 +11,7 @@ from fedct_flwr.config import LearnerSettings
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import REGRESSORS
-from fedct_flwr.learners.regressor import SklearnRegressor
+from fedct_flwr.learners.sklearn import SklearnRegressor
 from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.types import ConfigError
 

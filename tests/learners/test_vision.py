@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedct_flwr.learners.catalog import make
-from fedct_flwr.learners.vision import torchvision_network
+from fedct_flwr.learners.networks import torchvision_network
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from fedct_flwr.flower.command import NoAnswer, RunOver, SuperLink
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.simulation import score_table, scoreboard, who_gained
+from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.watch import reason
 from fedct_flwr.text.printable import in_shell, plain
 from fedct_flwr.types import ConfigError, RunError
@@ -237,7 +237,7 @@ def _show(
     tables: list[RenderableType] = []
     if config.report_scores:
         scores.save(rows, run_folder.path / scores.FILE)
-        tables = ["", score_table.table(rows, how.title, methods, scoreboard.of_global_models(run_folder))]
+        tables = ["", scoreboard.table(rows, how.title, methods, scoreboard.of_global_models(run_folder))]
     # Real silos keep what they make of the consensus to themselves.
     verdict = who_gained.document(rows, run_folder, compared[1] if compared else None)
     with contextlib.suppress(OSError):
