@@ -58,7 +58,7 @@ def run(seeds: int | None, fast: bool) -> None:
     one_thread_per_silo()
     LOADERS.update(SENTIMENT)
     folder, start = minilm(), time.perf_counter()
-    Sentences(str(folder)).fit(()).keep(texts()[1].tolist())
+    Sentences(str(folder)).fit(()).transform(texts()[1].tolist())
     embedding = time.perf_counter() - start
     runs: dict[str, Runs] = {}
     for data in SENTIMENT:

@@ -1,23 +1,18 @@
 """Embeddings of texts by a frozen encoder, each text embedded once.
 
-In memory, embeddings are found by the text's digest. Those of a public set are also kept on disk, in ``embeddings`` in
-the data folder, by a digest of encoder and texts. Private texts' embeddings are never written.
+Embeddings are found by the text's digest, and stay in memory alone.
 """
 
 import hashlib
 import threading
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.cache import data_folder
-from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.encoder_folder import load_network, load_tokenizer, most_tokens
 from fedct_flwr.learners.language import PADDING, tokens_of
 from fedct_flwr.learners.trained_network import choose_device, onnx_of, said_in_one_sentence
@@ -27,7 +22,6 @@ _KEPT: Final = 50_000
 """Texts whose embeddings stay in memory: 300 MB of four layers of a small encoder."""
 _DECIMALS: Final = 4
 """So many digits are kept: which texts are in a batch together must decide nothing."""
-_FORMAT: Final = b"fedct embeddings 2\n"
 
 _known: dict[bytes, NDArray[np.float32]] = {}
 _ONE_AT_A_TIME: Final = threading.RLock()
@@ -59,34 +53,6 @@ def embedded(texts: list[str], encoder: Frozen) -> NDArray[np.float64]:
             config = _loaded(encoder.folder, encoder.fingerprint)[1].config
             return np.zeros((0, config.hidden_size * min(encoder.layers, config.num_hidden_layers)))
         return np.stack([_known[key] for key in keys]).astype(np.float64)
-
-
-def keep(texts: list[str], encoder: Frozen) -> None:
-    """Embed public texts, from the disk if they are kept there, and keep them there otherwise."""
-    keys = _keys(texts, encoder)
-    if all(key in _known for key in keys):
-        return
-    path = data_folder() / "embeddings" / f"{hashlib.sha256(_FORMAT + b''.join(keys)).hexdigest()}.npy"
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Of several silos on this machine, one embeds them and the others wait.
-        with FileLock(path.with_suffix(".lock")):
-            rows = _kept(path, len(texts))
-            if rows is None:
-                rows = embedded(texts, encoder).astype(np.float32)
-                write_atomically(path, rows.tobytes())
-        with _ONE_AT_A_TIME:
-            _known.update(zip(keys, rows, strict=True))
-        return
-    # Where nothing can be written, memory has to do.
-    embedded(texts, encoder)
-
-
-def _kept(path: Path, number: int) -> NDArray[np.float32] | None:
-    content = path.read_bytes() if path.is_file() else b""
-    values = np.frombuffer(content, dtype=np.float32) if len(content) % 4 == 0 else np.zeros(0, dtype=np.float32)
-    fits = len(values) > 0 and len(values) % number == 0 and np.isfinite(values).all()
-    return values.reshape(number, -1) if fits else None
 
 
 def _keys(texts: list[str], encoder: Frozen) -> list[bytes]:

@@ -76,10 +76,6 @@ class Sentences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.max_length = max_length
         self.layers = layers
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Model files of older versions do not say how many layers: it was the last alone."""
-        super().__setstate__({"layers": 1, **state})
-
     def fit(self, texts: Iterable[str], y: Any = None) -> Self:
         """Nothing is learned; the folder's digest is noted. Raises LearnerError."""
         self.fingerprint_ = fingerprint(located(self.folder))
@@ -90,12 +86,6 @@ class Sentences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from fedct_flwr.learners.embeddings import embedded
 
         return embedded(list(texts), self._frozen())
-
-    def keep(self, texts: Iterable[str]) -> None:
-        """Embed public texts, and keep what comes out on disk for other processes and later runs."""
-        from fedct_flwr.learners.embeddings import keep
-
-        keep(list(texts), self._frozen())
 
     def to_onnx(self, tokens: str, output: str) -> bytes:
         """The encoder in ONNX, from tokens to embeddings. Raises LearnerError, ImportError without onnxscript."""

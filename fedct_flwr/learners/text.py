@@ -79,9 +79,6 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
             return preprocessing.fitted("standard", schema, *references, texts=preprocessing.Words())
         encoder = _encoder(settings)
         sentences = Sentences(encoder.folder, encoder.max_length, encoder.layers)
-        # The first are the public set's: embedded once, by whoever comes first on this machine.
-        for position in schema.texts:
-            sentences.fit(()).keep(references[0][:, position])
         return preprocessing.fitted("standard", schema, *references, texts=sentences)
     others = schema.without_texts
     if not others:

@@ -8,14 +8,12 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from filelock import FileLock, Timeout
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
@@ -36,7 +34,6 @@ from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 PLAN: Final = "repeats.json"
 """What a folder of repeats holds besides its runs: their settings and seeds."""
 TESTS: Final = {"own": "own test", "pooled": "pooled test"}
-_LOCK: Final = ".lock"
 _FEWEST: Final = 2
 _OF_ONE_RUN: Final = frozenset({"seed", "run-dir", "resume"})
 
@@ -125,16 +122,15 @@ def run_seeds(folder: Path, plan: Plan, begin: Begin, told: Callable[[Run], None
     """
     plan.write(folder)
     try:
-        with _alone(folder):
-            for seed in plan.seeds:
-                path = seed_folder(folder, seed)
-                if not is_complete(path):
-                    _begin(path, seed, begin)
-                _check_same(seed_folder(folder, plan.seeds[0]), path)
-                told(read_run(path))
+        for seed in plan.seeds:
+            path = seed_folder(folder, seed)
+            if not is_complete(path):
+                _begin(path, seed, begin)
+            _check_same(seed_folder(folder, plan.seeds[0]), path)
+            told(read_run(path))
     except BaseException:
         # Where nothing has begun, nothing is left behind.
-        if {path.name for path in folder.iterdir()} <= {PLAN, _LOCK}:
+        if {path.name for path in folder.iterdir()} <= {PLAN}:
             shutil.rmtree(folder)
         raise
 
@@ -149,7 +145,7 @@ def is_complete(path: Path) -> bool:
 def _begin(path: Path, seed: int, begin: Begin) -> None:
     can_go_on = (path / "checkpoint.npz").is_file() and RunFolder(path).exists()
     if path.exists() and not can_go_on:
-        # Nobody else works in here, and nothing of it can be used.
+        # Nothing of it can be used.
         shutil.rmtree(path)
     try:
         begin(path, seed, can_go_on)
@@ -162,19 +158,6 @@ def _check_same(first: Path, path: Path) -> None:
     one, other = settings_of(first), settings_of(path)
     if changed := sorted(key for key in {*one, *other} if one.get(key) != other.get(key)):
         raise RunError(f"{path} has other settings than {first} ({', '.join(changed)}): take it away, and go on")
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    lock = FileLock(folder / _LOCK)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise RunError(f"another process runs the seeds of {folder}: stop it, or wait for its end") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 class Repeats(Drawn):
