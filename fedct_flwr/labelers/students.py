@@ -1,6 +1,6 @@
 """From settings to the students whose votes a silo sends, and their votes as what a ledger charges for."""
 
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -101,33 +101,16 @@ def teachers_noise(
     settings: TransferSettings, privacy: PrivacySettings, num_public: int, partitions: int
 ) -> "CountNoise":
     """The noise on the votes of each partition's teachers, of which a record is in one. Raises ConfigError."""
+    from fedct_flwr.labelers.teachers import least_scale
     from fedct_flwr.privacy.mechanisms import ON_COUNTS
 
     queries = settings.lessons_for(privacy.planned_queries(num_public), num_public)
     scale = (
         1 / settings.gamma
         if settings.gamma
-        else _least_scale(settings.noise, queries, partitions, privacy.epsilon, privacy.delta)
+        else least_scale(settings.noise, queries, partitions, privacy.epsilon, privacy.delta)
     )
     return ON_COUNTS[settings.noise](scale)
-
-
-@lru_cache(maxsize=64)
-def _least_scale(noise: str, queries: int, partitions: int, epsilon: float, delta: float) -> float:
-    """Takes seconds, and a simulation has many silos with one plan."""
-    from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
-    from fedct_flwr.privacy.mechanisms import ON_COUNTS
-    from fedct_flwr.privacy.mechanisms.base import repeated
-
-    highest = 100 * queries * partitions / epsilon
-    return calibrate(
-        lambda scale: repeated(ON_COUNTS[noise](scale).event(queries), partitions),
-        epsilon,
-        delta,
-        min(0.05, highest),
-        highest,
-        quick=queries * partitions > SLOW_QUERIES,
-    )
 
 
 class StudentVotes(KeepsNothing):

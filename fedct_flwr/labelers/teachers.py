@@ -22,6 +22,7 @@ from fedct_flwr.learners.build import untrained
 from fedct_flwr.privacy.budget import check_epsilon
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.mechanisms import ON_COUNTS
+from fedct_flwr.privacy.mechanisms.base import repeated
 from fedct_flwr.privacy.noisy_max import noisy_max
 from fedct_flwr.privacy.randomness import Noise, uniform_below
 from fedct_flwr.seeding import random_state
@@ -141,7 +142,7 @@ class TeachersLabeler:
         if num_queries < 1:
             raise ConfigError(f"the planned queries of teachers are {num_queries}; set them to 1 or more")
         check_epsilon(epsilon)
-        self._mechanism = ON_COUNTS[noise_kind](_least_scale(noise_kind, num_queries, epsilon, delta))
+        self._mechanism = ON_COUNTS[noise_kind](least_scale(noise_kind, num_queries, 1, epsilon, delta))
         self._make_learner = make_learner
         self._num_classes = num_classes
         self._num_teachers = num_teachers
@@ -201,14 +202,17 @@ class TeachersLabeler:
 
 
 @lru_cache(maxsize=64)
-def _least_scale(noise_kind: str, num_queries: int, epsilon: float, delta: float) -> float:
-    """Takes seconds, and a simulation has many silos with one plan."""
-    highest = 100 * num_queries / epsilon
+def least_scale(noise_kind: str, num_queries: int, partitions: int, epsilon: float, delta: float) -> float:
+    """Of noise on the votes of each partition's teachers, which all see the same records. Raises ConfigError.
+
+    Takes seconds, and a simulation has many silos with one plan.
+    """
+    highest = 100 * num_queries * partitions / epsilon
     return calibrate(
-        lambda scale: ON_COUNTS[noise_kind](scale).event(num_queries),
+        lambda scale: repeated(ON_COUNTS[noise_kind](scale).event(num_queries), partitions),
         epsilon,
         delta,
         min(0.05, highest),
         highest,
-        quick=num_queries > SLOW_QUERIES,
+        quick=num_queries * partitions > SLOW_QUERIES,
     )

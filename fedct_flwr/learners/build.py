@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedct_flwr.config import LearnerSettings, RunConfig
 from fedct_flwr.config.learner import AUTO
@@ -15,7 +16,6 @@ from fedct_flwr.learners.automatic import Automatic
 from fedct_flwr.learners.automatic_numbers import AutomaticRegressor
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, make_regressor, packages
-from fedct_flwr.learners.colluder import Colluder
 from fedct_flwr.learners.language import Encoder, Tokens, same_folder
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare, prepare_regressor
@@ -23,7 +23,36 @@ from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.learners.views import AutomaticViews, Views
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import DataError, Features, LearnerError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, LearnerError, SiloName
+
+
+class Colluder:
+    """Learns nothing and answers with class ``chosen``, as all who collude with it do. For simulation only.
+
+    A minority that votes together is the strongest that a poisoned vote can be: M. Fang, X. Cao, J. Jia, N. Gong,
+    "Local model poisoning attacks to Byzantine-robust federated learning", USENIX Security 2020, on weights.
+    """
+
+    def __init__(self, chosen: int) -> None:
+        self._chosen = chosen
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        """Nothing."""
+        return self
+
+    def predict(self, X: Features) -> HardLabels:
+        """The chosen class for each example, ``(n,)``."""
+        return np.full(len(X), self._chosen, dtype=LABEL_DTYPE)
+
+    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
+        """All on the chosen class, ``(n, num_classes)``."""
+        found = np.zeros((len(X), num_classes))
+        found[:, self._chosen] = 1
+        return found
+
+    def check_soft(self) -> None:
+        """It has nothing to learn."""
+
 
 AUGMENT: Final = "augment"
 """A parameter of all networks: how images are changed at random while they train, see ``learners.augment``."""
