@@ -1,16 +1,12 @@
 """What a learner answers is a class, probabilities or a value, or it raises: nothing is cast into what it is not."""
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from fedct_flwr.learners.answered import classes_of, probabilities_of, values_of
+from fedct_flwr.learners.answered import probabilities_of
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.learners.soft import soft_labels
 from fedct_flwr.types import TrainingError
@@ -90,13 +86,6 @@ class TestClasses:
         assert "0 to 1" in said
         assert "\n" not in said
 
-    def test_a_class_that_only_others_have_is_one(self) -> None:
-        assert classes_of([2, 2], 2, 3).tolist() == [2, 2]
-
-    def test_no_example_has_no_class(self) -> None:
-        assert classes_of([], 0, 3).shape == (0,)
-        assert values_of([], 0).shape == (0,)
-
     @pytest.mark.parametrize("answer", [2 * CODES - 1, CODES + 1, np.full((NUMBER, 2), 0.5)])
     def test_a_gap_in_the_classes_hides_nothing(self, answer: Any) -> None:
         """Behind the numbering without gaps, -1 would be the last class and truth values would be a mask."""
@@ -163,17 +152,3 @@ class TestProbabilities:
     def test_rows_need_not_sum_to_1_more_exactly_than_their_type_can(self, dtype: Any) -> None:
         shares = np.random.default_rng(0).dirichlet(np.ones(10), size=500).astype(dtype)
         assert probabilities_of(shares, np.arange(10), 500, 10).shape == (500, 10)
-
-    def test_a_model_without_probabilities_has_none(self) -> None:
-        class Silent(Answering):
-            predict_proba = property()  # type: ignore[assignment]
-
-        assert SklearnLearner(Silent(answer=CODES)).fit(X, Y).probabilities(X, 2) is None
-
-
-@pytest.mark.parametrize("make", [LogisticRegression, lambda: make_pipeline(StandardScaler(), LogisticRegression())])
-def test_what_scikit_learn_answers_is_untouched(make: Callable[[], Any]) -> None:
-    trained = SklearnLearner(make(), num_classes=2).fit(X, Y)
-    expected = make().fit(X, Y)
-    np.testing.assert_array_equal(trained.predict(X), expected.predict(X))
-    np.testing.assert_array_equal(trained.probabilities(X, 2), expected.predict_proba(X))

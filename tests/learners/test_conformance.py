@@ -104,13 +104,6 @@ def test_votes_have_the_shape_and_the_label_space_of_the_query(name: str) -> Non
     assert set(np.unique(votes)) <= {0, 1, 2}
 
 
-@pytest.mark.parametrize("name", SHORT_NAMES)
-def test_the_same_seed_gives_the_same_votes(name: str) -> None:
-    dataset = federation(name)
-    votes = [answer(learner_for(name, dataset), dataset, nothing_labeled(dataset)) for _ in range(2)]
-    np.testing.assert_array_equal(*votes)
-
-
 @pytest.mark.parametrize("known", [1, 2])
 @pytest.mark.parametrize("name", SHORT_NAMES)
 def test_a_class_that_the_silo_has_never_seen_is_learned_from_the_consensus(name: str, known: int) -> None:
@@ -122,15 +115,6 @@ def test_a_class_that_the_silo_has_never_seen_is_learned_from_the_consensus(name
     targets = (np.arange(30) % 3).astype(np.int16)
     # It takes some networks longer than others to unlearn that there are no other classes.
     assert any(2 in answer(learner, dataset, targets) for _ in range(40))
-
-
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_classes_with_a_gap_are_no_problem(name: str) -> None:
-    dataset = federation(name)
-    X, y = dataset.silos[0].private
-    keep = y != 1
-    learner = learner_for(name, dataset).fit(X[keep], y[keep])
-    assert set(np.unique(learner.predict(X))) <= {0, 2}
 
 
 @pytest.mark.parametrize("name", SHORT_NAMES)

@@ -51,25 +51,9 @@ def test_drops_public_examples_without_a_label(learner: Recorder):
     assert learner.y.tolist() == [1, 0, 1, 0]
 
 
-def test_the_first_round_trains_on_private_examples_alone(learner: Recorder):
-    cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, EVERYTHING)
-    assert learner.X.tolist() == PRIVATE.X.tolist()
-    assert learner.y.tolist() == PRIVATE.y.tolist()
-
-
-def test_examples_that_weigh_the_same_are_not_weighted(learner: Recorder):
-    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), EVERYTHING, pseudo_weight=1.0)
-    assert learner.weights is None
-
-
 def test_pseudo_labeled_examples_have_the_weight_asked_for(learner: Recorder):
     cotrain(learner, PRIVATE, PUBLIC, np.int16([ABSTAIN, 1, 2, ABSTAIN, 0]), EVERYTHING, pseudo_weight=0.25)
     assert learner.weights.tolist() == [1, 1, 0.25, 0.25, 0.25]
-
-
-def test_without_pseudo_labels_there_are_no_weights(learner: Recorder):
-    cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, EVERYTHING, pseudo_weight=0.25)
-    assert learner.weights is None
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -177,9 +161,3 @@ def test_values_of_others_weigh_as_much_in_all_as_is_asked_for(learner: Recorder
     np.testing.assert_allclose(learner.weights, [1, 1, 1 / 3, 1 / 3, 1 / 3])
     assert votes.tolist() == PUBLIC.X[query.positions(5)].tolist()
     assert votes.dtype == np.float32
-
-
-def test_before_there_are_values_of_others_a_silo_trains_alone(learner: Recorder):
-    own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
-    VALUES.learn(learner, own, PUBLIC, PUBLIC.X[:0], None, EVERYTHING, weight=0.0)
-    assert (learner.y.tolist(), learner.weights) == ([7.5, 8.5], None)

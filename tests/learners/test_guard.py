@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import WEIGHTS, Guard, Trust
-from fedct_flwr.learners.out_of_fold import FOLDS, Evidence, OwnRecords, Pseudo
+from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords, Pseudo
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
 
@@ -79,37 +79,6 @@ def test_each_fold_has_records_of_each_class():
 
     own(private).predicted(Counting(), 2)
     assert Counting.seen == [[40, 8]] * FOLDS
-
-
-def test_a_clear_case_takes_one_look():
-    counted = []
-
-    class Counting(SklearnLearner):
-        def fit(self, *more: Any, **others: Any) -> "Counting":
-            counted.append(1)
-            return super().fit(*more, **others)
-
-    guard = guard_of(records(100, noise=0.3))
-    found = guard.trust(Counting(DecisionTreeClassifier(random_state=0)), PUBLIC, TRUTH)
-    assert (found.weight, len(counted)) == (1.0, 4)
-    assert found.evidence is not None
-    assert found.evidence.records == 40
-
-
-def test_of_many_records_some_are_asked_about():
-    learner, private = Memory(), unique(5000)
-    found = own(private)
-    assert 500 <= len(found.y) == len(found.predicted(learner, 2)) <= 2000
-    assert learner.fits == 2
-
-
-def test_classes_count_the_same():
-    found = own(Examples(np.zeros((4, 1)), np.int16([0, 0, 0, 1])))
-    right, wrong = np.eye(2)[[0, 0, 0, 1]], np.eye(2)[[0, 0, 0, 0]]
-    assert found.compare(wrong, right).gain == pytest.approx(1.0)  # half of the records, in effect, by 2
-    assert found.loss(right) == 0
-    assert found.compare(right, right) == Evidence(0.0, 0.0, 4)
-    assert Evidence(0.0, 0.0, 4).errors == 0
 
 
 LEARNERS = [SklearnLearner(LogisticRegression()), SklearnLearner(DecisionTreeClassifier(max_depth=3, random_state=0))]
@@ -242,13 +211,6 @@ def test_a_silo_of_one_class_never_goes_back_to_a_model_that_knows_no_other():
     assert found.weight == WEIGHTS[-1]
 
 
-def test_without_labels_nothing_is_trained():
-    learner = Memory()
-    nobody = np.full(len(PUBLIC), ABSTAIN, dtype=np.int16)
-    assert guard_of(unique(20)).trust(learner, PUBLIC[:, :1], nobody) == Trust(1.0)
-    assert learner.fits == 0
-
-
 def test_the_same_labels_are_decided_on_once_and_again_the_same():
     private, learner = records(60, noise=0.3), Memory()
     guard = guard_of(private)
@@ -304,16 +266,6 @@ def test_a_learner_that_fails_on_pseudo_labels_fails():
 
     with pytest.raises(TrainingError):
         guard_of(records(60)).trust(Failing(), PUBLIC, TRUTH)
-
-
-def test_what_is_sent_comes_from_the_better_model():
-    private, wrong = records(200), np.int16(1) - TRUTH
-    learner = SklearnLearner(KNeighborsClassifier(1))
-    alone = SklearnLearner(KNeighborsClassifier(1)).fit(*private).predict(PUBLIC)
-    everything = Query(seed=0, size=len(PUBLIC))
-    guarded = cotrain(learner, private, PublicSet(PUBLIC), wrong, everything, guard=guard_of(private))
-    assert guarded.tolist() == alone.tolist()
-    assert cotrain(learner, private, PublicSet(PUBLIC), wrong, everything).tolist() != alone.tolist()
 
 
 def test_pseudo_labels_are_never_asked_about():

@@ -4,13 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-from sklearn.svm import SVC
+from sklearn.preprocessing import PolynomialFeatures
 from syrupy.assertion import SnapshotAssertion
 from torch import nn
 
@@ -58,17 +55,6 @@ class TestEveryLearner:
         np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
         assert away_from(targets, learner, X) < before
 
-    @pytest.mark.parametrize("name", sorted(IMAGES))
-    def test_networks_for_images_take_a_step(self, name: str) -> None:
-        dataset = federation(name)
-        private, X = dataset.silos[0].private, dataset.public.X
-        learner = learner_for(name, dataset, **{"local-steps": 1})
-        before = soft_labels(learner, X, 3)
-        train_soft(learner, private, X, np.full((30, 3), 1 / 3, dtype=np.float32), 0.5)
-        found = soft_labels(learner, X, 3)
-        np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
-        assert not np.array_equal(found, before)
-
     @pytest.mark.parametrize("name", sorted(NOT_SOFT))
     def test_or_the_error_names_those_that_can(self, name: str, wording: SnapshotAssertion) -> None:
         learner = learner_for(name, federation(name))
@@ -77,20 +63,6 @@ class TestEveryLearner:
                 attempt()
             assert str(error.value) == wording
             assert name not in str(error.value)
-
-    def test_the_error_says_what_is_missing(self) -> None:
-        with pytest.raises(ConfigError, match="SVC knows no probabilities"):
-            check_soft(SklearnLearner(SVC()))
-        with pytest.raises(ConfigError, match="KNeighborsClassifier takes no sample weights"):
-            check_soft(SklearnLearner(KNeighborsClassifier()))
-        with pytest.raises(ConfigError, match="KNeighborsClassifier takes no sample weights"):
-            check_soft(SklearnLearner(make_pipeline(StandardScaler(), KNeighborsClassifier())))
-
-    def test_pipelines_can(self) -> None:
-        learner = SklearnLearner(make_pipeline(StandardScaler(), LogisticRegression()))
-        check_soft(learner)
-        train_soft(learner, PRIVATE, PUBLIC, TARGETS, 1000.0)
-        assert soft_labels(learner, PUBLIC, 3).shape == (40, 3)
 
     def test_a_learner_of_ones_own_without_probabilities_is_refused(self) -> None:
         class Own:
@@ -156,13 +128,6 @@ class TestWeights:
         weighted = (found.weights * losses(found.X)[np.arange(len(found.y)), found.y.astype(int)]).sum()
         assert weighted == pytest.approx(24 * (own + lamda * other), rel=1e-5)
 
-    def test_classes_without_a_share_take_no_room(self) -> None:
-        targets = np.eye(3, dtype=np.float32)[np.arange(40) % 3]
-        targets[0] = 0
-        found = weighted_duplicates(PRIVATE, PUBLIC, targets, 0.5)
-        assert len(found.y) == len(found.X) == 24 + 39
-        assert found.weights[24:].sum() == pytest.approx(0.5 * 24)
-
     def test_certain_targets_that_weigh_as_much_are_labels(self) -> None:
         y = (np.arange(40) % 3).astype(np.int16)
         soft, hard = SklearnLearner(LogisticRegression()), SklearnLearner(LogisticRegression())
@@ -223,11 +188,3 @@ class TestGradients:
         with pytest.raises(TrainingError, match="loss is not finite"):
             train_soft(learner, PRIVATE, PUBLIC * np.float32(np.inf), TARGETS, 0.5)
         assert learner.dump() == before
-
-    def test_it_converges_to_the_targets(self) -> None:
-        # A table of probabilities that a linear network can have.
-        teacher = torch.Generator().manual_seed(1)
-        wanted = softmax(PUBLIC @ torch.randn((3, 3), generator=teacher).numpy(), axis=1)
-        learner = linear(300, learning_rate=0.05)
-        train_soft(learner, PRIVATE, PUBLIC, wanted, 100.0)
-        assert away_from(wanted, learner, PUBLIC) < 0.03

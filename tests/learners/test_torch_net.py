@@ -51,14 +51,6 @@ def test_it_learns_from_private_examples_and_from_pseudo_labels() -> None:
     assert (learner.predict(PUBLIC) == Y[20:]).mean() >= max(alone, 0.95)
 
 
-def test_fit_starts_anew_and_spends_the_budget_of_a_whole_run() -> None:
-    learner = small()
-    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
-    first = learner.fit(X, Y).dump()
-    assert learner.fit(X, Y).dump() == first
-    assert int(_tensors(first)["steps"]) == 100
-
-
 def test_a_loss_that_is_not_finite_stops_the_silo_in_its_last_good_state() -> None:
     learner = small()
     learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
@@ -101,14 +93,6 @@ def test_an_output_that_is_not_one_logit_per_class_is_a_settings_error() -> None
         learner.check_output(X)
 
 
-def test_the_arrays_in_use_stay_on_the_device_and_others_go() -> None:
-    learner = small()
-    assert learner._on_device(PUBLIC) is learner._on_device(PUBLIC)
-    for _ in range(5):
-        learner.fit(X.copy(), Y)
-    assert len(learner._resident) <= 2
-
-
 def test_a_network_begins_the_same_while_other_threads_train_and_make_networks() -> None:
     def fresh() -> Any:
         return TorchLearner(lambda: nn.Linear(4, 500), 500, Training(), device="cpu").weights()["weight"]
@@ -133,11 +117,6 @@ def test_a_network_begins_the_same_while_other_threads_train_and_make_networks()
         over.set()
         for thread in others:
             thread.join()
-
-
-def test_a_network_by_import_path_gets_the_number_of_classes() -> None:
-    network = make("fedct_flwr.learners.networks.fashion_mnist_mlp", {"width": 8}, num_classes=3)
-    assert network(torch.zeros(2, 784)).shape == (2, 3)
 
 
 def test_sgd_takes_steps_along_the_gradient_and_keeps_nothing_but_weights() -> None:
