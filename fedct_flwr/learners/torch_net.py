@@ -160,7 +160,6 @@ class TorchLearner(TrainedNetwork):
 
     def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Take over parameters and buffers; the optimizer stays. Raises TrainingError if they do not fit."""
-        self._calibration = None
         try:
             self._network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
         except RuntimeError as error:
@@ -212,7 +211,6 @@ class TorchLearner(TrainedNetwork):
         with self._undone_if_it_fails():
             with seeded(seed, self._device):
                 worst = self._descend(batches, adam, after=declining.step)
-            self._calibration = None
             self._steps_done += steps
             _check_finite(worst)
 
@@ -285,7 +283,6 @@ class TorchLearner(TrainedNetwork):
                 correct=self._correcting(correction),
                 after=self._falling_rate(),
             )
-        self._calibration = None
         self._steps_done += steps
         _check_finite(worst)
 
@@ -297,7 +294,6 @@ class TorchLearner(TrainedNetwork):
         with seeded(seed, self._device):
             batches = self._soft_batches(private, public, targets, weight, seed)
             worst = self._descend(batches, self._optimizer, weights=weights, after=self._falling_rate())
-        self._calibration = None
         self._steps_done += steps
         _check_finite(worst)
 
