@@ -82,13 +82,6 @@ def test_a_candidate_more_likely_than_strangers_stands_out() -> None:
     assert found.max() <= 1
 
 
-@pytest.mark.parametrize(("attack", "least"), [(lira, 3), (rmia, 2)])
-def test_too_few_shadow_runs_are_refused(attack: object, least: int) -> None:
-    signals = np.zeros((least - 1, 4))
-    with pytest.raises(ValueError, match=str(least)):
-        attack(signals, signals)  # type: ignore[operator]
-
-
 def test_an_attack_that_one_silo_does_not_allow_is_left_out_for_all() -> None:
     bits = np.array([[True, False, True]] * 2)
     whole = Observation(Y, labels([0, 1, 1]), neighbours=labels([0, 1, 1])[:, :, None])

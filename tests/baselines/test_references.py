@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fedct_flwr.baselines.references import centralized, local_only
@@ -12,8 +11,6 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData, load
 from fedct_flwr.datasets.federated import pool
 from fedct_flwr.datasets.public_set import PublicSet
-from fedct_flwr.learners.build import build_learner
-from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.types import Examples
 
 
@@ -86,42 +83,11 @@ def test_a_baseline_learns_from_public_examples_no_more_than_how_to_scale(baseli
     )
 
 
-@pytest.mark.parametrize("baseline", [local_only, centralized])
-def test_there_is_one_learner_per_silo_in_the_data_sets_order(baseline: Any) -> None:
-    config = run_config(learner="decision-tree,naive-bayes,svm,logistic-regression", learner_params="{}")
-    dataset = load(config)
-    learners = for_all(baseline, config, dataset)
-    data = pool([silo.private for silo in dataset.silos])
-    for position, (learner, silo) in enumerate(zip(learners, dataset.silos, strict=True)):
-        records = data if baseline is centralized else silo.private
-        same = build_learner(config, dataset, position, records.X).fit(*records)
-        np.testing.assert_array_equal(learner.predict(dataset.test.X), same.predict(dataset.test.X))
-
-
 def test_one_deterministic_learner_on_all_data_is_the_same_at_every_silo() -> None:
     config = run_config(learner="logistic-regression", learner_params="{}")
     dataset = load(config)
     first, *others = predictions(for_all(centralized, config, dataset), dataset)
     assert all(other == first for other in others)
-
-
-@pytest.mark.parametrize("baseline", [local_only, centralized])
-def test_baselines_repeat_exactly(baseline: Any) -> None:
-    config = run_config(learner="random-forest", learner_params='{"n_estimators": 5}')
-    dataset = load(config)
-    assert predictions(for_all(baseline, config, dataset), dataset) == predictions(
-        for_all(baseline, config, dataset), dataset
-    )
-
-
-def test_pooling_the_hospitals_data_beats_working_alone() -> None:
-    config = run_config(learner="logistic-regression", learner_params="{}")
-    dataset = load(config)
-    alone, central = (
-        np.mean([balanced_accuracy(learner, dataset.test) for learner in for_all(baseline, config, dataset)])
-        for baseline in (local_only, centralized)
-    )
-    assert 0.6 < alone < central < 0.95
 
 
 def test_a_silo_that_colludes_has_records_that_can_be_pooled() -> None:

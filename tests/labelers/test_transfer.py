@@ -8,7 +8,6 @@ from typing import Self
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.labelers.transfer import Transfer
@@ -112,12 +111,6 @@ def test_a_record_that_cannot_be_preprocessed_silences_its_teachers_and_no_other
         transfer(transformer=Shift()).votes(PRIVATE, PRIVATE.X, ALL, None)
 
 
-def test_students_answer_what_they_are_asked() -> None:
-    everything = transfer().votes(PRIVATE, PUBLIC, ALL, None)
-    some = transfer().votes(PRIVATE, PUBLIC, np.array([9, 3, 50]), None)
-    assert some.tolist() == everything[[9, 3, 50]].tolist()
-
-
 def test_each_partition_splits_all_records_anew() -> None:
     parts = entries()[:10]
     assert [part.size for part in parts] == [20] * 10
@@ -132,31 +125,6 @@ def test_students_learn_from_the_whole_public_set_or_from_the_lessons_that_were_
     assert [student.X.tolist() for student in students] == [PUBLIC.tolist()] * 2
     paid = entries(mechanism=Gumbel(0.1))[-2:]
     assert [student.X.tolist() for student in paid] == [PUBLIC[:7].tolist()] * 2
-
-
-def test_what_students_are_asked_about_costs_nothing_beyond_their_lessons() -> None:
-    made = transfer(mechanism=Gumbel(0.01), lessons=20)
-    assert epsilon(made.event(60), 1e-5).upper == epsilon(made.event(1), 1e-5).upper
-    assert epsilon(made.event(60), 1e-5).upper == epsilon(Gumbel(0.01).event(2 * 20), 1e-5).upper
-    counts = made.votes(PRIVATE, PUBLIC, ALL, noise())
-    assert counts.sum() == 2 * len(PUBLIC)
-    assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.6
-
-
-def test_lessons_are_public_examples_drawn_without_a_look_at_the_records() -> None:
-    taught = []
-    for private in (PRIVATE, Examples(PRIVATE.X + 1, 1 - PRIVATE.y)):
-        one, other = (student.X.tolist() for student in entries(private, mechanism=Gumbel(0.1), lessons=20)[-2:])
-        assert one == other
-        assert len({tuple(row) for row in one} & {tuple(row) for row in PUBLIC.tolist()}) == 20
-        taught.append(one)
-    assert taught[0] == taught[1]
-
-
-def test_a_part_of_one_class_is_learned_as_a_constant() -> None:
-    one_class = Examples(PRIVATE.X, np.ones(100, np.int16))
-    for make_learner in (tree, lambda _: SklearnLearner(LogisticRegression())):
-        assert transfer(make_learner).votes(one_class, PUBLIC, ALL, None).tolist() == [[0, 2]] * 60
 
 
 def test_ties_of_teachers_favor_no_class_and_stay_as_they_are() -> None:
