@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.cli import main
 from fedct_flwr.types import ConfigError, DataError, FedctError, RunError, TrainingError
 from tests.cli.runner import Outcome, files_below
 
@@ -144,15 +143,6 @@ def data(tmp_path: Path) -> Path:
 # --- run folders
 
 
-def test_a_run_folder_that_holds_something(fedct: Callable[..., Outcome], here: Path) -> None:
-    (here / "run").mkdir()
-    (here / "run" / "result.json").write_text("{}")
-    outcome = fedct("simulate", "--run-dir", "run")
-    assert outcome.code == RUN
-    assert outcome.sentence.startswith(f"the run folder {here / 'run'} exists: choose another one, or resume")
-    assert files_below(here) == ["run", "run/result.json"]
-
-
 # --- exit codes
 
 
@@ -160,11 +150,6 @@ def test_every_kind_of_error_has_an_exit_code_of_its_own() -> None:
     codes = [kind.exit_code for kind in ERRORS]
     assert len(set(codes)) == len(codes)
     assert set(codes).isdisjoint({0, 1, 130})
-
-
-@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
-def test_every_exit_code_is_documented(kind: type[FedctError]) -> None:
-    assert f"\n| {kind.exit_code} | " in (main.__doc__ or "")
 
 
 def test_an_interrupt_is_no_traceback(fedct: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,11 +163,6 @@ def test_an_interrupt_is_no_traceback(fedct: Callable[..., Outcome], monkeypatch
 
 
 # --- what is no mistake
-
-
-@pytest.mark.parametrize(("typed", "meant"), [(["simulat"], "simulate"), (["silo", "aprove"], "approve")])
-def test_a_command_that_was_meant_is_proposed_once(fedct: Callable[..., Outcome], typed: list[str], meant: str) -> None:
-    assert fedct(*typed).err.count(meant) == 1
 
 
 # --- the installed command, in a process of its own

@@ -1,15 +1,12 @@
 """Baselines that are switched off, and that are trained once where one model serves all silos."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 
-from fedct_flwr import simulate
 from fedct_flwr.baselines import references
 from fedct_flwr.config import RunConfig
-from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct
 
 QUICK = ("--in-process", "--no-watch", "--learner", "decision-tree", "--rounds", "1")
@@ -54,15 +51,3 @@ def test_only_what_was_trained_is_shown(
     # All data in one place is one model for all silos.
     assert sum(name == "centralized" for name, _ in trained) == ("centralized" in wanted)
     assert "could not be trained" not in outcome.out
-
-
-def test_a_run_goes_on_with_others(fedct: Fedct, here: Path) -> None:
-    simulate("heart-disease", learner="decision-tree", rounds=1, run_dir=here / "run", baselines="none", progress=False)
-    run = simulate(resume=here / "run", rounds=2, baselines="all", progress=False)
-    assert not math.isnan(run.rows[0].own["centralized"])
-
-
-def test_a_misspelled_one_and_one_that_is_set_twice_are_refused(fedct: Fedct, here: Path) -> None:
-    assert fedct("simulate", *QUICK, "--set", "baselines=some").code == ConfigError.exit_code
-    outcome = fedct("simulate", *QUICK, "--no-baselines", "--set", "baselines=all")
-    assert (outcome.code, "--no-baselines" in outcome.sentence) == (ConfigError.exit_code, True)

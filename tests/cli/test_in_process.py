@@ -1,6 +1,5 @@
 """``fedct simulate --in-process``."""
 
-import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -15,19 +14,6 @@ from tests.wording import sentences_with
 @pytest.fixture(scope="module")
 def settings() -> list[str]:
     return ["--learner", "decision-tree", "--run-dir", "run", "--rounds", "2", "--set", "stop-at-fixed-point=false"]
-
-
-def test_it_ends_in_the_table_and_the_folder_of_any_run(
-    fedct: Callable[..., Outcome], here: Path, settings: list[str]
-) -> None:
-    outcome = fedct("simulate", "--in-process", *settings)
-    assert outcome.code == 0, outcome
-    assert outcome.out.count("4 silos sent") == 2
-    assert "mean" in outcome.out
-    assert "Round 2: 4 silos" in (here / "run" / "flower.log").read_text()
-    assert json.loads((here / "run" / "result.json").read_text())["status"] == "completed"
-    assert len(list((here / "run" / "models").iterdir())) == 4
-    assert "Round" not in outcome.out, "what goes to the log is not printed"
 
 
 def test_it_goes_on_with_a_run(

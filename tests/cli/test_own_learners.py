@@ -79,30 +79,3 @@ def test_from_a_run_to_predictions_and_onnx(
 def _number(cell: str, known: list[str] | None) -> float:
     """A cell as an exported model reads it: a category by its position."""
     return float(cell) if known is None else float(known.index(cell))
-
-
-UNREADABLE = """
-from sklearn.tree import DecisionTreeClassifier
-
-
-class Unreadable(DecisionTreeClassifier):
-    def __setstate__(self, state):
-        raise ValueError("made by another version")
-"""
-
-
-def test_a_model_that_cannot_be_read_back_keeps_the_table(
-    fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    patients(1, 80, 80).write(here / "wards")
-    (here / "unreadable_learner.py").write_text(UNREADABLE)
-    monkeypatch.syspath_prepend(here)
-    learners = "naive-bayes,unreadable_learner.Unreadable,naive-bayes"
-    outcome = fedct(*RUN, "--learner", learners, "--run-dir", "run", "--json")
-    assert outcome.code == 0, outcome
-    document = json.loads(outcome.out)
-    pooled = {row["silo"]: row["pooled"] for row in document["silos"]}
-    assert pooled["essen"]["federated"] is None
-    assert all(isinstance(pooled[silo]["federated"], float) for silo in ("dortmund", "koeln"))
-    assert all(isinstance(pooled[silo]["local"], float) for silo in SILOS)
-    assert "essen" in outcome.err

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.printed_rounds import PrintedRounds
 from fedct_flwr.runs.run_folder import RunFolder
-from tests.report.folders import SILOS, add_round, add_weights_round, begin
+from tests.report.folders import SILOS, add_round, begin
 
 
 def watching(folder: RunFolder) -> tuple[PrintedRounds, io.StringIO]:
@@ -34,14 +34,3 @@ def test_each_round_is_printed_once_when_it_ends(tmp_path: Path, wording: Snapsh
     folder.finish("completed")
     assert watch()
     assert [line.strip() for line in said.getvalue().splitlines()] == wording
-
-
-def test_a_run_that_is_resumed_prints_what_is_new(tmp_path: Path) -> None:
-    folder = begin(tmp_path / "run")
-    add_weights_round(folder, 1)
-    folder.finish("failed")
-    watch, said = watching(folder)
-    assert not watch()
-    add_weights_round(folder, 2)
-    watch()
-    assert said.getvalue().strip() == "round  2   3 silos sent 4,000 bytes each"

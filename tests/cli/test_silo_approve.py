@@ -6,7 +6,6 @@ import time
 from base64 import b64encode
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 import tomli_w
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -23,10 +22,7 @@ from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.silo.release import DATA_SET
-from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ConfigError, RunError
-from fedct_flwr.wire.codec import encode_reply
-from fedct_flwr.wire.content import Reply
 from tests.cli.silos import Fedct, Kit
 from tests.wording import sentences_with
 
@@ -139,22 +135,6 @@ def test_the_keys_of_sums_can_be_compared_and_it_is_said_what_is_added(
     assert limits == wording
     for part in parts:
         assert any(part in line for lines in sections.values() for line in lines), part
-
-
-def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
-    kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
-    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-    assert (
-        sentences_with(said, "probabilities:", "one for each class", "Limits of each question", "100 Others") == wording
-    )
-    assert "Probabilities tell more than labels: how sure the model is of each public example" in said
-    assert "with few silos these can work out much of them, with two all" in said
-    assert "Each class's probability counts as a label towards the limits" in said
-    rows = np.tile(np.float32([1, 0]), (228, 1))
-    longest = encode_reply(Reply(100, "cleveland", rows), terms_of(kit.study))
-    assert f"At most {len(longest)} bytes in one reply" in said
-    assert "count at most 1 beside 1 for the silo's records" in said
-    assert approved(kit)
 
 
 @pytest.mark.parametrize("kind", ["soft", "soft-sum"])

@@ -8,7 +8,6 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.silo import HELPS
-from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct, Kit
 
@@ -67,9 +66,3 @@ def test_the_folder_is_here_unless_it_is_said(fedct: Fedct, kit: Kit, monkeypatc
     assert fedct("silo", "verify", kit.folder).code == 0
     assert fedct("silo", "verify", "--folder", kit.folder).code == 0
     assert fedct("silo", "verify", kit.file).code == 0
-
-
-@pytest.mark.parametrize("address", ["", "host", "host:", ":80", "host:0", "host:65536", "https://host:80", "host:8o"])
-def test_what_is_no_address_is_told(address: str) -> None:
-    with pytest.raises(ConfigError, match=r"superlink = .* write host:port"):
-        host_and_port(address, "superlink")

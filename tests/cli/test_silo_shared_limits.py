@@ -58,17 +58,6 @@ def sharing(fedct: Fedct, kit: Kit, tmp_path: Path) -> tuple[Kit, Kit]:
     return kit, other
 
 
-def test_a_check_tells_of_limits_over_all_studies(
-    fedct: Fedct, sharing: tuple[Kit, Kit], wording: SnapshotAssertion
-) -> None:
-    def found(kit: Kit) -> str:
-        return " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
-
-    assert sentences_with(found(sharing[0]), "over all studies", "228 of 300") == wording
-    sharing[1].edit("max-queries = 300", "max-queries = 228")
-    assert sentences_with(found(sharing[1]), "over all studies", "228 of 228") == wording
-
-
 def test_a_check_tells_of_a_folder_that_is_not_mounted(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
     with kit.file.open("a", encoding="utf-8") as file:
         # A place where nobody, not even root, makes a folder.

@@ -64,13 +64,3 @@ def silo(tmp_path: Path) -> Path:
     }
     (folder / "silo.toml").write_text(tomli_w.dumps(settings))
     return folder
-
-
-def test_silo_check_says_whether_the_learner_reads_it(fedct: Fedct, silo: Path) -> None:
-    reads = " ".join(fedct("silo", "check", silo, "--offline").out.split())
-    assert "all 3 columns of the study are there" in reads
-    assert "does not use" not in reads
-    assert "pain" not in reads
-    text = (silo / "silo.toml").read_text()
-    (silo / "silo.toml").write_text(text.replace("tfidf-linear", "decision-tree"))
-    assert "does not use" in " ".join(fedct("silo", "check", silo, "--offline").out.split())

@@ -16,9 +16,8 @@ from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict, run_document
 from fedct_flwr.cli.report import write_at_end
-from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject

@@ -27,8 +27,8 @@ def metrics(
 
     It reads the silo's folder, in a process of its own. A timer can write it for node_exporter's textfile collector.
     """
-    file = silo_file(folder, folder_option)
-    show(lambda: samples(SiloConfig.read_toml(file)))
+    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    show(lambda: samples(config))
 
 
 def samples(config: SiloConfig) -> Iterator[Sample]:
