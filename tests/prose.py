@@ -50,7 +50,9 @@ def sentences(markdown: str) -> Iterator[Sentence]:
     """In the order of the page."""
     for passage, is_heading in _passages(_FENCED.sub("\n", markdown)):
         text = _SHORT.sub(r"\1", " ".join(passage.split()))
-        yield from (Sentence(part, is_heading) for part in _END.split(text) if re.search(r"\w", part))
+        # A list of keys is no sentence.
+        if not text.startswith("Keys: "):
+            yield from (Sentence(part, is_heading) for part in _END.split(text) if re.search(r"\w", part))
 
 
 def _passages(text: str) -> Iterator[tuple[str, bool]]:
