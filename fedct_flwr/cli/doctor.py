@@ -28,22 +28,14 @@ _BUILT_IN: Final = ("heart-disease", "breast-cancer", "diabetes")
 
 def python(_: None) -> Iterator[Finding]:
     """Which Python this is, and whether Flower's engine can start workers with it."""
-    said = f"Python {'.'.join(map(str, sys.version_info[:3]))} on {sys.platform}"
-    if sys.version_info[:2] < installed.PYTHON:
-        yield bad(said, "install Python 3.11 or newer")
-    elif sys.platform == "win32":
-        yield warning(said, "use fedct simulate --in-process, or Linux in WSL: the engine is not tested on Windows")
-    else:
-        yield good(said)
+    yield from installed.python()
+    if sys.platform == "win32":
+        yield warning("the engine is not tested on Windows", "use fedct simulate --in-process, or Linux in WSL")
 
 
 def packages(_: None) -> Iterator[Finding]:
     """What is required, and what extras are there."""
-    wrong = installed.wrong()
-    for name, (wanted, found) in wrong.items():
-        yield bad(f"{name} {found or 'is not installed'}, and {wanted} is needed", f"pip install '{wanted}'")
-    if not wrong:
-        yield good(f"fedct-flwr {installed.version_of('fedct-flwr')} with flwr {installed.version_of('flwr')}")
+    yield from installed.required()
     extras = installed.missing_extras()
     if there := sorted(name for name, lacks in extras.items() if not lacks):
         yield good(f"extras: {', '.join(there)}")

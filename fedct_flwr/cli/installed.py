@@ -1,12 +1,16 @@
 """What is installed, next to what the package requires."""
 
+import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Final
 
 from packaging.requirements import Requirement
 
-PYTHON: Final = (3, 11)
+from fedct_flwr.cli.findings import Finding, bad, good
+
+_PYTHON: Final = (3, 11)
 _PACKAGE: Final = "fedct-flwr"
 # Which collect other extras, and which are for who works on this project.
 _NOT_FOR_USE: Final = ("all", "dev", "docs")
@@ -20,9 +24,21 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def wrong() -> dict[str, tuple[str, str | None]]:
-    """Required packages that are missing or of a version that does not do: what is needed, and what is there."""
-    return {one.name: (f"{one.name}{one.specifier}", version_of(one.name)) for one in _lacking("")}
+def python() -> Iterator[Finding]:
+    """Which Python this is."""
+    found = f"Python {'.'.join(map(str, sys.version_info[:3]))} on {sys.platform}"
+    yield bad(found, "install Python 3.11 or newer") if sys.version_info[:2] < _PYTHON else good(found)
+
+
+def required(shown: Sequence[str] = ("flwr",)) -> Iterator[Finding]:
+    """Required packages that are missing or of a version that does not do, or the versions of those to be ``shown``."""
+    wrong = _lacking("")
+    for one in wrong:
+        found, needed = version_of(one.name) or "is not installed", f"{one.name}{one.specifier}"
+        yield bad(f"{one.name} {found}, and {needed} is needed", f"pip install '{needed}'")
+    if not wrong:
+        versions = ((name, version_of(name)) for name in (_PACKAGE, *shown))
+        yield good(", ".join(f"{name} {found}" for name, found in versions if found))
 
 
 def missing_extras() -> dict[str, list[str]]:

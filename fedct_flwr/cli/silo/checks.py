@@ -3,7 +3,6 @@
 import os
 import shutil
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,7 +12,6 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from fedct_flwr import __version__
 from fedct_flwr.cli import installed
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, by_amount, good, or_bad, warning
 from fedct_flwr.cli.silo.status_report import over_studies
@@ -44,19 +42,12 @@ _DETAILS: Final = "fedct silo check --details says what is wrong"
 
 def python(silo: Silo) -> Iterator[Finding]:
     """Which Python this is."""
-    found = ".".join(map(str, sys.version_info[:3]))
-    old = sys.version_info[:2] < installed.PYTHON
-    yield bad(f"Python {found}", "install Python 3.11 or newer") if old else good(f"Python {found} on {sys.platform}")
+    return installed.python()
 
 
 def packages(silo: Silo) -> Iterator[Finding]:
     """Which versions are installed."""
-    wrong = installed.wrong()
-    for name, (wanted, found) in wrong.items():
-        yield bad(f"{name} {found or 'is not installed'}, and {wanted} is needed", f"pip install '{wanted}'")
-    if not wrong:
-        others = [f"{name} {found}" for name in _PACKAGES if (found := installed.version_of(name))]
-        yield good(f"fedct-flwr {__version__}, {', '.join(others)}")
+    return installed.required(_PACKAGES)
 
 
 def disk(silo: Silo) -> Iterator[Finding]:
