@@ -14,8 +14,8 @@ _SLACK: Final = 1e-4
 """Norms are computed in float32, to some 1e-6 of themselves: what is clipped to is so much less than the norm."""
 _AT_ONCE: Final = 4096
 """Examples in one pass, at most."""
-_NUMBERS_AT_ONCE: Final = 1 << 26
-"""Numbers in the gradients by example of one pass (256 MB)."""
+_NUMBERS_AT_ONCE: Final = 1 << 24
+"""Numbers in the gradients by example of one pass (64 MB)."""
 
 
 class ClippedGradients:
@@ -56,9 +56,9 @@ class ClippedGradients:
                 there = norms.isfinite()
                 scales = torch.where(there, weights[rows] * (self._norm / (norms + _TINY)).clamp(max=1), 0)
                 for total, sample in zip(sums, samples, strict=True):
-                    # With 0 in place of the other examples: times 0, what is infinite would be no number.
-                    kept = torch.where(there.view(-1, *[1] * (sample.ndim - 1)), sample, 0)
-                    total += torch.tensordot(scales, kept, dims=1)
+                    # Times 0, what is infinite would be no number.
+                    sample[~there] = 0
+                    total += torch.tensordot(scales, sample, dims=1)
         return sums
 
     def are_right(self, X: Tensor, y: Tensor) -> bool:
@@ -129,4 +129,5 @@ def _check(name: str, module: nn.Module, known: Any) -> None:
 
 def _norms(samples: list[Tensor]) -> Tensor:
     """The norm of each example's gradient ``(n,)``."""
-    return torch.stack([sample.flatten(1).square().sum(1) for sample in samples]).sum(0).sqrt()
+    lengths = [sample.flatten(1).norm(dim=1) for sample in samples]
+    return torch.stack(lengths).norm(dim=0)  # type: ignore[no-any-return]
