@@ -14,7 +14,7 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.datasets.outcome import outcome_of
+from fedct_flwr.datasets.schema import outcome_of
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.runs.failures import failures_noted
 from fedct_flwr.runs.places import default_path

@@ -9,7 +9,7 @@ import io
 import re
 import zipfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 
 _SEPARATOR: Final = "\x1f"
 """Excel lets no control character into a cell, so none is ever between two fields by chance."""
-_OLD: Final = b"\xd0\xcf\x11\xe0"
 _CELL: Final = re.compile(rb"""<(?:\w+:)?c\b(?:[^>]*?\br=["']([A-Z]+)([^"']*))?""")
 _ROW: Final = re.compile(rb"""<(?:\w+:)?row\b(?:[^>]*?\br=["']([^"']*))?""")
-_SHARED: Final = re.compile(rb"""<(?:\w+:)?c\b[^>]*\bt=["']s["'][^>]*>\s*<(?:\w+:)?v>\s*([0-9]{1,9})""")
-_STRING: Final = re.compile(rb"<(?:\w+:)?si\b.*?</(?:\w+:)?si>", re.DOTALL)
 _NEVER_COMPUTED: Final = re.compile(
     # An empty text that a formula gives has a kind of its own.
     rb"""<(?:\w+:)?c\b(?![^>]*\bt=["']str)[^>]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*</(?:\w+:)?f>)\s*"""
@@ -98,14 +95,9 @@ def _workbook(path: Path) -> "Iterator[CalamineWorkbook]":
     except DataError:
         raise
     except Exception:  # readers raise whatever a damaged file leads them to
-        with suppress(OSError):
-            if path.read_bytes()[: len(_OLD)] == _OLD:
-                raise KindError(
-                    f"cannot read {path}: it has a password, or is an old Excel file (.xls): save it as .xlsx without "
-                    "one"
-                ) from None
         raise KindError(
-            f"cannot read {path}: it is damaged or no Excel file, so save the table anew as .xlsx"
+            f"cannot read {path}: it is damaged, has a password, or is no Excel file (.xls is none): save it as .xlsx "
+            "without a password"
         ) from None
 
 
@@ -116,7 +108,6 @@ def _check_parts(path: Path) -> None:
         if sum(part.file_size for part in parts.infolist()) > most:
             raise KindError(f"cannot read {path}: {TOO_LARGE}")
         sheets = [name for name in parts.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
-        strings = [*map(len, _STRING.findall(parts.read(name)))] if (name := _strings(parts)) else []
         for sheet in sheets:
             content = parts.read(sheet)
             if _reach(content) > _MOST_CELLS:
@@ -124,10 +115,6 @@ def _check_parts(path: Path) -> None:
                     f"cannot read {path}: a sheet reaches much further than its table: delete the rows and columns "
                     "outside of it, or save the table as CSV"
                 )
-            # A text that many cells share is in the file once.
-            shared = (int(number) for number in _SHARED.findall(content))
-            if sum(strings[number] for number in shared if number < len(strings)) > most:
-                raise KindError(f"cannot read {path}: {TOO_LARGE}")
             if _NEVER_COMPUTED.search(content):
                 raise DataError(
                     f"{path} has formulas that were never computed: open the file in a spreadsheet, and save it there"
@@ -149,10 +136,6 @@ def _reach(content: bytes) -> int:
 def _number(said: bytes | None) -> int:
     """A row's number; of what is none, more than any sheet has."""
     return int(said) if said and said.isdigit() and len(said) < _DIGITS else _MOST_CELLS * bool(said)
-
-
-def _strings(parts: zipfile.ZipFile) -> str:
-    return next((name for name in parts.namelist() if name.lower().endswith("sharedstrings.xml")), "")
 
 
 def _column(letters: bytes) -> int:

@@ -3,7 +3,7 @@
 A folder ``NAME.test`` in the same form holds the images that silo ``NAME`` is tested with.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -39,30 +39,18 @@ _UNUSED: Final = ("group", "text", "categories", "leave_out", "missing", "separa
 
 
 def holds_images(folder: Path) -> bool:
-    """Whether a folder is one of images: it has a folder ``public``, and not of tables alone.
-
-    Raises DataError for images next to a table.
-    """
-    if not folder.is_dir():
+    """Whether a folder is one of images: it has a folder ``public``. Raises DataError for a table next to it."""
+    if not (folder / PUBLIC).is_dir() or (
+        holds_tables(folder / PUBLIC) and not images_among(listed_in(folder / PUBLIC))
+    ):
         return False
-    entries = listed_in(folder)
-    tables = [path for path in entries if path.is_file() and path.name.partition(".")[0] == PUBLIC]
-    if (folder / PUBLIC).is_dir():
-        if tables:
-            raise DataError(
-                f"{folder} has both a folder {PUBLIC} and {quoted(tables[0].name)}: keep the public set as "
-                "images or as a table"
-            )
-        return bool(images_among(listed_in(folder / PUBLIC))) or not holds_tables(folder / PUBLIC)
-    with_images = next((path for path in entries if path.is_dir() and _has_labeled_images(path)), None)
-    files = [path for path in entries if path.is_file() and path.name != DATA_FILE and path not in tables]
-    if with_images and not files:
-        there = f"{quoted(tables[0].name)} is a table" if tables else "there is no public set"
+    if table := next(
+        (path for path in listed_in(folder) if path.is_file() and path.stem.split(".")[0] == PUBLIC), None
+    ):
         raise DataError(
-            f"{quoted(with_images.name)} in {folder} holds images, but {there}: put the images that silos label into a "
-            f"folder {PUBLIC}"
+            f"{folder} has both a folder {PUBLIC} and {quoted(table.name)}: keep the public set as images or as a table"
         )
-    return False
+    return True
 
 
 def load(config: RunConfig) -> FederatedDataset:
@@ -72,20 +60,17 @@ def load(config: RunConfig) -> FederatedDataset:
     DataError for folders and images that cannot be used, by the folder's name.
     """
     folder = Path(config.data_dir)
-    if config.label_column:
-        raise ConfigError(f"label-column has no effect on {folder}, whose classes are names of folders: leave it out")
-    if config.text_columns:
-        raise ConfigError(f"text-columns has no effect on {folder}, which holds images: leave it out")
-    if config.group_column:
-        raise ConfigError(
-            f"group-column has no effect on {folder}, which holds images: write group-pattern under [images] in "
-            f"{folder / DATA_FILE}"
-        )
-    if config.outcome != "class":
-        raise ConfigError(f"outcome = {config.outcome!r} is for tables, and {folder} holds images: leave it out")
+    of_tables = [
+        name for name in ("label-column", "text-columns", "group-column") if getattr(config, name.replace("-", "_"))
+    ]
+    of_tables += ["outcome"] if config.outcome != "class" else []
     told = TableSettings.of_folder(folder)
-    if of_tables := next((name for name in told.given if name.replace("-", "_") in _UNUSED), None):
-        raise ConfigError(f"{of_tables} in {folder / DATA_FILE} is for tables, and {folder} holds images: leave it out")
+    of_tables += [name for name in told.given if name.replace("-", "_") in _UNUSED]
+    if of_tables:
+        raise ConfigError(
+            f"{of_tables[0]} is for tables, and {folder} holds images, whose classes are names of folders: leave it out"
+            f"; which images belong together, group-pattern under [images] in {folder / DATA_FILE} says"
+        )
     public = images_in(folder / PUBLIC)
     form, notes = _form(told, public, folder)
     silos, tests = _silos(folder)
@@ -134,8 +119,6 @@ class _Labeled:
 
     @classmethod
     def of(cls, folder: Path) -> "_Labeled":
-        if not _has_labeled_images(folder):
-            raise DataError(_why_none(folder))
         paths, names = labeled_images_in(folder)
         return cls(folder, paths, [class_name(name) for name in names])
 
@@ -203,34 +186,15 @@ def _classes(found: Iterable[_Labeled]) -> tuple[str, ...]:
     for name, folder in where.items():
         if why := fault(name):
             raise DataError(f"a folder of a class in {folder} cannot be taken, as {why}: rename it")
-    _check_spelling(classes, where)
+    spelled = {"".join(name.casefold().split()): name for name in classes}
+    if len(spelled) < len(classes):
+        one = next(name for name in classes if name not in spelled.values())
+        other = spelled["".join(one.casefold().split())]
+        raise DataError(
+            f"the classes {quoted(one)} in {where[one]} and {quoted(other)} in {where[other]} differ in case or blanks "
+            "alone: name both folders alike"
+        )
     return classes
-
-
-def _check_spelling(classes: Sequence[str], where: Mapping[str, Path]) -> None:
-    spelled: dict[str, str] = {}
-    for name in classes:
-        other = spelled.setdefault("".join(name.casefold().split()), name)
-        if other != name:
-            raise DataError(
-                f"the classes {quoted(other)} in {where[other]} and {quoted(name)} in {where[name]} differ in case or "
-                "blanks alone: name both folders alike"
-            )
-
-
-def _has_labeled_images(folder: Path) -> bool:
-    return any(images_among(listed_in(inner)) for inner in listed_in(folder) if inner.is_dir())
-
-
-def _why_none(folder: Path) -> str:
-    """The sentence for a silo's folder in which no image has a class."""
-    wanted = "it must hold a folder for each class, with images in it"
-    if loose := len(images_among(listed_in(folder))):
-        return f"{count(loose, 'image')} in {folder} have no class: {wanted}"
-    inner = (deep for path in listed_in(folder) if path.is_dir() for deep in listed_in(path) if deep.is_dir())
-    if deep := next((path for path in inner if images_among(listed_in(path))), None):
-        return f"the images of {folder} lie too deep, such as those in {deep.relative_to(folder)}: {wanted}"
-    return f"no images in {folder}: {wanted}, or take the folder away"
 
 
 def _unused(folder: Path, used: set[Path]) -> Iterator[Path]:

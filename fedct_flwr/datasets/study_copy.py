@@ -16,7 +16,6 @@ MOST_ENTRIES: Final = 200_000
 MOST_BYTES: Final = 64 << 30
 DEEPEST: Final = 16
 """Folders within folders. A study has one or two."""
-_REPARSE_POINT: Final = getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0x400)
 
 
 def check_plain(study: Path) -> int:
@@ -34,7 +33,7 @@ def check_plain(study: Path) -> int:
                     entries += 1
                     state = entry.stat(follow_symlinks=False)
                     shown = repr(os.path.relpath(entry.path, study.resolve()))
-                    if not _is_plain(state):
+                    if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
                         raise ConfigError(
                             f"{shown} in the study {study} is a link, or neither a file nor a folder: ask the "
                             "coordinator for a folder with files in their places"
@@ -66,20 +65,7 @@ def copy_study(study: Path, target: Path) -> None:
         copied = shutil.copytree(study.resolve(), temporary / target.name, symlinks=True)
         check_plain(copied)
         copied.rename(target)
-    except (OSError, shutil.Error) as error:
-        raise ConfigError(f"cannot copy the study {study}: {_reason(error)}") from None
+    except OSError as error:
+        raise ConfigError(f"cannot copy the study {study}: {error.strerror or 'a file in it cannot be read'}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _is_plain(state: os.stat_result) -> bool:
-    # Junctions are folders to some functions of Windows, and lead elsewhere.
-    leads_elsewhere = getattr(state, "st_file_attributes", 0) & _REPARSE_POINT
-    return not leads_elsewhere and (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode))
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, shutil.Error):
-        # Of each file: from where, to where, why.
-        return repr(str(error.args[0][0][2]))
-    return error.strerror or type(error).__name__

@@ -41,7 +41,7 @@ from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, V
 
 if TYPE_CHECKING:
     # Loads what reads tables.
-    from fedct_flwr.datasets.outcome import Outcome
+    from fedct_flwr.datasets.schema import Outcome
 
 _ERROR: Final = "error.txt"
 _ROUNDS: Final = "rounds.jsonl"
@@ -165,7 +165,7 @@ class RunFolder:
     @property
     def outcome(self) -> "Outcome":
         """What is predicted. Raises RunError if this is no run folder."""
-        from fedct_flwr.datasets.outcome import outcome_of
+        from fedct_flwr.datasets.schema import outcome_of
 
         return outcome_of(tuple(self.read_json("config.json").get("classes", ())), self.quantity)
 

@@ -179,17 +179,6 @@ def test_one_cell_far_to_the_right_does_not_make_all_rows_as_long(path: Path) ->
     assert "reaches much further than its table" in error(path)
 
 
-def test_a_text_that_cells_share_is_not_multiplied_without_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.datasets.delimited._MOST_UNPACKED", 1 << 20)
-    monkeypatch.setattr("fedct_flwr.datasets.delimited._MOST_TIMES", 1)
-    write(path, [["a"]])
-    rows = "".join(f'<row r="{row}">{cell(f"A{row}", "0", "s")}</row>' for row in range(2, 200))
-    rewrite(path, {r"</sheetData>": f"{rows}</sheetData>"}, shared="x" * 10_000)
-    assert "far larger than a table of its size" in error(path)
-    monkeypatch.undo()
-    assert read(path) == {"a": ["x" * 10_000] * 198}
-
-
 def test_without_openpyxl_one_sentence_says_what_to_install(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, [["a"], [1]])
     monkeypatch.setitem(sys.modules, "python_calamine", None)

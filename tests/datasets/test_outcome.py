@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedct_flwr.datasets.outcome import Classes, Outcome, Quantity
+from fedct_flwr.datasets.schema import Classes, Outcome, Quantity
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
 from fedct_flwr.types import ConfigError, DataError
 
