@@ -104,7 +104,7 @@ def federation(
     settings = public.tables.model_copy(update={"text": texts, "group": group})
     inspected = _inspected(public, table, unlabeled.column_names, parts, settings, config)
     del table
-    columns = columns_of(unlabeled, public.where, public.tables, texts)
+    columns = columns_of(unlabeled, public.where, texts)
     schema, labels = _labels(parts, columns, config, where)
     examples = PublicSet(encode(unlabeled, columns, public.where))
     del unlabeled
@@ -151,7 +151,7 @@ def _inspected(
     theirs = {label, *features}
     if apart := next((part for part in parts if {*part.table.column_names} != theirs), None):
         # Nothing is said of cells before the columns are the same.
-        columns = columns_of(table.select(features), public.where, settings, settings.text)
+        columns = columns_of(table.select(features), public.where, settings.text)
         encode(apart.table.drop_columns([label]), columns, apart.source.where)
     found = inspect_tables(
         table,

@@ -1,4 +1,4 @@
-"""What the columns and the classes of a study mean, so that every silo's numbers mean the same; and what it predicts."""
+"""The columns and the classes of a study, and what it predicts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

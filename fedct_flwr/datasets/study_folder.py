@@ -124,7 +124,7 @@ def read_study(folder: Path) -> StudyFolder:
         _check_named(config.tables, [config.public, *([config.test_file] if config.test_file else [])])
         if table.num_rows == 0 or not table.column_names:
             raise DataError(f"{config.public} is empty: it needs at least one record and one feature")
-        columns = columns_of(table, config.public, config.tables, config.tables.text)
+        columns = columns_of(table, config.public, config.tables.text)
         public = encode(table, columns, config.public)
         schema = Schema(config.classes, columns)
     nothing = Examples(public[:0], np.zeros(0, dtype=LABEL_DTYPE))

@@ -8,11 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.dates import is_dated, likely_forms
 from fedct_flwr.datasets.inspection.spelling import without_accents
 from fedct_flwr.datasets.schema import Column, check_names
-from fedct_flwr.datasets.table_files import PLAIN, is_number, is_text, usual
+from fedct_flwr.datasets.table_files import is_number, is_text, usual
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
@@ -20,40 +18,28 @@ from fedct_flwr.types import DataError, Features, Values
 
 _UNNAMED: Final = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?|__index_level_\d+__|\.\.\.\d+")
 """Names that pandas, pyarrow and R's readr give to a column without one."""
-_OR_CATEGORIES: Final = "or categories there"
 
 
-def columns_of(
-    table: pa.Table, path: object, tables: TableSettings = PLAIN, texts: Collection[str] = ()
-) -> tuple[Column, ...]:
+def columns_of(table: pa.Table, path: object, texts: Collection[str] = ()) -> tuple[Column, ...]:
     """What each column of the public table is: numeric, or categorical with the values found in it, sorted.
 
     Those named in ``texts`` hold text, which stays text. A column without any value counts as numeric. Raises DataError
-    for dates, lists and the like, for a column without a name, for names or values that hide something, and for a
-    column of text that is not there.
+    for dates, lists and the like, for names or values that hide something, and for a column of text that is not there.
     """
     if missing := next((name for name in texts if name not in table.column_names), None):
         raise DataError(f"{path} has no column of text {quoted(missing)}: {suggest(missing, table.column_names)}")
     columns = []
-    named = {*texts, *(name for names in tables.named.values() for name in names)}
     for name, values in zip(table.column_names, table.columns, strict=True):
-        if name not in named and _UNNAMED.fullmatch(name):
-            raise DataError(
-                f"column {quoted(name)} of {path} has no name, as row numbers have that a program wrote: "
-                + _remedy(f"leave-out = [{quoted(name)}]", tables, "drop it, or give it one")
-            )
+        if _UNNAMED.fullmatch(name):
+            fix = "as row numbers have that a program wrote: name it, or name it under leave-out"
+            raise DataError(f"column {quoted(name)} of {path} has no name, {fix}")
         if name in texts:
             columns.append(Column(name, text=True))
         elif is_text(values.type):
             found = sorted(map(str, pc.unique(usual(values).drop_null()).to_pylist()))
-            if name not in named and (forms := likely_forms(found)):
-                raise DataError(f"column {quoted(name)} of {path} holds dates: {_told_dates(forms, name, tables)}")
             columns.append(Column(name, tuple(found)))
         elif is_number(values.type):
             columns.append(Column(name))
-        elif is_dated(values.type):
-            told = _told_dates(["%Y-%m-%d"], name, tables)
-            raise DataError(f"column {quoted(name)} of {path} holds dates ({quoted(str(values.type))}): {told}")
         else:
             raise DataError(
                 f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: turn it into numbers or text"
@@ -65,17 +51,6 @@ def columns_of(
 def text_columns(table: pa.Table) -> list[str]:
     """Names of the columns that hold text."""
     return [name for name, column in zip(table.column_names, table.columns, strict=True) if is_text(column.type)]
-
-
-def _told_dates(forms: Sequence[str], name: str, tables: TableSettings) -> str:
-    keys = f"dates = {' or '.join(map(quoted, forms))}"
-    or_else = "turn it into numbers, such as days since a day, or drop it"
-    return _remedy(keys, tables, or_else, f", or name the column under leave-out {_OR_CATEGORIES}")
-
-
-def _remedy(key: str, tables: TableSettings, or_else: str, more: str = "") -> str:
-    """What to write where settings for files are, or what to do to a table in memory."""
-    return f"write {key} in {tables.place}{more}" if tables.place else or_else
 
 
 def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features:

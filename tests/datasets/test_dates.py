@@ -1,15 +1,12 @@
 """Dates: days since 1970 where their form is told, and refused with a form to write where it is not."""
 
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import TableSettings
 from fedct_flwr.datasets.dates import days, likely_forms
-from fedct_flwr.datasets.tables import columns_of
 from fedct_flwr.types import DataError
 
 WHERE = "column 'seen' of north.csv"
@@ -103,13 +100,3 @@ def test_forms_that_dates_may_have(values: list[str], forms: list[str]) -> None:
 )
 def test_codes_and_versions_are_no_dates(values: list[str]) -> None:
     assert likely_forms(values) is None
-
-
-def test_dates_as_text_are_refused_unless_they_are_names() -> None:
-    table = pa.table({"seen": ["01.02.2020", "02.02.2020", "13.02.2020"]})
-    with pytest.raises(DataError, match=r"holds dates: write dates = '%d.%m.%Y' in data.toml") as caught:
-        columns_of(table, Path("north.csv"))
-    assert "13.02.2020" not in str(caught.value)
-    named = TableSettings.read({"categories": ["seen"]}, "here")
-    (column,) = columns_of(table, Path("north.csv"), named)
-    assert column.categories is not None

@@ -1,6 +1,6 @@
 """A finding of the inspection: its stable name, where it is, what is wrong, and what to do."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -18,23 +18,25 @@ CODES: Final = (
 )
 """Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""
 
-_SHARED: Final = "'shared-records' covers it"
-_SHOWN: Final = "the table by site of `fedct inspect` shows it"
 _GONE: Final[dict[str, str]] = {
-    **dict.fromkeys(("public-records", "test-records"), _SHARED),
-    "contradicting-labels": "'repeated-records' and 'shared-records' cover it",
-    **dict.fromkeys(("missing-values", "repeated-number", "rounded-numbers", "unequal-sizes"), _SHOWN),
-    **dict.fromkeys(("many-categories", "codes-as-numbers", "record-number", "empty-texts", "repeated-text"), _SHOWN),
-    "two-scales": "'far-number' and the table by site cover it",
+    **dict.fromkeys(("public-records", "test-records", "contradicting-labels"), "'shared-records' covers it"),
     "unrelated-labels": "'reversed-labels' covers opposite labels",
-    "few-numbers": _SHOWN,
     **dict.fromkeys(
         (
-            *("values-in-a-cell", "wrong-encoding", "heading-row", "summary-row", "pasted-cells", "dates-as-numbers"),
-            *("spreadsheet-words", "filled-down", "missing-as-class", "ordinal-classes", "survival", "slipped-rows"),
-            *("unrelated-rows", "contradicting-columns", "swapped-columns", "reversed-column", "unrelated-column"),
+            *(
+                "missing-values",
+                "repeated-number",
+                "rounded-numbers",
+                "unequal-sizes",
+                "many-categories",
+                "few-numbers",
+            ),
+            *("codes-as-numbers", "record-number", "empty-texts", "repeated-text", "two-scales", "values-in-a-cell"),
+            *("wrong-encoding", "heading-row", "summary-row", "pasted-cells", "dates-as-numbers", "spreadsheet-words"),
+            *("filled-down", "missing-as-class", "ordinal-classes", "survival", "slipped-rows", "unrelated-rows"),
+            *("contradicting-columns", "swapped-columns", "reversed-column", "unrelated-column"),
         ),
-        "no check replaces it",
+        "no check replaces it, and the table by site of `fedct inspect` shows what columns hold",
     ),
 }
 """Names that findings had, and what serves now."""
@@ -110,15 +112,17 @@ def gathered(findings: Iterable[Finding]) -> list[Finding]:
 
     >>> ages = [Finding("other-scale", Severity.SAID, f"'age' at {silo}", "", "age", silo) for silo in "ab"]
     >>> [found.said for found in gathered(ages)]
-    ["'age' at a (the same: 'age' at silo b)"]
+    ["'age' at a (the same: 'age at b')"]
     """
     groups: dict[tuple[str, Severity], list[Finding]] = {}
     for found in findings:
         groups.setdefault((found.code, found.severity), []).append(found)
     together = []
     for first, *others in groups.values():
-        elsewhere = [found for found in others if (found.column, found.silo) != (first.column, first.silo)]
-        same = f" (the same: {_places(elsewhere)})" if elsewhere else f" (and {len(others):,} more)"
+        places = dict.fromkeys(" at ".join(filter(None, (found.column, found.silo))) for found in [first, *others])
+        same = (
+            f" (the same: {listed([*places][1:], _MOST_LISTED)})" if len(places) > 1 else f" (and {len(others):,} more)"
+        )
         together.append(replace(first, said=first.said + (same if others else "")))
     return together
 
@@ -132,13 +136,3 @@ def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> Non
     more = f"; and {len(refused) - _MOST_SAID} more findings" if len(refused) > _MOST_SAID else ""
     meant = next((f" (if it is meant so, accept {quoted(one.name)})" for one in refused if one.lifted), "")
     raise DataError(f"{shown}{more}{meant}")
-
-
-def _places(findings: Sequence[Finding]) -> str:
-    columns = list(dict.fromkeys(found.column for found in findings if found.column))
-    silos = list(dict.fromkeys(found.silo for found in findings if found.silo))
-    more = f" and {len(silos) - _MOST_LISTED:,} more" if len(silos) > _MOST_LISTED else ""
-    where = f"{'silos' if len(silos) > 1 else 'silo'} {', '.join(silos[:_MOST_LISTED])}{more}"
-    if not columns:
-        return where if silos else "elsewhere"
-    return f"{listed(columns, _MOST_LISTED)}{f' at {where}' if silos else ''}"

@@ -5,7 +5,7 @@ honest sign: the odor of mushrooms tells 98.5%. It is said in both cases, and ac
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -27,18 +27,6 @@ _BINS: Final = 64
 _CORRELATED: Final = 0.99
 
 
-class _Told(NamedTuple):
-    """Errors of the most frequent class of each value, all records, and those outside of the largest class."""
-
-    errors: int
-    records: int
-    others: int
-
-    @property
-    def is_told(self) -> bool:
-        return self.errors <= (1 - _TOLD) * self.records and self.errors <= (1 - _OF_OTHERS) * self.others
-
-
 def telling(column: Column, y: Mapping[SiloName, Ints], classes: int, label: str, say: Words) -> Iterator[Finding]:
     """Whether a column tells the class of 95% of all records, or of one silo's. ``y`` ``(records,)`` are classes."""
     own = {silo: cells for silo, cells in column.silos.items() if silo in y}
@@ -51,15 +39,14 @@ def telling(column: Column, y: Mapping[SiloName, Ints], classes: int, label: str
         for silo, each in bins.items()
     }
     every: Ints = np.sum([*tables.values()], axis=0)
-    found = _told(every)
-    if found and found.is_told:
-        yield _finding(column.name, "", found, label, say)
-    elif len(tables) > 1:
-        for silo, table in tables.items():
-            here, there = _told(table), _told(every - table)
-            told_here = here is not None and here.records >= _FEWEST_AT_SILO and here.is_told
-            if here and told_here and there and there.errors > _HARDLY * there.others:
-                yield _finding(column.name, silo, here, label, say)
+    if _is_told(every, FEWEST):
+        yield _finding(column.name, "", every, label, say)
+        return
+    for silo, table in tables.items():
+        errors, _, others = _errors(every - table)
+        # Elsewhere it hardly tells the label.
+        if len(tables) > 1 and _is_told(table, _FEWEST_AT_SILO) and errors > _HARDLY * others > 0:
+            yield _finding(column.name, silo, table, label, say)
 
 
 def following(column: Column, y: Mapping[SiloName, Floats], label: str) -> Iterator[Finding]:
@@ -93,20 +80,27 @@ def _bins(own: Mapping[SiloName, Cells]) -> dict[SiloName, Ints]:
     return {silo: np.where(np.isnan(cells.numbers), 0, bins[silo]) for silo, cells in own.items()}
 
 
-def _told(table: Ints) -> _Told | None:
-    """How well values tell classes, each record by the others of its value; None where there are too few records."""
-    total: Ints = np.asarray(table.sum(axis=0))
-    if sorted(total.tolist())[-2] < _FEWEST_OF_CLASS:
-        return None
-    ordered: Ints = np.sort(table, axis=1)
+def _errors(table: Ints) -> tuple[int, int, int]:
+    """Errors of the most frequent class of each value, all records, and those outside of the largest class.
+
+    Each record is told by the others of its value.
+    """
+    ordered, total = np.sort(table, axis=1), table.sum(axis=0)
     first, second = ordered[:, -1], ordered[:, -2]
     right = int(np.where(first > second + 1, first, 0).sum())
-    return _Told(int(total.sum()) - right, int(total.sum()), int(total.sum() - total.max()))
+    return int(total.sum()) - right, int(total.sum()), int(total.sum() - total.max())
 
 
-def _finding(name: str, silo: SiloName, told: _Told, label: str, say: Words) -> Finding:
-    share = "" if say.private else f" ({1 - told.errors / told.records:.1%})"
-    whom = f"most records{share}" if told.errors else "every record"
+def _is_told(table: Ints, fewest: int) -> bool:
+    errors, records, others = _errors(table)
+    enough = records >= fewest and sorted(table.sum(axis=0).tolist())[-2] >= _FEWEST_OF_CLASS
+    return enough and errors <= (1 - _TOLD) * records and errors <= (1 - _OF_OTHERS) * others
+
+
+def _finding(name: str, silo: SiloName, table: Ints, label: str, say: Words) -> Finding:
+    errors, records, _ = _errors(table)
+    share = "" if say.private else f" ({1 - errors / records:.1%})"
+    whom = f"most records{share}" if errors else "every record"
     said = f"column {name!r} alone tells the class of {whom}{f' at silo {silo}' if silo else ''}"
     fix = f"take it out of all tables if it is known only after {label!r} is; accept 'tells-the-label:{name}' if not"
     return Finding("tells-the-label", Severity.SAID, said, fix, name, silo)

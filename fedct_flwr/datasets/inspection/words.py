@@ -10,8 +10,6 @@ from fedct_flwr.types import SiloName
 
 HIDDEN_BELOW: Final = 5
 """Smaller counts are hidden at a real silo, as they may identify a person."""
-
-
 _FEW_VALUES: Final = 20
 
 
@@ -37,11 +35,7 @@ class Words:
         return "the public set" if self.private else "any other table"
 
     def number(self, amount: int, noun: str) -> str:
-        """An amount of something.
-
-        >>> Words().number(3, "record"), Words(private=True).number(3, "record")
-        ('3 records', 'fewer than 5 records')
-        """
+        """An amount of something, such as "fewer than 5 records"."""
         if self.private and 0 < amount < HIDDEN_BELOW:
             return f"fewer than {HIDDEN_BELOW} {noun}s"
         return count(amount, noun)
@@ -79,11 +73,7 @@ class Words:
         return "" if self.private or not shown else f" ({listed(shown, most)})"
 
     def set(self, key: str, value: str) -> str:
-        """Advice to write a setting, for the end of a sentence.
-
-        >>> Words().set("decimal", '","')
-        'set decimal = "," in data.toml'
-        """
+        """Advice to write a setting, for the end of a sentence; empty where tables are in memory."""
         return f"set {key} = {value} in {self.settings}" if self.settings else ""
 
     def leave_out(self, column: str) -> str:
