@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from fedct_flwr.config import RunConfig, TransferSettings
-from fedct_flwr.config.mechanisms import IN_SHARES, NoisePlan, TallyNoise
+from fedct_flwr.config.privacy import MAX_PARTITIONS
+from fedct_flwr.config.protections import IN_SHARES, NoisePlan, TallyNoise
 from fedct_flwr.config.run import of_run
 from fedct_flwr.config.settings import MAX_INT
-from fedct_flwr.config.transfer import MAX_PARTITIONS
 from fedct_flwr.config.uses import Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, consistent, plurality
 from fedct_flwr.coordinator.label_sharing import ASKING, IN_SUMS, Summable

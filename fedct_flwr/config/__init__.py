@@ -3,12 +3,11 @@
 from fedct_flwr.config.coordinator import CoordinatorConfig, KitConfig
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.model import ModelDescription
-from fedct_flwr.config.privacy import PrivacySettings
+from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
 from fedct_flwr.config.study import StudyConfig, StudyJoint
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.config.transfer import TransferSettings
 
 __all__ = [
     "MEMORY",

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Final, Self, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from fedct_flwr.config.mechanisms import NoisePlan
+from fedct_flwr.config.privacy import TransferSettings
+from fedct_flwr.config.protections import NoisePlan
 from fedct_flwr.config.settings import kebab, told
-from fedct_flwr.config.transfer import TransferSettings
 from fedct_flwr.config.uses import Uses, set_to, uses
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError

@@ -8,12 +8,11 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from fedct_flwr.config.caps import AtLeast, AtOnce, Cap, Total, caps_of
+from fedct_flwr.config.caps import AtLeast, AtOnce, Cap, RecordsSettings, Total, caps_of
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.names import Name, Unbroken
-from fedct_flwr.config.privacy import PrivacySettings
+from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
 from fedct_flwr.config.protections import COVER_VOTES, OF_PROTECTION, TRAIN_ONCE, own_keys, said
-from fedct_flwr.config.records import RecordsSettings
 from fedct_flwr.config.settings import (
     MAX_INT,
     OptionalPath,
@@ -24,7 +23,6 @@ from fedct_flwr.config.settings import (
     kebab,
 )
 from fedct_flwr.config.tables import GroupedImages, SiloTables
-from fedct_flwr.config.transfer import TransferSettings
 from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
 from fedct_flwr.types import ConfigError
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config.mechanisms import NoisePlan
+from fedct_flwr.config.protections import NoisePlan
 from fedct_flwr.consensus.counting import consistent
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit

@@ -5,7 +5,7 @@ from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Final
 
-from fedct_flwr.config import mechanisms
+from fedct_flwr.config import protections as mechanisms
 from fedct_flwr.privacy.mechanisms.base import CountNoise, Mechanism, event_of
 from fedct_flwr.privacy.mechanisms.gaussian import Gaussian
 from fedct_flwr.privacy.mechanisms.gumbel import Gumbel

@@ -11,7 +11,7 @@ from opendp.measurements import make_laplace
 from opendp.metrics import l1_distance
 from opendp.mod import enable_features
 
-from fedct_flwr.config import mechanisms
+from fedct_flwr.config import protections as mechanisms
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.events import from_json, to_json
