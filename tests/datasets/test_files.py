@@ -27,7 +27,6 @@ PUBLIC = "age,ward\n63,east\n41,west\n,east\n"
 NORTH = "age,ward,ill\n70,east,yes\n35,west,no\n52,,yes\n44,north,no\n"
 SOUTH = "ill,ward,age\nno,west,28\nyes,east,81\n"
 
-OPTIONS = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
 
 Folder = Callable[..., Path]
 
@@ -101,34 +100,6 @@ def test_records_in_the_public_sets_columns(folder: Folder) -> None:
     assert records(dataset, "south") == {(28, 1, 0), (81, 0, 1)}
 
 
-def test_csv_and_parquet_give_the_same_data(folder: Folder, tmp_path: Path) -> None:
-    csv = load(folder())
-    tables = {path.stem: pyarrow.csv.read_csv(path, convert_options=OPTIONS) for path in tmp_path.iterdir()}
-    for path in tmp_path.iterdir():
-        path.unlink()
-    parquet = load(folder(**tables))
-    assert not list(tmp_path.glob("*.csv"))
-    assert parquet.schema == csv.schema
-    assert parquet.public.fingerprint == csv.public.fingerprint
-    for one, other in zip(csv.silos, parquet.silos, strict=True):
-        np.testing.assert_array_equal(one.private.X, other.private.X)
-        np.testing.assert_array_equal(one.private.y, other.private.y)
-
-
-def test_other_files_in_the_folder_do_not_matter(folder: Folder) -> None:
-    path = folder()
-    (path / "README.md").write_text("about the data")
-    (path / "notes.txt").write_text("1,2,3")
-    (path / "backup").mkdir()
-    assert len(load(path).silos) == 2
-
-
-@pytest.mark.parametrize("name", [".~lock.north", "._north", ".north"])
-def test_hidden_files_are_no_silos(folder: Folder, name: str) -> None:
-    # Spreadsheets, macOS and editors leave them beside a table that is open.
-    assert [silo.name for silo in load(folder(**{name: "whoever,has,it,open"})).silos] == ["north", "south"]
-
-
 def test_a_label_column_in_the_public_set_is_dropped_unread(folder: Folder) -> None:
     without = load(folder())
     labeled = load(folder(public="age,ill,ward\n63,2024-01-01,east\n41,?,west\n,yes,east\n"))
@@ -166,18 +137,6 @@ def test_csv_and_parquet_of_the_same_name(folder: Folder, name: str) -> None:
     assert f"two tables for {name!r}" in said
 
 
-def test_no_silo_at_all(folder: Folder) -> None:
-    path = folder(north=None, south=None)
-    said = error(path)
-    assert str(path) in said
-    assert "silo" in said.replace(str(path), "")
-
-
-def test_only_one_silo(folder: Folder, wording: SnapshotAssertion) -> None:
-    path = folder(south=None)
-    assert error(path) == wording
-
-
 def test_a_missing_label_column_is_named_with_what_there_is(folder: Folder) -> None:
     path = folder(south="age,ward\n1,east\n")
     assert error(path) == f"{path / 'south.csv'} has no column 'ill': it has 'age', 'ward'"
@@ -188,11 +147,6 @@ def test_only_one_class_in_all(folder: Folder) -> None:
     said = error(path)
     assert "'yes'" in said
     assert str(path) in said
-
-
-def test_a_silo_without_records(folder: Folder) -> None:
-    path = folder(south="age,ward,ill\n")
-    assert error(path).startswith(f"{path / 'south.csv'} has no records")
 
 
 def test_a_public_set_without_records(folder: Folder) -> None:
@@ -335,12 +289,3 @@ def test_row_numbers_without_a_name_are_no_feature(folder: Folder, name: str) ->
     assert f"column '{name}' of" in error(path)
     told(path, f"leave-out = ['{name}']")
     assert load(path).schema.columns == (Column("age"), Column("ward", ("east", "west")))
-
-
-def test_what_is_not_used_is_noted(folder: Folder) -> None:
-    path = folder()
-    assert load(path).notes == ()
-    (path / "README.md").touch()
-    (path / "old").mkdir()
-    (note,) = load(path).notes
-    assert "'README.md', 'old'" in note

@@ -205,11 +205,3 @@ def test_patients_in_a_silos_test_file_and_its_records_are_said(folder: Path) ->
     patients(4, 5, 77, first=28).to_csv(folder / "a.test.csv", index=False)
     (sentence,) = said(read(folder, group_column="patient"))
     assert sentence.startswith("silo a trains on 2 groups of its test set")
-
-
-def test_numbers_to_predict_have_test_files_and_groups_too(folder: Path) -> None:
-    own = patients(4, 5, 77, first=900)
-    own.assign(ill=own["z"] * 3).to_csv(folder / "a.test.csv", index=False)
-    dataset = read(folder, group_column="patient", outcome="number")
-    np.testing.assert_array_equal(dataset.silos[0].test.y, own["z"] * 3)
-    assert dataset.silos[1].groups is not None

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedct_flwr import simulate
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
 from fedct_flwr.datasets.image_folder import read_images
@@ -77,15 +76,6 @@ def test_a_silo_is_a_folder_with_a_folder_for_each_class(folder: Folder) -> None
     assert any((image[0] == first).all() for image in north.X[north.y == 1])
 
 
-def test_sizes_and_modes_may_be_mixed(folder: Folder) -> None:
-    path = folder()
-    write(path / "north" / "sick" / "rgb.png", (30, 20, 3))
-    write(path / "south" / "well" / "large.png", (100, 90))
-    assert load(path).silos[0].private.X.shape == (7, 1, 8, 6)
-    write(path / "public" / "rgb.png", (5, 5, 3))
-    assert load(path).silos[0].private.X.shape == (7, 3, 8, 6)
-
-
 def test_data_toml_says_the_form(folder: Folder) -> None:
     path = folder()
     (path / "data.toml").write_text("[images]\nsize = [5, 4]\nmode = 'color'\n")
@@ -141,16 +131,6 @@ def test_one_sentence_says_what_is_wrong(folder: Folder, change: Callable[[Path]
     assert all(word in said for word in words), said
 
 
-def test_a_folder_of_tables_may_have_pictures_in_it(folder: Folder, tmp_path: Path) -> None:
-    path = folder(public=None, north=None, south=None)
-    write(path / "reports" / "figures" / "a.png")
-    (path / "public.csv").write_text("a\n1\n2\n")
-    for silo in ("north", "south"):
-        (path / f"{silo}.csv").write_text("a,ill\n1,yes\n2,no\n")
-    assert [silo.name for silo in load(path, label_column="ill").silos] == ["north", "south"]
-    assert "label-column" in error(path, ConfigError)
-
-
 @pytest.mark.parametrize(
     ("settings", "told", "word"),
     [
@@ -184,25 +164,6 @@ def test_an_image_takes_a_byte_for_each_value_and_one_is_large_at_a_time(tmp_pat
 
 
 # --- from end to end
-
-
-@pytest.mark.filterwarnings("ignore:images are read:fedct_flwr.types.DataWarning")
-def test_silos_with_images_co_train(tmp_path: Path) -> None:
-    for silo in ("north", "south"):
-        for number in range(24):
-            write(tmp_path / silo / "dark" / f"{number}.png", (9, 9), 20 + number)
-            write(tmp_path / silo / "light" / f"{number}.png", (9, 9), 180 + number)
-    for number in range(20):
-        write(tmp_path / "public" / f"{number}.png", (9, 9), 30 if number % 2 else 200)
-    run = simulate(
-        tmp_path, learner="small-cnn", learner_params={"width": 4, "augment": "flip,shift"}, rounds=2, local_steps=20,
-        learning_rate=0.02, student="small-cnn", student_params={"width": 4}, device="cpu", progress=False,
-        accept=["shared-records", "repeated-records"],
-    )  # fmt: skip
-    assert run.status == "completed"
-    assert run.consensus.tolist() == ["light", "dark"] * 10
-    assert run.rows[0].own["federated"] == 1.0
-    assert run.models["north"].predict(tmp_path / "public").tolist() == ["light", "dark"] * 10
 
 
 # --- images that belong together
@@ -247,10 +208,3 @@ def test_a_patient_in_a_folder_and_in_its_test_folder_is_refused(of_patients: Pa
     said = error(of_patients)
     assert "north.test" in said
     assert "2 groups" in said
-
-
-def test_a_name_without_a_group_is_said(of_patients: Path) -> None:
-    write(of_patients / "south" / "sick" / "other.png")
-    said = error(of_patients)
-    assert "1 image of 31" in said
-    assert "south" in said

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images, usual_form
+from fedct_flwr.datasets.image_folder import read_images, usual_form
 from fedct_flwr.types import DataError
 from tests.patience import PATIENCE
 
@@ -55,23 +55,6 @@ def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
 
 
 # --- which files, in which order
-
-
-def test_labeled_images_are_in_a_folder_for_each_class(tmp_path: Path) -> None:
-    for name in ("sick/2.png", "sick/1.png", "well/1.png", ".cache/1.png", "loose.png"):
-        write(tmp_path / name, random(2, 2))
-    paths, names = labeled_images_in(tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in paths] == ["sick/1.png", "sick/2.png", "well/1.png"]
-    assert names == ["sick", "sick", "well"]
-
-
-@pytest.mark.parametrize("find", [images_in, labeled_images_in])
-def test_a_folder_without_images_is_named(tmp_path: Path, find: Any) -> None:
-    (tmp_path / "notes.txt").write_text("x")
-    for folder in (tmp_path, tmp_path / "nowhere", tmp_path / "notes.txt"):
-        with pytest.raises(DataError) as caught:
-            find(folder)
-        assert str(caught.value).startswith(f"no images in {folder}: ")
 
 
 # --- damaged files
@@ -123,13 +106,6 @@ def test_a_damaged_file_is_numbered_and_its_name_not_quoted(
 def test_the_usual_form_is_that_of_most_images(tmp_path: Path, sizes: Any, form: Any) -> None:
     paths = [write(tmp_path / f"{number}.png", random(*size)) for number, size in enumerate(sizes)]
     assert usual_form(paths) == form
-
-
-def test_pixels_without_a_range_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.tif"
-    Image.fromarray(np.array([[0.0, 0.5, 1.0]], dtype=np.float32)).save(path)
-    with pytest.raises(DataError, match="damaged or of another kind"):
-        read_images([path], (1, 3), "gray")
 
 
 def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:

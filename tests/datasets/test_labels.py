@@ -121,18 +121,3 @@ def test_unknown_labels_are_counted_and_not_quoted(mapping: dict[str, str], word
     text = said([SECRET, SECRET + "2", *mapping], mapping)
     assert text == wording
     assert SECRET not in text
-
-
-def test_missing_labels_are_counted_and_nothing_is_quoted() -> None:
-    with pytest.raises(DataError, match=f"^{FILE} has 2 records without a label: ") as caught:
-        class_names(pa.chunked_array([[SECRET, None, None]]), "y", FILE)
-    assert SECRET not in str(caught.value)
-
-
-@pytest.mark.parametrize("values", [[[1]], [{"a": 1}], [b"x"]], ids=["list", "struct", "bytes"])
-def test_labels_that_are_neither_numbers_nor_text_are_refused_by_kind(
-    values: list[object], wording: SnapshotAssertion
-) -> None:
-    with pytest.raises(DataError) as caught:
-        class_names(pa.chunked_array([values]), "y", FILE)
-    assert str(caught.value) == wording

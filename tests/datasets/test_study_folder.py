@@ -2,13 +2,10 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 import tomli_w
 from PIL import Image
@@ -16,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.types import DataError, Examples, FedctError
 from tests.hospitals import dataset, write_silo_folder
 
@@ -81,18 +78,6 @@ def test_a_folder_is_read_as_its_files_say(study: StudyFolder) -> None:
     np.testing.assert_array_equal(study.public.X, [[63, 0], [41, 1], [np.nan, 0]])
     np.testing.assert_array_equal(study.test.X, [[50, 0], [np.nan, 2]])
     assert study.test.y.tolist() == [1, 0]
-
-
-def test_csv_and_parquet_are_the_same_study(tmp_path: Path, study: StudyFolder) -> None:
-    folder = write(tmp_path / "parquet", public="", test="")
-    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
-    for name in ("public", "test"):
-        table = pyarrow.csv.read_csv(tmp_path / "study" / f"{name}.csv", convert_options=options)
-        pyarrow.parquet.write_table(table, folder / f"{name}.parquet")
-        (folder / f"{name}.csv").unlink()
-    settings = {**STUDY, "public": "public.parquet", "test-file": "test.parquet"}
-    (folder / "study.toml").write_text(tomli_w.dumps(settings), "utf-8")
-    assert read_study(folder).digest == study.digest
 
 
 @pytest.mark.parametrize("key", ["public", "test-file"])
@@ -184,11 +169,6 @@ def test_the_digest_does_not_change_from_version_to_version(study: StudyFolder) 
 # --- faults of a study's folder
 
 
-def test_no_folder_and_no_study_in_it(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        assert said(partial(read_study, folder)) == wording
-
-
 def test_a_test_file_is_checked_as_a_silos_records_are(tmp_path: Path, wording: SnapshotAssertion) -> None:
     folder = write(tmp_path / "study", test="age,ward,ill\n50,east,perhaps\n")
     text = said(lambda: read_study(folder))
@@ -266,15 +246,6 @@ def write_image_study(folder: Path, **settings: Any) -> Path:
     return folder
 
 
-def test_a_study_of_images_has_channels_height_and_width(images: Path, tmp_path: Path) -> None:
-    study = read_study(images)
-    assert study.public.X.shape == (3, 3, 8, 6)
-    assert study.schema.columns == ()
-    X, y = read_records(DataSettings.read({"file": str(tmp_path / "own")}, "silo.toml"), study)
-    assert X.shape == (3, 3, 8, 6)
-    assert y.tolist() == [1, 1, 0]
-
-
 def test_small_images_that_stand_for_much_memory_are_refused_unread(
     images: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
 ) -> None:
@@ -287,23 +258,6 @@ def test_small_images_that_stand_for_much_memory_are_refused_unread(
     assert str(caught.value).replace(str(images), "STUDY").replace(f"{stored:,}", "so many") == wording
 
 
-def test_images_of_a_silo_belong_together_by_their_names(images: Path, tmp_path: Path) -> None:
-    for number in range(6):
-        write_image(tmp_path / "own" / "sick" / f"p{number % 2}_{number}.png", number)
-    shutil.rmtree(tmp_path / "own" / "well")
-    for number in (1, 2):
-        (tmp_path / "own" / "sick" / f"{number}.png").unlink()
-    settings = {"file": str(tmp_path / "own"), "images": {"group-pattern": "^(p[0-9]+)_"}}
-    found, groups = read_grouped(DataSettings.read(settings, "silo.toml"), read_study(images))
-    assert found.size == 6
-    assert groups is not None
-    assert groups.tolist() == [0, 0, 0, 1, 1, 1]
-    write_image(tmp_path / "own" / "well" / f"{SECRET}.png", 5)
-    text = said(lambda: read_grouped(DataSettings.read(settings, "silo.toml"), read_study(images)))
-    assert "1 image of 7" in text
-    assert SECRET not in text
-
-
 @pytest.mark.parametrize("outside", ["folder", "image"])
 def test_a_study_of_images_takes_none_from_outside_its_folder(images: Path, tmp_path: Path, outside: str) -> None:
     if outside == "folder":
@@ -311,13 +265,6 @@ def test_a_study_of_images_takes_none_from_outside_its_folder(images: Path, tmp_
     else:
         (images / "public" / "9.png").symlink_to(tmp_path / "own" / "sick" / "1.png")
     assert "leads out of the study's folder" in said(lambda: read_study(images))
-
-
-def test_a_mapping_leads_from_folders_to_classes(images: Path, tmp_path: Path) -> None:
-    (tmp_path / "own" / "sick").rename(tmp_path / "own" / "1.0")
-    (tmp_path / "own" / "well").rename(tmp_path / "own" / "0")
-    settings = {"file": str(tmp_path / "own"), "mapping": {"1": "sick", "0": "well"}}
-    assert read_records(DataSettings.read(settings, "silo.toml"), read_study(images)).y.tolist() == [0, 1, 1]
 
 
 def test_the_digest_of_a_study_of_images_changes_with_each_thing_that_is_agreed_upon(images: Path) -> None:
@@ -329,22 +276,3 @@ def test_the_digest_of_a_study_of_images_changes_with_each_thing_that_is_agreed_
     (images / "public" / "1.png").rename(images / "public" / "7.png")
     digests.append(read_study(images).digest)
     assert len(set(digests)) == len(digests)
-
-
-def test_the_digest_of_a_study_of_images_changes_with_nothing_else(images: Path, tmp_path: Path) -> None:
-    digest = read_study(images).digest
-    shutil.copytree(images / "public", images / "renamed")
-    for number in range(3):
-        (images / "renamed" / f"{number}.png").rename(images / "renamed" / f"image-{number}.png")
-    (images / "renamed" / "notes.txt").write_text("x")
-    assert read_study(write_image_study(images, public="renamed")).digest == digest
-
-
-def test_an_unknown_class_of_images_is_counted_and_its_images_not_quoted(
-    images: Path, tmp_path: Path, wording: SnapshotAssertion
-) -> None:
-    write_image(tmp_path / "own" / "perhaps" / f"{SECRET}.png", 5)
-    settings = DataSettings.read({"file": str(tmp_path / "own")}, "silo.toml")
-    text = said(lambda: read_records(settings, read_study(images)))
-    assert text == wording
-    assert SECRET not in text

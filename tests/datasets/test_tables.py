@@ -85,12 +85,6 @@ def test_columns_and_values_are_those_written(tmp_path: Path, suffix: str) -> No
     )
 
 
-def test_folders_with_an_equals_sign_add_no_columns(tmp_path: Path) -> None:
-    (tmp_path / "year=2024").mkdir()
-    path = write(TABLE, tmp_path / "year=2024" / "north.parquet")
-    assert read_table(path).column_names == TABLE.column_names
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -156,11 +150,6 @@ def test_a_category_that_the_public_set_does_not_have_gets_a_code_of_its_own() -
     assert encode(table, COLUMNS, HERE)[:, 1].tolist() == [2, 2, 0]
 
 
-def test_missing_is_not_the_same_as_unknown() -> None:
-    table = pa.table({"age": [None, 2.0], "ward": [None, "north"]})
-    np.testing.assert_array_equal(encode(table, COLUMNS, HERE), [[np.nan, np.nan], [2, 2]])
-
-
 @pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("s"), pa.list_(pa.int64())], ids=str)
 def test_a_column_without_any_value_fits_whatever_its_kind(kind: pa.DataType) -> None:
     table = pa.table({"age": pa.nulls(2, kind), "ward": ["east", "west"]})
@@ -178,31 +167,3 @@ def test_infinite_values_are_refused_with_the_names_of_their_columns(value: floa
     columns = (Column("age"), Column("dose"), Column("bmi"))
     said = error(pa.table({"age": [1.0, 2.0], "dose": [1.0, value], "bmi": [value, 1.0]}), columns)
     assert said == wording
-
-
-@pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**63 - 1])
-def test_whole_numbers_too_long_for_a_float_are_refused_with_the_name_of_their_column(number: int) -> None:
-    # Such numbers are patients' or devices' identities, and rounding would merge them.
-    said = error(pa.table({"age": [number], "ward": ["east"]}))
-    assert "'age'" in said
-    assert str(number) not in said
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"a;b;c\n1;2;3\n", "are separated by semicolons: write separator = ';' in data.toml"),
-        (b"a\tb\n1\t2\n", r'are separated by tabs: write separator = "\\t" in data.toml'),
-        ("a,b\nMüller,1\n".encode("latin-1"), "is not in UTF-8"),
-        ("ä,b\nx,1\n".encode("latin-1"), "is not in UTF-8"),
-        ("a,b\n1,2\n".encode("utf-16"), "is not in UTF-8"),
-    ],
-)
-@pytest.mark.parametrize("text", [[], ["a"]])
-def test_what_spreadsheets_write_in_other_countries_is_told_by_name(
-    tmp_path: Path, content: bytes, said: str, text: list[str]
-) -> None:
-    (tmp_path / "silo.csv").write_bytes(content)
-    with pytest.raises(DataError, match=said) as raised:
-        read_table(tmp_path / "silo.csv", text)
-    assert "Müller" not in str(raised.value)

@@ -15,9 +15,7 @@ from fedct_flwr.datasets.inspection import inspect_new
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
-from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.hospital.duplicates import find_duplicates
-from fedct_flwr.types import ConfigError, DataError
 
 PUBLIC = "age,note,code\n63,Chest pain,7\n41,,8\n,no pain,9\n"
 NORTH = "age,note,code,ill\n70,pain,7,yes\n35,fine,8,no\n52,,9,yes\n44,ok,7,no\n"
@@ -56,36 +54,6 @@ def test_named_columns_stay_text_whatever_they_look_like(tmp_path: Path, told: s
     assert np.isnan(dataset.public.X[2, 0])
     south = dataset.silos[1].private
     assert sorted(south.X[:, 1]) == ["007", "pain today"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "word"),
-    [
-        ({"text_columns": "nte"}, DataError, "'note'"),
-        ({"text_columns": "ill"}, ConfigError, "'ill'"),
-    ],
-)
-def test_a_column_that_cannot_be_text_is_named(tmp_path: Path, settings: Any, error: Any, word: str) -> None:
-    with pytest.raises(error, match=word):
-        load(write(tmp_path), **settings)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array(["a", None, "b"]),
-        pa.array([1, None, 2]),
-        pa.array(["a", None, "a"]).dictionary_encode(),
-        pa.array([None, None, None]),
-        pa.array([True, None, False]),
-    ],
-)
-def test_every_type_of_values_can_be_text(tmp_path: Path, values: pa.Array) -> None:
-    table = pa.table({"note": values, "age": [1, 2, 3]})
-    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    X = encode(pyarrow.parquet.read_table(tmp_path / "a.parquet"), columns_of(table, "a", texts=["note"]), "a")
-    assert [type(value) for value in X[:, 0]] == [str] * 3
-    assert X[1, 0] == ""
 
 
 # --- fingerprint and digest

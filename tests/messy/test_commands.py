@@ -161,12 +161,6 @@ def test_a_silo_compares_its_class_shares_with_those_that_the_study_states(fedct
         assert codes(found).get("class-shares:essen") == mark
 
 
-def test_a_silo_is_told_what_is_wrong_with_the_public_set(fedct: Fedct, tmp_path: Path) -> None:
-    folder, _ = silo(fedct, tmp_path, made("decimal comma in public"), "essen")
-    found = json.loads(fedct("silo", "check", folder, "--offline", "--json").out)
-    assert codes(found)["number-as-text:crp"] == "bad"
-
-
 def test_a_silo_accepts_a_finding_in_its_settings(fedct: Fedct, tmp_path: Path) -> None:
     folder, _ = silo(fedct, tmp_path, made("other words at a silo"), "essen")
     with (folder / "silo.toml").open("a") as file:

@@ -11,10 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets import delimited
-from fedct_flwr.datasets.folder import read_folder
 from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.datasets.table_files import as_written, column_names, read_table
 from fedct_flwr.types import DataError
@@ -58,7 +56,7 @@ NO_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".xlsx", ".parquet"])
+@pytest.mark.parametrize("ending", [".csv", ".xlsx"])
 @pytest.mark.parametrize("what", NO_FILES)
 def test_a_path_that_leads_to_no_file_with_contents_is_called_what_it_is(
     tmp_path: Path, what: str, ending: str
@@ -78,12 +76,6 @@ def test_a_line_of_a_million_fields_is_refused_before_it_is_read(tmp_path: Path,
     path.write_text(separator.join(f"c{number}" for number in range(1_000_000)), "utf-8")
     with pytest.raises(DataError, match="its first line has more than 131,072 fields"):
         read_table(path)
-
-
-def test_many_records_in_lines_that_end_as_old_macs_end_them_are_no_wide_header(tmp_path: Path) -> None:
-    path = tmp_path / "essen.csv"
-    path.write_bytes(b"a,b,c\r" + b"1,2,3\r" * 100_000)
-    assert read_table(path).num_rows == 100_000
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "cp850", "mac_roman"])
@@ -145,31 +137,12 @@ def test_a_parquet_file_of_few_bytes_and_many_cells_is_not_read(tmp_path: Path) 
         read_table(path)
 
 
-def test_packed_tables_are_read_as_they_were(tmp_path: Path) -> None:
-    folder = patients().write(tmp_path)
-    plain = load(folder)
-    (folder / "essen.csv.gz").write_bytes(gzip.compress((folder / "essen.csv").read_bytes()))
-    (folder / "essen.csv").unlink()
-    datasets.load.cache_clear()
-    np.testing.assert_array_equal(load(folder).silos[1].private.X, plain.silos[1].private.X)
-
-
 def test_two_halves_of_one_silo_are_no_two_silos(tmp_path: Path) -> None:
     folder = patients().write(tmp_path)
     (folder / "essen.csv").rename(folder / "essen_train.csv")
     (folder / "koeln.csv").rename(folder / "essen_test.csv")
     with pytest.raises(DataError, match=r"'essen\.test\.csv'.*join the parts of one table"):
         load(folder)
-
-
-def test_old_states_of_files_are_named_and_capital_letters_do_not_matter(tmp_path: Path) -> None:
-    folder = patients().write(tmp_path)
-    (folder / "public.csv").rename(folder / "Public.CSV")
-    (folder / "~essen.csv").write_text("")
-    found = read_folder(folder)
-    assert found.public.name == "Public.CSV"
-    assert found.unused == ("~essen.csv",)
-    assert [*found.silos] == ["dortmund", "essen", "koeln"]
 
 
 def test_a_label_that_a_spreadsheet_would_run_is_refused(tmp_path: Path) -> None:

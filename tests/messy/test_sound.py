@@ -12,7 +12,7 @@ from fedct_flwr.datasets.inspection import Words, inspect_tables, shared_records
 from fedct_flwr.datasets.tables import columns_of, encode
 from tests.messy.patients import LABEL
 
-SEEDS = range(4)
+SEEDS = range(2)
 SIZES = {"berlin": 1200, "essen": 500, "koeln": 250, "mainz": 120, "ulm": 60}
 
 Columns = dict[str, Any]
@@ -98,7 +98,7 @@ def test_nothing_is_said_of_sound_tables(kind: str, seed: int) -> None:
     assert not list(shared_records(arrays, {}, Words()))
 
 
-@pytest.mark.parametrize("seed", SEEDS[:3])
+@pytest.mark.parametrize("seed", SEEDS[:1])
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_said_of_a_real_silos_sound_table(kind: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -108,31 +108,6 @@ def test_nothing_is_said_of_a_real_silos_sound_table(kind: str, seed: int) -> No
         tables = {silo: pa.table(KINDS[kind](rng, size))}
         found = inspect_tables(public, tables, LABEL, agreed=["healthy", "ill"], words=say).findings
         assert not [each.said for each in found if each.silo]
-
-
-SEVERAL_WORDS = {
-    "with and without a beginning": ("typical", "atypical"),
-    "too much and too little": ("hypertension", "hypotension"),
-    "within and between": ("intraventricular", "interventricular"),
-    "one that ends as the other": ("male", "female"),
-    "with a sign": ("grade II", "grade II+"),
-    "letters of a scale": ("N", "F"),
-}
-
-
-@pytest.mark.parametrize("what", SEVERAL_WORDS)
-def test_nothing_is_said_of_words_that_are_alike_and_mean_something_else(what: str) -> None:
-    often, seldom = SEVERAL_WORDS[what]
-    rng = np.random.default_rng(0)
-
-    def columns(count: int) -> Columns:
-        latent = rng.normal(size=count)
-        values = {f"value-{at}": np.round(50 + 8 * (latent + rng.normal(size=count)), 1) for at in range(3)}
-        words = {"kind": np.where(rng.random(count) < 0.06, seldom, often)}
-        return {**values, **words, LABEL: np.where(latent + rng.normal(size=count) > 0.5, "ill", "healthy")}
-
-    public = pa.table(columns(600)).drop_columns([LABEL])
-    assert not inspect_tables(public, {silo: pa.table(columns(300)) for silo in ("essen", "koeln")}, LABEL).findings
 
 
 @pytest.mark.parametrize("classes", [("False", "True"), ("0.0", "1.0")])

@@ -14,7 +14,7 @@ from fedct_flwr.datasets.inspection.cells import Cells, Column
 from fedct_flwr.datasets.inspection.table_one import cells_of
 from fedct_flwr.datasets.inspections import inspect_folder
 
-SEEDS = range(5)
+SEEDS = range(2)
 
 
 def column(**tables: Any) -> Column:
