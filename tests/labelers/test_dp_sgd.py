@@ -10,7 +10,7 @@ from dp_accounting import ComposedDpEvent, NoOpDpEvent
 from scipy import stats
 from torch import Tensor, nn
 
-from fedct_flwr.labelers import dp_sgd
+from fedct_flwr.labelers import clipping, dp_sgd
 from fedct_flwr.labelers.dp_sgd import DpSgdLabeler
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.privacy.accounting import epsilon
@@ -119,6 +119,14 @@ def test_the_gradient_of_each_record_is_clipped_by_itself(make: Any, norm: float
     torch.testing.assert_close(together, torch.stack(clipped).sum(0), rtol=1e-3, atol=1e-5)
 
 
+def test_one_record_more_moves_the_sum_by_at_most_the_clipping_norm() -> None:
+    model = labeler(clipping_norm=0.5)
+    for x in (PRIVATE.X[150], PRIVATE.X[151] * 1e4, PRIVATE.X[152] * 1e-4):
+        without = gradient(model, PRIVATE.X[:9], PRIVATE.y[:9])
+        with_it = gradient(model, [*PRIVATE.X[:9], x], [*PRIVATE.y[:9], 1])
+        assert float((with_it - without).norm()) <= 0.5 + 1e-5
+
+
 def test_dropout_is_left_out_so_that_one_record_less_moves_no_other() -> None:
     wide = lambda: nn.Sequential(nn.Linear(4, 64), nn.Dropout(), nn.Linear(64, 2))  # noqa: E731
     model = labeler(wide, clipping_norm=0.5)
@@ -148,6 +156,11 @@ def test_weights_that_are_frozen_are_neither_trained_nor_counted() -> None:
     model.answer(asked(), seeded())
     same = [torch.equal(a, b) for a, b in zip(model._network.parameters(), before.parameters(), strict=True)]
     assert same == [True, False, False, True]
+
+
+def test_an_example_counts_by_its_weight_after_clipping() -> None:
+    model = labeler(clipping_norm=0.01)
+    assert math.isclose(float(gradient(model, X[:1] * 9, Y[:1], 0.25).norm()), 0.0025, rel_tol=1e-3)
 
 
 def test_without_noise_and_clipping_a_round_is_plain_training_on_the_same_batches(
@@ -305,6 +318,19 @@ def test_after_the_plan_it_only_labels() -> None:
     assert model.dump() == state
 
 
+def test_what_a_question_costs_says_nothing_of_the_records() -> None:
+    other = Examples(-X[:90] * 5, 1 - Y[:90])
+    assert labeler().event(asked()) == labeler().event(asked(other, positions=EVERYTHING[:3]))
+
+
+def test_it_learns_from_records_and_from_targets() -> None:
+    settings: dict[str, Any] = {"total_steps": 150, "steps_per_round": 150, "learning_rate": 0.2}
+    assert (labeler(**settings).answer(asked(), seeded()) == Y[200:]).mean() > 0.85
+    nothing, model = Examples(X[:0], Y[:0]), labeler(**settings)
+    model.noise_multiplier = 0.01
+    assert (model.answer(asked(nothing, Y[200:].copy()), seeded()) == Y[200:]).mean() > 0.85
+
+
 # --- networks and states that do not do
 
 
@@ -389,9 +415,11 @@ def test_records_of_another_shape_are_refused_before_anything_is_charged() -> No
 
 @pytest.mark.parametrize("at_once", [4096, 2])
 @pytest.mark.parametrize("odd", [0, 3, 6])
-def test_an_example_that_the_network_raises_an_exception_for_adds_nothing(at_once: int, odd: int) -> None:
+def test_an_example_that_the_network_raises_an_exception_for_adds_nothing(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, odd: int
+) -> None:
+    monkeypatch.setattr(clipping, "_AT_ONCE", at_once)
     model = labeler()
-    model._clipped._at_once = at_once
     inputs, labels = torch.from_numpy(PRIVATE.X[:7]), torch.from_numpy(PRIVATE.y[:7].astype(np.int64))
     others = torch.arange(7) != odd
     expected = model._clipped.compute(inputs[others], labels[others], torch.ones(6))
@@ -401,6 +429,7 @@ def test_an_example_that_the_network_raises_an_exception_for_adds_nothing(at_onc
             raise IndexError("index out of range in self")
 
     model._network.register_forward_pre_hook(picky)
+    model._clipped._singly = None
     found = model._clipped.compute(inputs, labels, torch.ones(7))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
