@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
+from fedct_flwr.config.tables import FolderTables, TableSettings
 from fedct_flwr.datasets import image_files
 from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -19,7 +19,7 @@ from fedct_flwr.datasets.table_files import check_named, column_names, read_tabl
 from fedct_flwr.text.printable import from_here, listed, quoted
 from fedct_flwr.types import ConfigError, SiloName
 
-NOT_READ: Final = f"save tables as .csv or .xlsx to use them, and settings as {DATA_FILE}"
+NOT_READ: Final = "save tables as .csv or .xlsx"
 """What to do about unused files."""
 
 
