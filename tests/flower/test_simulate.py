@@ -77,6 +77,7 @@ def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, 
     expected = {
         "config.json", "rounds.jsonl", "checkpoint.npz", "labels.csv",
         "result.json", "models", "scores.json", "report.html", "flower.log", ".lock", "verdict.json", "judgments",
+        "table_one.json",
     }  # fmt: skip
     assert {path.name for path in run.iterdir()} == expected
     assert {row["silo"] for row in json.loads((run / "scores.json").read_text())} == {"north", "south", "east"}

@@ -8,6 +8,7 @@ One rule marks a cell: its SMD is above 1, and its median lies outside of the mi
 share outside of all other tables' shares. Columns of at most five different whole numbers count as words.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -198,9 +199,13 @@ def caption(table: TableOne) -> str:
 
 
 def _numbers(tables: Mapping[SiloName, Cells]) -> Iterator[Site]:
+    numbers = [cells.ordered for cells in tables.values() if cells.valid]
     # Around a number of the column, as squares of far ones would lose their digits.
-    center = next((float(cells.ordered[len(cells.ordered) // 2]) for cells in tables.values() if cells.valid), 0.0)
-    moments = {silo: _moments(cells, center) for silo, cells in tables.items()}
+    center = float(numbers[0][len(numbers[0]) // 2]) if numbers else 0.0
+    # An SMD has no unit: by a power of two, which loses no digit, squares neither overflow nor vanish.
+    largest = max((float(np.abs(ordered[[0, -1]]).max()) for ordered in numbers), default=0.0)
+    scale = 2.0 ** (math.frexp(largest)[1] - 1)
+    moments = {silo: _moments(cells, center, scale) for silo, cells in tables.items()}
     quartiles = {
         silo: np.quantile(cells.ordered, (0.25, 0.5, 0.75)) if cells.valid else None for silo, cells in tables.items()
     }
@@ -221,9 +226,9 @@ def _numbers(tables: Mapping[SiloName, Cells]) -> Iterator[Site]:
         yield _site(silo, cells, best, numbers=shown)
 
 
-def _moments(cells: Cells, center: float) -> tuple[float, float, float]:
+def _moments(cells: Cells, center: float, scale: float) -> tuple[float, float, float]:
     """Cells, the sum of their numbers from a center, and the sum of the squares."""
-    values = cells.ordered - center
+    values = cells.ordered / scale - center / scale
     return float(len(values)), float(values.sum()), float(values @ values)
 
 
