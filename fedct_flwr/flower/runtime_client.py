@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 from flwr.app import Message, RecordDict
-from flwr.common.serde import message_from_proto, message_to_proto, user_config_from_proto
+from flwr.common.serde import message_to_proto, user_config_from_proto
 from flwr.proto import message_pb2 as messages
 from flwr.proto import runtime_pb2 as runtime
 from flwr.proto.node_pb2 import Node
@@ -33,7 +33,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Proto
 
-from fedct_flwr.flower.parts import inflated, is_short, part_ids
+from fedct_flwr.flower.parts import bare, inflated, part_ids
 from fedct_flwr.types import ConfigError, FedctError
 
 ACQUIRE: Final = "acquire-task"
@@ -185,10 +185,7 @@ class SuperNode:
         except (TypeError, ValueError):
             # An odd message like any other, which is to be answered with a refusal.
             content, run_config = RecordDict(), {}
-        announced.ClearField("error")
-        announced.content.Clear()
-        announced.content.SetInParent()
-        message = message_from_proto(announced)
+        message = bare(announced)
         message.content = content
         code = hashlib.sha256(given.fab.content).hexdigest()
         return Task(run_id, node_id, message, run_config, code, found.token)
@@ -207,11 +204,11 @@ class SuperNode:
         reply = Message(content, reply_to=task.message)
         reply.metadata.__dict__["_message_id"] = reply.object_id
         # Empty records stand for the content, which follows as objects.
-        bare = message_to_proto(reply)
-        bare.content.Clear()
-        bare.content.SetInParent()
+        empty = message_to_proto(reply)
+        empty.content.Clear()
+        empty.content.SetInParent()
         objects = get_all_nested_objects(reply)
-        request = runtime.PushAppMessagesRequest(messages_list=[bare], message_object_trees=[get_object_tree(reply)])
+        request = runtime.PushAppMessagesRequest(messages_list=[empty], message_object_trees=[get_object_tree(reply)])
         pushed = self._ask("push-messages", request, runtime.PushAppMessagesResponse)
         for name in pushed.objects_to_push:
             piece = messages.PushObjectRequest(
@@ -296,11 +293,11 @@ class SuperNode:
         )
         self._ask("confirm-message-received", confirmation, messages.ConfirmMessageReceivedResponse)
         try:
-            found = inflated(tree.object_id, pieces) if all(map(is_short, pieces.values())) else None
+            found = inflated(tree.object_id, pieces)
         except Exception:
             # Whatever Flower's parser stumbles over came from outside, and is answered with a refusal.
             return RecordDict()
-        return found.content if isinstance(found, Message) and found.has_content() else RecordDict()
+        return found.content if found and found.has_content() else RecordDict()
 
     def _pieces(self, tree: Any, node: int, run_id: int) -> dict[str, bytes]:
         pieces: dict[str, bytes] = {}

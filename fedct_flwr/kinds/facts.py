@@ -15,7 +15,7 @@ class Decided(NamedTuple):
     """What is decided on, in words; ``agreement``, ``churn`` and ``balance`` say what the figures' shares are of.
 
     ``still`` is what does not change at a fixed point. ``beside_others`` is said where runs with other words are on
-    the same page. ``may_abstain``: whether an example can be left without a decision.
+    the same page.
     """
 
     ones: str
@@ -27,7 +27,6 @@ class Decided(NamedTuple):
     balance: str
     still: str = "no label"
     beside_others: str = ""
-    may_abstain: bool = True
 
 
 LABELS: Final = Decided(
@@ -51,7 +50,6 @@ CLASSES: Final = Decided(
     still="nothing",
     beside_others="Where silos share probabilities, the label is the class that the mean of all silos' targets finds "
     "likeliest.",
-    may_abstain=False,
 )
 
 

@@ -1,7 +1,6 @@
 """What is protected, and how much of it may be spent."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,11 +43,6 @@ class Budget:
     def weakness(self, num_units: int) -> str | None:
         """What is wrong with its delta, where each of ``num_units`` is protected; None if nothing is."""
         return weak_delta(self.delta, num_units, self.unit)
-
-    def warn_if_weak(self, num_units: int) -> None:
-        """Warn of a weakness."""
-        if weakness := self.weakness(num_units):
-            warnings.warn(weakness, PrivacyWarning, stacklevel=2)
 
 
 def weak_delta(delta: float, num_units: int, unit: PrivacyUnit) -> str | None:

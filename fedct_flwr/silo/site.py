@@ -2,7 +2,7 @@
 
 import os
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -67,13 +67,6 @@ class Site:
     def pseudo_weight(self) -> float:
         """Weight of a pseudo-labeled public example, where a private one has 1 and the consensus is trusted."""
         return self.settings.full_weight
-
-    def with_records(self, learner: Learner, private: Examples) -> "Site":
-        """The same silo with another learner and a part of its records; it trusts the consensus as the whole does."""
-        part = replace(self, learner=learner, private=private, groups=None)
-        # Of a cached property the value stands among the attributes.
-        vars(part).update(guard=self.guard, soft_guard=self.soft_guard)
-        return part
 
     @cached_property
     def guard(self) -> Guard | None:

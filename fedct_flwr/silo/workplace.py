@@ -7,7 +7,6 @@ no say but one, whether test scores are wanted.
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -79,8 +78,6 @@ class Workplace:
     before: Path | None = None
     judgment: Path | None = None
     runs_kept: int = 8
-    most_rounds: int = sys.maxsize
-    """Rounds that the silo takes part in, in all runs together."""
     purse_of: "Callable[[], Purse] | None" = None
     """What the silo's part in a joint labeler is paid with."""
     noise_adder_of: "Callable[[], NoiseAdder] | None" = None
@@ -144,7 +141,6 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
             hands_out_weights=False,
             release_of=partial(_own_release, own, site) if own.privacy.enabled else None,
             before=model_before(own, site),
-            most_rounds=own.policy.max_rounds,
             judgment=judgment_of(own, site.terms.study),
             purse_of=partial(_own_purse, own) if own.adds_noise else None,
             noise_adder_of=partial(_own_noise_adder, node.silo_file) if own.policy.sum_epsilon else None,

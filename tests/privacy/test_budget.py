@@ -1,13 +1,12 @@
 """Budgets that are none, and ones that promise little."""
 
 import math
-import warnings
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import PrivacySettings
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit, PrivacyWarning, budget_of
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit, budget_of
 from fedct_flwr.types import ConfigError
 
 
@@ -24,13 +23,10 @@ def test_a_delta_that_is_none_is_refused(delta: float) -> None:
         Budget(1.0, delta)
 
 
-def test_a_delta_of_one_in_n_warns() -> None:
+def test_a_delta_of_one_in_n_is_weak() -> None:
     budget = Budget(1.0, 1e-3, PrivacyUnit.EXAMPLE)
-    with pytest.warns(PrivacyWarning, match="publishes one of the 1000 examples"):
-        budget.warn_if_weak(1000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        budget.warn_if_weak(999)
+    assert "publishes one of the 1000 examples" in str(budget.weakness(1000))
+    assert budget.weakness(999) is None
 
 
 def test_the_budget_of_settings_is_theirs_per_record() -> None:

@@ -58,19 +58,18 @@ def of_public(column: Column, say: Words, categories: Collection[str], dated: Co
         yield Finding("index-column", Severity.REFUSED, said, say.leave_out(name), name)
 
 
-def of_silo(column: Column, silo: SiloName, say: Words, where: SiloName | None = None) -> Iterator[Finding]:
-    """What is refused of a silo's column next to the public one; ``where`` is how findings name the silo."""
+def of_silo(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """What is refused of a silo's column next to the public one."""
     public, own, name = column.public, column.silos[silo], column.name
-    at = silo if where is None else where
     if public is None or own.kind is Kind.NOTHING:
         return
     if public.kind is Kind.NUMBERS and own.kind is Kind.TEXT:
-        yield _text_for_numbers(own, name, at, say)
+        yield _text_for_numbers(own, name, silo, say)
     elif public.kind is Kind.NUMBERS and own.kind is Kind.DATES:
-        said = f"{say.column(name, at)} holds dates, and numbers in the public set"
-        yield Finding("dates-as-text", Severity.REFUSED, said, "turn them into numbers", name, at)
+        said = f"{say.column(name, silo)} holds dates, and numbers in the public set"
+        yield Finding("dates-as-text", Severity.REFUSED, said, "turn them into numbers", name, silo)
     elif public.kind is Kind.TEXT and own.kind is Kind.TEXT:
-        yield from _unknown(public, own, name, at, say)
+        yield from _unknown(public, own, name, silo, say)
 
 
 def _numbers_rows(cells: Cells, name: str) -> bool:
