@@ -85,7 +85,7 @@ def _table(table: TableOne) -> Iterator[RenderableType]:
         shown.add_row(escape(row.column) or "(without a name)", *map(escape, cells_of(row, kept)))
     if table.rows:
         yield shown
-        yield NOTE
+        yield escape(NOTE)
     for what, hidden in (("column", len(table.rows) - _ROWS), ("silo", len(silos) - len(kept))):
         if hidden > 0:
             yield f"and {count(hidden, what)} more: --json shows all"

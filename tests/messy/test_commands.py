@@ -104,6 +104,7 @@ def test_inspect_shows_the_table_by_site_the_findings_and_unused_files(fedct: Fe
     (essen,) = [site for site in rows["sex"]["sites"] if site["silo"] == "essen"]
     assert (essen["records"], essen["missing"], essen["marked"], essen["there"]) == (400, 0, True, [0, 0])
     shown = fedct("inspect", "wards", "--label", LABEL).out
+    assert "Median [quartiles]" in shown
     for word in ("Table 1 by site", "largest differences", "notes.docx", "unknown-values:sex", "1 refused"):
         assert word in " ".join(shown.split())
 

@@ -48,6 +48,8 @@ def test_tables_of_few_cells_are_shown_and_not_compared() -> None:
     row = row_of(column(public=np.arange(40.0), essen=[1000.0] * 19))
     assert [site.smd for site in row.sites] == [None, None]
     assert cells_of(row, ["", "essen"])[:2] == ["19.5 [9.75, 29.25]", "1000 [1000, 1000]"]
+    for values in (["m", "f"] * 20, [0.0, 1.0] * 20, np.arange(40.0)):
+        assert cells_of(row_of(column(public=values, essen=[None] * 30)), ["essen"])[0] == "! 100% missing"
 
 
 def test_a_table_is_the_same_after_json() -> None:

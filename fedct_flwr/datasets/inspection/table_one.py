@@ -63,6 +63,8 @@ class Site:
     def shown(self) -> str:
         """Median and quartiles, or the most frequent words with their shares."""
         valid = self.records - self.missing
+        if not valid:
+            return ""
         if self.numbers:
             low, middle, high = self.numbers
             return f"{middle:.4g} [{low:.4g}, {high:.4g}]"
@@ -187,8 +189,8 @@ def cells_of(row: Row, silos: Sequence[SiloName]) -> list[str]:
             found.append("")
             continue
         size = f" (n {site.records:,})" if row.label else ""
-        missing = f", {site.missing / site.records:.0%} missing" if site.missing else ""
-        found.append(f"{'! ' if site.marked else ''}{site.shown}{missing}{size}")
+        missing = f"{site.missing / site.records:.0%} missing" if site.missing else ""
+        found.append(f"{'! ' if site.marked else ''}{', '.join(filter(None, (site.shown, missing)))}{size}")
     smd, furthest = row.furthest
     return [*found, f"{smd:.2g} ({furthest.silo or 'public'})" if furthest else ""]
 
