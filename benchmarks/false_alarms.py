@@ -1,0 +1,131 @@
+"""How often the inspection finds something in tables with nothing wrong: the column "false" of the page of findings.
+
+Eight public data sets are split at random into four silos of 30, 100 or 400 records, where a finding is a false alarm
+but for the faults that these data sets do have. Split by hospital, clinic or another site, a finding names a
+difference that is there, and is only counted. Files are those in ``FEDCT_DATA``.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import report
+from benchmarks.federation import Runs
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import cache
+from fedct_flwr.datasets.inspection import inspect_tables
+from fedct_flwr.datasets.inspection.finding import CODES
+from fedct_flwr.datasets.inspections import inspect_dataset
+from fedct_flwr.datasets.memory import Tables
+from fedct_flwr.simulation.silos import table_of
+
+SEEDS: Final = 12
+SIZES: Final = (30, 100, 400)
+_SILOS: Final = 4
+_MOST: Final = 12_000
+_MOST_SITES: Final = 12
+_FEWEST: Final = 30
+_LABEL: Final = "label"
+_SPLITS: Final = "splits"
+
+
+class Source(NamedTuple):
+    """Files, the column that is predicted (from a number, if ``least`` is one), the sites' column, unused columns.
+
+    ``site`` is empty where each file is a site. ``real`` are findings that are true of these tables.
+    """
+
+    files: tuple[str, ...]
+    label: str
+    site: str
+    least: int = 0
+    unused: tuple[str, ...] = ()
+    real: tuple[str, ...] = ()
+
+
+_HOSPITALS: Final = tuple(f"heart_disease/{name}.csv" for name in ("cleveland", "hungarian", "switzerland", "va"))
+SOURCES: Final = {
+    # A cholesterol and a blood pressure of 0.
+    "heart": Source(_HOSPITALS, "num", "", 1, real=("missing-as-number", "far-number")),
+    # A gain of 99999.
+    "adult": Source(("adult.csv.gz",), "income", "workclass", unused=("split",), real=("missing-as-number",)),
+    # The odor tells 98.5%, and no mushroom has another veil.
+    "mushroom": Source(("mushroom.csv.gz",), "class", "habitat", real=("tells-the-label", "constant-column")),
+    # A fifth of the wines are there twice.
+    "wine": Source(("wine_quality.csv.gz",), "quality", "type", 6, real=("shared-records", "repeated-records")),
+    "chem97": Source(("chem97.csv.gz",), "score", "lea", 6, unused=("student", "school")),
+    "covid": Source(("sites/covid_clinics.csv.gz",), "result", "site"),
+    "glow": Source(("sites/glow500.csv.gz",), "fracture", "site"),
+    "burn": Source(("sites/burn1000.csv.gz",), "death", "site"),
+}
+
+
+def run(seeds: int | None, fast: bool) -> None:
+    """False alarms of the inspection on random splits of eight data sets, and findings on splits by site."""
+    start = time.perf_counter()
+    found = {"random": Counter[str](), "by site": Counter[str]()}
+    for source in SOURCES.values():
+        frame = _frame(source)
+        for seed in range(seeds or SEEDS):
+            for tables in _at_random(frame, seed):
+                found["random"].update({_SPLITS, *_codes(tables)} - {*source.real})
+        for seed in range(max(1, (seeds or SEEDS) // 4)):
+            found["by site"].update({_SPLITS, *_codes(_by_site(frame, seed))})
+    rows = [[code, *(f"{own[code]} of {own[_SPLITS]}" for own in found.values())] for code in CODES]
+    runs = {split: Runs() for split in found}
+    for split, own in found.items():
+        runs[split].add(**{code: own[code] for code in (_SPLITS, *CODES)})
+    settings = {"seeds": seeds or SEEDS, "sizes": SIZES, "silos": _SILOS}
+    report.write("false-alarms", report.table(["finding", *found], rows), runs, settings, time.perf_counter() - start)
+
+
+def _frame(source: Source) -> pd.DataFrame:
+    """All records, with the columns ``label`` and ``site``."""
+    paths = cache.find("false-alarms", source.files, [cache.data_folder()], "FEDCT_DATA names the folder")
+    frame = pd.concat([pd.read_csv(path, na_values="?").assign(file=path.stem) for path in paths])
+    label = frame[source.label]
+    label = pd.Series(np.where(label >= source.least, "yes", "no"), frame.index) if source.least else label
+    site = frame[source.site or "file"]
+    unused = {source.label, source.site, "file", *source.unused} - {""}
+    return frame.drop(columns=[*unused]).assign(**{_LABEL: label, "site": site})
+
+
+def _at_random(frame: pd.DataFrame, seed: int) -> Iterator[Tables]:
+    """A public set of a fifth or more, and four silos of each size as far as records suffice."""
+    for size in SIZES:
+        rows = min(len(frame), _SILOS * size + max(100, size))
+        public = max(60, rows - _SILOS * size) if rows > _SILOS * size else rows // 5
+        sample = frame.drop(columns="site").sample(rows, random_state=seed)
+        parts = np.array_split(np.arange(public, rows), _SILOS)
+        yield _tables(sample[:public], {f"s{number}": sample.iloc[part] for number, part in enumerate(parts)})
+
+
+def _by_site(frame: pd.DataFrame, seed: int) -> Tables:
+    """The twelve largest sites, and a fifth of their records without labels as the public set."""
+    sample = frame.sample(min(len(frame), _MOST), random_state=seed)
+    sizes = sample["site"].value_counts()
+    sample = sample[sample["site"].isin(sizes.index[sizes >= _FEWEST][:_MOST_SITES])]
+    public = max(60, len(sample) // 5)
+    silos = {f"s-{site}".replace(" ", ""): own.drop(columns="site") for site, own in sample[public:].groupby("site")}
+    return _tables(sample[:public].drop(columns="site"), {silo: own for silo, own in silos.items() if len(own) >= 20})
+
+
+def _tables(public: pd.DataFrame, silos: dict[str, pd.DataFrame]) -> Tables:
+    unlabeled = public.drop(columns=_LABEL).reset_index(drop=True)
+    own = {silo: table_of(records.reset_index(drop=True), "a silo") for silo, records in silos.items()}
+    return Tables(table_of(unlabeled, "the public set"), own)
+
+
+def _codes(tables: Tables) -> set[str]:
+    """The findings in these tables."""
+    inspected = inspect_tables(tables.public, tables.silos, _LABEL)
+    found = [*inspected.findings]
+    if not inspected.refused:
+        settings = {"study": "s", "data": "memory", "data-dir": tables.digest, "label-column": _LABEL}
+        found += inspect_dataset(datasets.load(RunConfig.from_flower(settings)))
+    return {each.code for each in found}
