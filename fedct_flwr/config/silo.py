@@ -210,7 +210,7 @@ class Connection(Settings):
     """What the agent shows to its SuperNode."""
     supernode: Annotated[VisibleName, Unbroken] = "127.0.0.1:9094"
     """Where the SuperNode listens for its agent, as ``host:port``. The agent calls it by plain HTTP and shows the
-    secret: keep both on one machine, or on a network that the two share with nobody."""
+    secret: keep both on one machine, or on a network of their own."""
 
 
 class SiloConfig(Settings):

@@ -138,7 +138,7 @@ def _check_width(blocks: Iterable[bytes], path: Path) -> None:
 
 
 def _check_swallowed(table: pa.Table, separator: str, path: Path) -> None:
-    """Raise DataError for a field with whole records in it, after a quotation mark that nobody has closed."""
+    """Raise DataError for a field with whole records in it, after a quotation mark that is not closed."""
     numeric = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
     for values in table.columns:
         if not pa.types.is_string(values.type) or not any(numeric):

@@ -41,7 +41,7 @@ MOST_BYTES: Final = 64 << 20
 _SHARE_OF_WAIT: Final = 0.1
 _MOST_PUSHES: Final = 5
 _NODES_SECONDS: Final = 5.0
-"""The time between two looks at which nodes have started anew."""
+"""The time between two checks of which nodes have restarted."""
 
 
 class ErrorCode(IntEnum):
@@ -152,7 +152,7 @@ class PollingGrid(PromptGrid):
         return [_Question(message, name, name, sent_at) for message, name in zip(messages, names, strict=True)]
 
     def _asked_again(self, waiting: Iterable[_Question]) -> dict[str, _Question]:
-        """Send again what nodes have lost that started anew, by the id of the first sending."""
+        """Send again what restarted nodes have lost, by the id of the first sending."""
         started = {int(node.node_id): seconds_of(node.last_activated_at) for node in self.get_nodes()}
         # Once for each start: where the clock was set back, it lies after all that is sent.
         lost = [

@@ -38,5 +38,5 @@ def cotrain(
         weight, targets = trust.weight, guard.counted(trust, targets)
     labeled = np.flatnonzero(targets != ABSTAIN) if weight else np.zeros(0, dtype=np.intp)
     fit_with(learner, private, Pseudo(chosen(public.X, labeled), targets[labeled], weight))
-    # A copy: a learner of somebody's own may change what it is given.
+    # A copy: a user's own learner may change what it is given.
     return learner.predict(public.X[positions])

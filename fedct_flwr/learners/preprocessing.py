@@ -89,7 +89,7 @@ def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
 
 
 def _without_rare(reference: Features, categorical: Sequence[int]) -> Features:
-    """The examples, with a frequent category in place of those that get no column."""
+    """The examples, where a frequent category replaces those that get no column."""
     columns = [np.nan_to_num(reference[:, i].astype(np.float64), nan=_MISSING) for i in categorical]
     found = [np.unique(column, return_inverse=True, return_counts=True) for column in columns]
     if len(reference) * sum(len(values) for values, _, _ in found) <= MOST_VALUES:

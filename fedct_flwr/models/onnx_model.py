@@ -1,4 +1,4 @@
-"""A model of somebody else as an ONNX file such as ``onnx_export`` writes, run by ONNX Runtime.
+"""Another party's model as an ONNX file such as ``onnx_export`` writes, run by ONNX Runtime.
 
 A graph is data: it has no types to trust and runs no code of its own. The runtime may still have errors, so commands
 use it in the process of ``foreign``. Needs the extra ``onnx``.
