@@ -10,17 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from fedct_flwr.cli import findings
 from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, by_amount, good, or_bad, warning
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection import Inspection
+from fedct_flwr.datasets.inspection.words import HIDDEN_BELOW as HIDDEN_BELOW
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.types import Examples, FedctError
-
-HIDDEN_BELOW: Final = 5
 
 
 class Silo:
