@@ -280,6 +280,7 @@ def test_a_run_goes_on_by_its_path(tmp_path: Path) -> None:
     assert (resumed.consensus == whole.consensus).all()
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_flowers_engine_gives_the_same(run: Run) -> None:
     done = run_frames(algorithm=FedCT(Qualified(0.9)), engine="flower")

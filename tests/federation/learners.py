@@ -4,9 +4,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import QuantileTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 SECRET = "patient 4711 has a secret"
@@ -22,16 +19,6 @@ class Raising(ClassifierMixin, BaseEstimator):
         raise ValueError(SECRET)
 
 
-class OutsideLabelSpace(ClassifierMixin, BaseEstimator):
-    """Predicts a class that the study does not have."""
-
-    def fit(self, X: Any, y: Any) -> Self:
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return np.full(len(X), 7)
-
-
 class SometimesOutside(ClassifierMixin, BaseEstimator):
     """Predicts a class that the study does not have if one of its records has a huge value."""
 
@@ -41,11 +28,6 @@ class SometimesOutside(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         return np.full(len(X), 7 if self.outside_ else 0)
-
-
-def pipeline() -> Pipeline:
-    """A pipeline by way of a factory."""
-    return make_pipeline(QuantileTransformer(n_quantiles=10), LogisticRegression(max_iter=1000))
 
 
 class Unwritable(DecisionTreeClassifier):

@@ -1,14 +1,12 @@
 """Whole runs of the two apps on the loopback."""
 
 import csv
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Context, Message, MetricRecord
+from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
-from client_app.main import app as client_app
 from fedct_flwr import Plurality, datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.asking import no_targets
@@ -16,11 +14,7 @@ from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, tar
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners.sklearn import load_model
-from fedct_flwr.silo.site import simulated_site
-from fedct_flwr.types import RunError
-from fedct_flwr.wire.codec import decode_instruction
-from fedct_flwr.wire.content import Instruction, Terms
-from fedct_flwr.wire.messages import from_record
+from fedct_flwr.wire.content import Terms
 from tests.federation.conftest import Federation
 from tests.patience import PATIENCE
 
@@ -48,50 +42,6 @@ def test_the_same_seed_gives_the_same_run_whatever_the_order_of_replies(federati
     assert (first.load_checkpoint().targets[:100] != other.load_checkpoint().targets[:100]).any()
 
 
-def test_every_silo_may_use_another_learner(federation: Federation) -> None:
-    folder = federation.run(
-        learner="decision-tree,random-forest,logistic-regression,tests.federation.learners:pipeline",
-        learner_params="[{}, {}, {}, {}]",
-    )
-    assert all(not entry["absent"] for entry in folder.rounds())
-
-
-def test_a_silo_that_knows_one_class_votes_in_the_whole_label_space(federation: Federation) -> None:
-    # In this split the first silo holds a single class.
-    settings = {"data": "breast-cancer", "partition": "dirichlet", "dirichlet_concentration": 0.3, "seed": 6}
-    config = RunConfig.from_flower({"study": "x", **{k.replace("_", "-"): v for k, v in settings.items()}})
-    assert [len(np.unique(silo.private.y)) for silo in datasets.load(config).silos] == [1, 2, 2, 2, 2]
-    folder = federation.run(silos=5, learner_params="{}", **settings)
-    assert all(not entry["absent"] for entry in folder.rounds())
-    assert min(folder.rounds()[-1]["class_counts"].values()) > 0
-
-
-def test_silos_train_on_the_labels_of_the_round_before_and_on_no_older_ones(federation: Federation) -> None:
-    asked: list[Instruction] = []
-
-    def listen(message: Message, context: Context) -> Message:
-        site = simulated_site(RunConfig.from_flower(context.run_config), 0)
-        asked.append(decode_instruction(from_record(message.content), site.terms))
-        return client_app(message, context)
-
-    federation.behave[0] = listen
-    federation.run(query_size=50, num_server_rounds=3)
-    assert (asked[0].targets == -1).all()
-    for before, now in pairwise(asked):
-        np.testing.assert_array_equal(np.flatnonzero(now.targets != -1), before.query.positions(228))
-
-
-def test_scores_travel_only_if_the_run_asks_for_them(federation: Federation) -> None:
-    silent = federation.run(num_server_rounds=1)
-    open_run = federation.run(num_server_rounds=1, report_scores=True, run_dir=str(federation.path / "open"))
-    assert {silo["scores"] for silo in silent.rounds()[0]["silos"].values()} == {None}
-    for silo in open_run.rounds()[0]["silos"].values():
-        assert list(silo["scores"]) == [
-            "own_accuracy", "own_balanced_accuracy", "pooled_accuracy", "pooled_balanced_accuracy",
-        ]  # fmt: skip
-        assert all(0 <= score <= 1 for score in silo["scores"].values())
-
-
 def test_resume_goes_on_where_the_run_ended(federation: Federation) -> None:
     settings = {"learner": "logistic-regression", "learner_params": "{}"}
     whole = federation.run(num_server_rounds=4, run_dir=str(federation.path / "whole"), **settings)
@@ -100,20 +50,6 @@ def test_resume_goes_on_where_the_run_ended(federation: Federation) -> None:
     assert len(resumed.rounds()) == len(whole.rounds()) == 4
     np.testing.assert_array_equal(resumed.load_checkpoint().targets, whole.load_checkpoint().targets)
     assert [entry["changed"] for entry in resumed.rounds()] == [entry["changed"] for entry in whole.rounds()]
-
-
-def test_resume_with_other_settings_is_refused(federation: Federation) -> None:
-    federation.run(num_server_rounds=1)
-    with pytest.raises(RunError, match="learner"):
-        federation.run(num_server_rounds=2, resume=True, learner="random-forest")
-
-
-def test_a_run_folder_is_never_overwritten(federation: Federation) -> None:
-    folder = federation.run(num_server_rounds=1)
-    before = (folder.path / "rounds.jsonl").read_bytes()
-    with pytest.raises(RunError, match="exists"):
-        federation.run(num_server_rounds=1)
-    assert (folder.path / "rounds.jsonl").read_bytes() == before
 
 
 def test_a_saved_model_predicts_like_the_silo_did(federation: Federation) -> None:

@@ -39,23 +39,6 @@ def global_weights(folder: RunFolder) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
 
 
-def test_a_run_leaves_config_rounds_result_and_the_global_model(federation: Federation) -> None:
-    folder = federation.run(**FEDAVG, save_models=True)
-    assert sorted(path.name for path in folder.path.iterdir()) == [
-        ".lock", "config.json", "models", "result.json", "rounds.jsonl",
-    ]  # fmt: skip
-    assert [path.name for path in folder.models.iterdir()] == ["global.safetensors"]
-    assert folder.read_json("result.json") == {"status": "completed"}
-    rounds = folder.rounds()
-    assert [entry["round"] for entry in rounds] == [1, 2, 3]
-    for entry in rounds:
-        sent = [silo["bytes_sent"] for silo in entry["silos"].values()]
-        assert list(entry["silos"]) == ["budapest", "cleveland", "long-beach", "zurich"]
-        assert sum(sent) == entry["bytes_sent"]
-        assert min(sent) == entry["instruction_bytes"] > 4 * (13 * 4 + 4 + 4 * 2 + 2)
-        assert entry["scores"] is None
-
-
 def test_one_round_is_the_average_of_what_each_silo_learns_weighed_by_its_records(federation: Federation) -> None:
     folder = federation.run(**{**FEDAVG, "num_server_rounds": 1}, save_models=True)
     config = RunConfig.from_flower(folder.settings())

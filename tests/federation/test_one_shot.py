@@ -48,19 +48,6 @@ def labels(folder: RunFolder) -> list[str]:
         return [row["label"] for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_one_round_labels_the_public_set_the_same_each_time(federation: Federation, name: str) -> None:
-    folder = federation.run(**RUNS[name])
-    (line,) = folder.rounds()
-    assert len(line["silos"]) == SILOS
-    assert line["queried"] == QUERIES
-    assert line["abstained"] == labels(folder).count("") < QUERIES / 2
-    assert line["agreement"] > 0.5
-    assert result(folder)["status"] == "completed"
-    again = federation.run(run_dir=str(federation.path / "again"), **RUNS[name])
-    assert (again.path / "labels.csv").read_bytes() == (folder.path / "labels.csv").read_bytes()
-
-
 def test_students_of_perfect_teachers_give_the_right_labels(federation: Federation) -> None:
     """Teachers that know the answer, and students that remember what they are told."""
     folder = federation.run(
@@ -75,10 +62,6 @@ def test_students_of_perfect_teachers_give_the_right_labels(federation: Federati
 
 class TestPrices:
     """What ``result.json`` and the log tell of each guarantee: for whom, how much, and by whose accountant."""
-
-    def test_without_noise_there_is_none(self, federation: Federation) -> None:
-        assert "privacy" not in result(federation.run(**FEDKT))
-        assert "privacy" not in result(federation.run(**RUNS["pate"], run_dir=str(federation.path / "pate")))
 
     def test_l1_protects_a_silo(self, federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.INFO, "flwr.fedct"):
@@ -118,22 +101,6 @@ class TestPrices:
             assert spent is not None
             assert spent.charges == 1
             assert spent.epsilon.upper == pytest.approx(privacy["epsilon"])
-
-    def test_l2_charges_for_lessons_and_labels_the_whole_public_set(self, federation: Federation) -> None:
-        folder = federation.run(**{**RUNS["L2"], "gamma": 0.04, "lessons": 40})
-        assert folder.rounds()[0]["queried"] == QUERIES
-        assert labels(folder).count("") == 0
-        privacy = result(folder)["privacy"]
-        assert privacy["queries"] == 40
-        with Ledger(folder.silo_privacy("zurich")) as ledger:
-            spent = ledger.spent("test", DATA_SET)
-        assert spent is not None
-        assert spent.epsilon.upper == pytest.approx(privacy["epsilon"])
-        assert privacy["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, 40))
-
-    def test_l2_keeps_epsilon_where_no_gamma_is_given(self, federation: Federation) -> None:
-        privacy = result(federation.run(**{**RUNS["L2"], "gamma": 0.0, "epsilon": 50.0}))["privacy"]
-        assert 49 < privacy["epsilon"] <= 50
 
     def test_a_gamma_beyond_the_budget_of_l2_is_refused_before_anything_runs(self, federation: Federation) -> None:
         with pytest.raises(
@@ -217,14 +184,3 @@ def test_a_delta_that_lets_a_silo_be_published_is_warned_of(
     assert find_algorithm(config).cautions(config, 3) == []
     (warning,) = find_algorithm(config).cautions(config, 4)
     assert warning == wording
-
-
-def test_without_noise_a_row_on_which_no_silo_is_consistent_abstains(federation: Federation) -> None:
-    folder = federation.run(**FEDKT, partitions=20, learner_params='{"max_depth": 1}', teachers=2)
-    (line,) = folder.rounds()
-    assert line["abstained"] == labels(folder).count("") > 0
-
-
-def test_under_noise_every_row_has_a_label(federation: Federation) -> None:
-    folder = federation.run(**RUNS["L1"], partitions=20, learner_params='{"max_depth": 1}', teachers=2)
-    assert labels(folder).count("") == 0

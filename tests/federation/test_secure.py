@@ -21,16 +21,11 @@ from tests.federation.test_probabilities import NETWORK
 
 RUNS: dict[str, dict[str, Any]] = {
     "plurality": {"algorithm": "fedct"},
-    "qualified": {"algorithm": "fedct-qualified", "quorum": 0.8},
     "fedkt": {"algorithm": "fedkt", "num_server_rounds": 1},
-    "pate": {"algorithm": "pate", "num_server_rounds": 1},
     "protected": {"algorithm": "fedct", "protection": "randomized-response", "epsilon": 1e5},
 }
 MEANS: dict[str, dict[str, Any]] = {
-    "distillation": {"algorithm": "dd"},
     "on subsets": {"algorithm": "dd", "query_size": 60},
-    "naive trust": {"algorithm": "prediction-consensus", "trust": "naive"},
-    "networks": {"algorithm": "dd", **NETWORK, "warm_up_rounds": 2},
     "fedmd": {"algorithm": "fedmd", **NETWORK, "warm_up_rounds": 1},
 }
 SILOS = 4

@@ -6,7 +6,7 @@ import pytest
 
 from tests.flower.test_simulate import assert_nothing_is_left, environment, fedct
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 AGENTS_START_LATE = """
 import sys, time

@@ -17,7 +17,7 @@ COMMANDS = [
     command for page in PAGES for block in blocks(page) if block.is_for_the_engine for command in block.commands
 ]
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

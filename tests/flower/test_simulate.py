@@ -84,6 +84,7 @@ def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, 
     assert_nothing_is_left(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_is_gone_on_with_and_ends_as_one_that_was_never_stopped(tmp_path: Path) -> None:
     quick = ["--learner", "nearest-neighbors", "--no-baselines"]
     first = simulate(tmp_path, *quick, "--rounds", "3", "--in-process")
@@ -101,6 +102,7 @@ def test_a_run_is_gone_on_with_and_ends_as_one_that_was_never_stopped(tmp_path: 
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Path) -> None:
     done = simulate(tmp_path, "--learner", "tests.federation.learners.Raising")
     assert done.returncode == 4, done.stdout + done.stderr
@@ -110,10 +112,11 @@ def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Pa
     assert_nothing_is_left(tmp_path)
 
 
+@pytest.mark.slow
 def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_path: Path) -> None:
     learners = ["decision-tree", "tests.federation.learners.Raising", "tests.flower.learners.Hanging"]
     done = simulate(
-        tmp_path, "--learner", ",".join([*learners, "decision-tree"]), "--rounds", "4", "--set", "round-deadline=180",
+        tmp_path, "--learner", ",".join([*learners, "decision-tree"]), "--rounds", "4", "--set", "round-deadline=60",
         "--set", "stop-at-fixed-point=false",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -131,6 +134,7 @@ def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_pat
     assert_nothing_is_left(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "where"),
     [
@@ -163,6 +167,7 @@ def test_a_simulation_that_is_stopped_leaves_its_log_and_no_process(
     assert_nothing_is_left(tmp_path)
 
 
+@pytest.mark.slow
 def test_flwr_run_on_its_own_works_as_a_flower_user_expects(tmp_path: Path) -> None:
     app = cloned(tmp_path / "fedct-flwr")
     before = (app / "pyproject.toml").read_bytes()

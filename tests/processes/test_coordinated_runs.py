@@ -25,7 +25,7 @@ from tests.patience import PATIENCE
 from tests.processes.deployment import Deployment
 from tests.readme import FIXED_POINT
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 
 @pytest.fixture(scope="module")

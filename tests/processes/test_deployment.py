@@ -59,6 +59,7 @@ def test_four_hospitals_train_together(deployment: Deployment) -> None:
     assert all(len(record["silos"]) == 4 for record in folder.rounds())
 
 
+@pytest.mark.slow
 def test_a_silo_cut_off_and_one_with_a_full_disk_are_done_without(deployment: Deployment) -> None:
     zurich, budapest = deployment.silos["zurich"], deployment.silos["budapest"]
     deployment.send("supernode zurich", signal.SIGSTOP)
@@ -78,6 +79,7 @@ def test_a_silo_cut_off_and_one_with_a_full_disk_are_done_without(deployment: De
     assert zurich.released(run) == {}
 
 
+@pytest.mark.slow
 def test_a_superlink_that_is_killed_comes_back_and_two_runs_at_once_go_on(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_superlink_that_is_killed_comes_back_and_two_runs_at_once_go_on(
     assert sum(len(silo.released(number)) for silo in silos) >= 4
 
 
+@pytest.mark.slow
 def test_killed_and_stopped_in_training_silos_lose_nothing_and_come_back(deployment: Deployment) -> None:
     killed, stopped, severed = (deployment.silos[name] for name in ("cleveland", "budapest", "zurich"))
     hurt = (killed, stopped, severed)
@@ -168,6 +171,7 @@ def test_who_was_not_let_in_has_never_been_asked_anything(deployment: Deployment
         assert silo.status()["pid"]
 
 
+@pytest.mark.slow
 def test_agents_that_wait_cost_next_to_nothing(deployment: Deployment) -> None:
     process = deployment.process("agent unregistered")
     before, began = process.cpu_times(), time.monotonic()

@@ -13,7 +13,7 @@ from fedct_flwr.hospital.keys import load_egress_key, public_key_path
 from fedct_flwr.hospital.log_entry import Event
 from tests.processes.deployment import Deployment
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ def test_a_test_file_is_read_with_the_silos_own_mapping(tmp_path: Path) -> None:
 # --- the learner
 
 
-@pytest.mark.parametrize("name", ["sklearn.svm.SVC", "tests.federation.learners.pipeline", "os.system"])
+@pytest.mark.parametrize("name", ["sklearn.svm.SVC", "tests.federation.learners.network", "os.system"])
 def test_a_learner_by_import_path_needs_its_package(tmp_path: Path, name: str) -> None:
     package = name.partition(".")[0]
     with pytest.raises(ConfigError, match=f"not allowed at this silo: .* add '{package}' to packages"):
