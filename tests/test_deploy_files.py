@@ -15,8 +15,8 @@ import yaml
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.gateway import in_container
+from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.main import app
-from tests.cli.silos import Authority
 from tests.readme import ROOT
 
 DOCKER = ROOT / "docker"
@@ -71,12 +71,8 @@ def test_all_services_are_hardened_and_only_the_gateway_has_a_port(compose: dict
 @pytest.fixture
 def settings(tmp_path: Path) -> Path:
     """The gateway's settings in containers, with certificates that are there."""
-    made = Authority.make()
-    for name in ("ca.crt", "clients.crt"):
-        made.write(tmp_path / name)
-    made.server(tmp_path)
-    shutil.copy(tmp_path / "server.pem", tmp_path / "server.key")
-    container = replace(in_container(), certificates=str(tmp_path), temporary=str(tmp_path))
+    certificates = prepare(tmp_path / "coordinator", ["superlink"])[0].ca.parent
+    container = replace(in_container(), certificates=str(certificates), temporary=str(tmp_path))
     path = tmp_path / "gateway.conf"
     path.write_text(container.render(), "utf-8")
     return path

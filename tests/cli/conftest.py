@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fedct_flwr.cli import main
+from fedct_flwr.hospital.approval import approve
 from tests.cli.runner import Outcome, plain
 from tests.cli.silos import Kit, make_kit
 
@@ -56,6 +57,14 @@ def fedct(
 def kit(fedct: Callable[..., Outcome], tmp_path: Path) -> Kit:
     """A hospital's folder, fresh from ``fedct silo init``."""
     return make_kit(fedct, tmp_path)
+
+
+@pytest.fixture
+def approved_kit(kit: Kit) -> Kit:
+    """A hospital that has approved the study."""
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
+    return kit
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A silo's folder as ``fedct silo init`` makes it, and a coordinator's certificates and server."""
+"""A silo's folder as ``fedct silo init`` makes it, and a coordinator's server."""
 
 import http.server
 import ssl
@@ -11,24 +11,29 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from cryptography.x509.oid import NameOID
+import tomli_w
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from fedct_flwr.cli.certificates import create_authority, create_server_certificate
 from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.hospital.approval import current, terms_digest
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
-from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from tests.cli.runner import Outcome
 from tests.hospitals import write_silo_folder
 from tests.patience import PATIENCE
 
 Fedct = Callable[..., Outcome]
+YES = ("--yes", "--reason", "a test")
+
+
+def words(text: str) -> str:
+    """A page as it was before it was wrapped."""
+    return " ".join(text.split())
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,14 @@ class Kit:
     def state(self) -> Path:
         return self.folder / "state"
 
+    @property
+    def is_approved(self) -> bool:
+        return current(read_entries(self.state)) == terms_digest(self.config, self.study)
+
+    @property
+    def events(self) -> list[Event]:
+        return [entry.event for entry in read_entries(self.state)]
+
     @contextmanager
     def log(self) -> Iterator[EgressLog]:
         config = self.config
@@ -71,21 +84,24 @@ class Kit:
         assert old in text
         self.file.write_text(text.replace(old, new), "utf-8")
 
+    def protect(self, protection: str = "dp-linear") -> None:
+        self.edit('protection = "none"', f'protection = "{protection}"')
 
-def lets_out_noisy_sums(kit: Kit, *, epsilon: float, agreed: bool = True) -> None:
-    """Set a budget of noise in shares, for sums of three silos that the study knows, or does not."""
-    kit.edit('kinds = ["hard"]', 'kinds = ["sum"]')
-    kit.edit("sum-epsilon = 0.0", f"sum-epsilon = {epsilon}")
-    if agreed:
-        keys = {name: Ed25519PrivateKey.generate().public_key() for name in ("budapest", "zurich")}
-        keys["cleveland"] = load_egress_key(kit.config.egress_key).public_key()
-        lines = {
-            name: b64encode(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
-            for name, key in keys.items()
-        }
-        path = kit.folder / "study" / "study.toml"
-        sums = "".join(f'{name} = "{line}"\n' for name, line in lines.items())
-        path.write_text(f"{path.read_text('utf-8')}\n[sums.keys]\n{sums}", "utf-8")
+    def let_out(self, kind: str) -> None:
+        self.edit('kinds = ["hard"]', f'kinds = ["{kind}"]')
+
+
+def agree_on_sums(kit: Kit, **more: object) -> dict[str, Ed25519PublicKey]:
+    """Put three silos' keys into the study, and what else they agree on."""
+    keys = {name: Ed25519PrivateKey.generate().public_key() for name in ("lyon", "porto")}
+    keys["cleveland"] = load_egress_key(kit.config.egress_key).public_key()
+    lines = {
+        name: b64encode(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
+        for name, key in keys.items()
+    }
+    path = kit.config.study / "study.toml"
+    path.write_text(path.read_text("utf-8") + "\n" + tomli_w.dumps({"sums": {"keys": lines}, **more}), "utf-8")
+    return keys
 
 
 def make_kit(fedct: Fedct, place: Path, **options: str) -> Kit:
@@ -109,79 +125,37 @@ def make_kit(fedct: Fedct, place: Path, **options: str) -> Kit:
 # --- a coordinator
 
 
-@dataclass(frozen=True)
-class Authority:
-    """A certificate authority."""
-
-    key: ec.EllipticCurvePrivateKey
-    certificate: x509.Certificate
-
-    @classmethod
-    def make(cls, days: float = 365) -> "Authority":
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
-        builder = _builder(name, name, key, days).add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        usage = x509.KeyUsage(
-            digital_signature=False,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            key_cert_sign=True,
-            crl_sign=True,
-            encipher_only=False,
-            decipher_only=False,
-        )
-        builder = builder.add_extension(usage, True)
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
-        return cls(key, builder.sign(key, hashes.SHA256()))
-
-    def write(self, path: Path) -> None:
-        path.write_bytes(self.certificate.public_bytes(Encoding.PEM))
-
-    def server(self, folder: Path, host: str = "localhost", days: float = 365, since: float = -30) -> ssl.SSLContext:
-        """What a server of this name shows; valid from ``since`` days from now on."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-        builder = _builder(name, self.certificate.subject, key, days, since)
-        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), False)
-        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
-        certificate = builder.add_extension(issuer, False).sign(self.key, hashes.SHA256())
-        path = folder / "server.pem"
-        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        path.write_bytes(private + certificate.public_bytes(Encoding.PEM))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        return context
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: float, since: float = -30
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now + timedelta(days=since))
-        .not_valid_after(now + timedelta(days=days))
-    )
+def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> bool:
+    """Whether the two take each other's certificates, by a handshake in memory."""
+    ends = [ssl.MemoryBIO(), ssl.MemoryBIO()]
+    parties = [
+        client.wrap_bio(ends[0], ends[1], server_hostname=host),
+        server.wrap_bio(ends[1], ends[0], server_side=True),
+    ]
+    done: set[int] = set()
+    for _ in range(8):
+        for number, party in enumerate(parties):
+            try:
+                party.do_handshake()
+                done.add(number)
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError:
+                return False
+    return done == {0, 1}
 
 
 @contextmanager
-def https_server(context: ssl.SSLContext, ahead: float = 0.0, *, to: str = "", zone: str = "GMT") -> Iterator[int]:
-    """A server on a free port of localhost that answers 404, its clock ``ahead`` seconds. Yields the port.
+def coordinator_of(kit: Kit, host: str = "localhost", ahead: float = 0.0, *, to: str = "") -> Iterator[None]:
+    """A server that the kit's ``silo.toml`` and ca.crt name; it answers 404, its clock ``ahead`` seconds.
 
-    ``to``: where it sends its callers instead; ``zone``: how it writes UTC.
+    ``host``: whose certificate it shows; ``to``: where it sends its callers instead.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.send_response_only(302 if to else 404)
-            now = format_datetime(datetime.now(UTC) + timedelta(seconds=ahead), usegmt=True)
-            self.send_header("Date", now.replace("GMT", zone))
+            self.send_header("Date", format_datetime(datetime.now(UTC) + timedelta(seconds=ahead), usegmt=True))
             if to:
                 self.send_header("Location", to)
             self.end_headers()
@@ -198,11 +172,17 @@ def https_server(context: ssl.SSLContext, ahead: float = 0.0, *, to: str = "", z
             client.settimeout(PATIENCE)
             return context.wrap_socket(client, server_side=True), address
 
+    authority, key = kit.folder / "connection" / "ca.crt", kit.source / "ca.key"
+    create_authority(authority, key)
+    create_server_certificate(kit.source / "server.pem", kit.source / "server.key", [host], authority, key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(kit.source / "server.pem", kit.source / "server.key")
     server = Server(("127.0.0.1", 0), Handler)
+    kit.edit("localhost:1", f"localhost:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield server.server_address[1]
+        yield
     finally:
         server.shutdown()
         server.server_close()

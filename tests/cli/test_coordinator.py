@@ -10,13 +10,13 @@ import stat
 from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
 from fedct_flwr.cli.coordinator import run
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.main import app
 from fedct_flwr.config.names import name_fault
+from fedct_flwr.flower.command import RunOver
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, FedctError, RunError
@@ -59,42 +59,6 @@ def folder(tmp_path: Path, study: Path) -> Path:
     return path
 
 
-class Flwr:
-    """A program in place of ``flwr`` that says what a test wants, for what the true one says once in a blue moon."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        program = folder / "flwr"
-        program.write_text(f'#!/bin/sh\ncd {folder}\necho "$*" >> calls\n. ./"$1"\n', encoding="utf-8")
-        program.chmod(0o755)
-        self.does("log", "exit 1")
-
-    def does(self, command: str, script: str) -> None:
-        """What happens at ``flwr COMMAND``."""
-        (self.folder / command).write_text(f"{script}\n", encoding="utf-8")
-
-    def says(self, command: str, *answers: str) -> None:
-        """One answer after the other; the last one from then on."""
-        for number, answer in enumerate(answers):
-            (self.folder / f"{command}-{number}").write_text(answer, encoding="utf-8")
-        last = len(answers) - 1
-        self.does(command, f"""
-            n=$(cat {command}-n 2>/dev/null || echo 0); cat {command}-$n
-            [ $n -lt {last} ] && echo $((n + 1)) > {command}-n; exit 0""")  # fmt: skip
-
-    def calls(self, command: str) -> list[str]:
-        return [line for line in (self.folder / "calls").read_text("utf-8").splitlines() if line.startswith(command)]
-
-
-@pytest.fixture
-def flwr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flwr:
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setattr("fedct_flwr.flower.command.BIN", tmp_path / "bin")
-    for name in ("_POLL_SECONDS", "_ASK_SECONDS"):
-        monkeypatch.setattr(run, name, 0.01)
-    return Flwr(tmp_path / "bin")
-
-
 # --- init
 
 
@@ -128,12 +92,10 @@ def test_init_again_keeps_what_is_there(folder: Path, study: Path) -> None:
     }
 
 
-def test_init_with_another_host_renews_the_servers_certificate_and_nothing_else(
-    folder: Path, wording: SnapshotAssertion
-) -> None:
+def test_init_with_another_host_renews_the_servers_certificate_and_nothing_else(folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     done = coordinator("init", folder, "--host", "127.0.0.1", "--host", "gateway")
-    assert done.output == wording
+    assert "with a new server certificate" in done.output
     changed = {path.name for path, content in before.items() if path.read_bytes() != content}
     assert changed == {"server.pem", "server.key"}
 
@@ -146,13 +108,11 @@ def test_register_takes_the_names_of_silos_alone(folder: Path, name: str) -> Non
     assert refusal("register", folder, f"{name}=key.pub") == name_fault(name)
 
 
-def test_register_takes_nothing_but_a_nodes_public_key(
-    folder: Path, tmp_path: Path, wording: SnapshotAssertion
-) -> None:
+def test_register_takes_nothing_but_a_nodes_public_key(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "noise.pub").write_bytes(b"\x00\xff noise")
     for path in (tmp_path / "noise.pub", tmp_path / "cleveland"):
-        assert refusal("register", folder, f"new={path}") == wording
-    assert refusal("register", folder, "new=nowhere.pub") == wording
+        assert "is no node's public key" in refusal("register", folder, f"new={path}")
+    assert "cannot read the key" in refusal("register", folder, "new=nowhere.pub")
     assert not (folder / "silos" / "new.pub").exists()
 
 
@@ -164,11 +124,10 @@ def test_register_replaces_no_key_by_another(folder: Path, tmp_path: Path) -> No
 # --- run
 
 
-def test_run_without_a_superlink_is_one_sentence_and_leaves_nothing(folder: Path, wording: SnapshotAssertion) -> None:
+def test_run_without_a_superlink_is_one_sentence_and_leaves_nothing(folder: Path) -> None:
     address = CoordinatorFolder.open(folder).address()
     said = refusal("run", folder, error=RunError)
     assert f" {address} " in said
-    assert said == wording
     assert list((folder / "runs").iterdir()) == []
 
 
@@ -183,22 +142,16 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_run_says_what_is_wrong_before_it_asks_the_superlink(
-    folder: Path, mistake: str, wording: SnapshotAssertion
-) -> None:
+def test_run_says_what_is_wrong_before_it_asks_the_superlink(folder: Path, mistake: str) -> None:
     arguments, named = MISTAKES[mistake]
     said = refusal("run", folder, *arguments)
     assert named in said
-    assert said == wording
     assert list((folder / "runs").iterdir()) == []
 
 
-def test_a_run_in_simulation_is_gone_on_with_elsewhere(
-    folder: Path, tmp_path: Path, wording: SnapshotAssertion
-) -> None:
+def test_a_run_in_simulation_is_gone_on_with_elsewhere(folder: Path, tmp_path: Path) -> None:
     RunFolder.create(tmp_path / "run", {"study": "s", "data": "heart-disease"}, {}).close()
-    said = refusal("run", folder, "--resume", tmp_path / "run")
-    assert said == wording
+    assert "is a simulation" in refusal("run", folder, "--resume", tmp_path / "run")
 
 
 def test_what_the_run_asks_for_is_what_the_command_line_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,24 +174,23 @@ def test_what_the_run_asks_for_is_what_the_command_line_says(folder: Path, monke
     json.dumps(settings)
 
 
-def runs(**states: str) -> str:
-    """What ``flwr list`` says: ``run_5="pending"``."""
-    found = [{"run-id": name.removeprefix("run_"), "status": state} for name, state in states.items()]
-    return json.dumps({"success": True, "runs": found})
-
-
-@pytest.mark.parametrize(
-    "said", ['{"success": false, "error-message": "[code: 16] Run ID not found."}', runs(run_5="finished:failed")]
-)
+@pytest.mark.parametrize("said", ["no-run", "failed"])
 def test_a_run_whose_end_nobody_else_can_write_down_has_a_result(
-    flwr: Flwr, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     def start(self: object, settings: dict[str, object]) -> int:
         RunFolder.create(tmp_path / "run", settings, {}).close()
         return 5
 
+    def status(self: object, number: int) -> str:
+        if said == "no-run":
+            raise RunOver("run 5 is not known to the SuperLink")
+        return "finished:failed"
+
     monkeypatch.setattr(run.SuperLink, "start", start)
-    flwr.says("list", said)
-    flwr.says("stop", said)
+    monkeypatch.setattr(run.SuperLink, "status", status)
+    monkeypatch.setattr(run.SuperLink, "log", lambda self, number: "")
+    for name in ("_POLL_SECONDS", "_ASK_SECONDS"):
+        monkeypatch.setattr(run, name, 0.01)
     reason = refusal("run", folder, "--run-dir", tmp_path / "run", error=RunError)
     assert RunFolder(tmp_path / "run").read_json("result.json") == {"status": "failed", "reason": reason}

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Self
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.certificates import days_left, lasts, load_certificate
 from fedct_flwr.cli.coordinator import register, rotate, unregister
@@ -23,7 +22,7 @@ from fedct_flwr.cli.coordinator.status import facts
 from fedct_flwr.flower.nodes import Node
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.types import ConfigError, RunError
-from tests.cli.silos import Fedct
+from tests.cli.silos import Fedct, shake_hands
 from tests.hospitals import write_study_folder
 
 SILOS = ("basel", "zurich")
@@ -106,9 +105,7 @@ def test_status_tells_of_all_silos_by_name(fedct: Fedct, folder: CoordinatorFold
     assert fedct("coordinator", "status", folder.path).code == 0
 
 
-def test_a_silo_that_departs_leaves_roster_and_superlink(
-    fedct: Fedct, folder: CoordinatorFolder, link: Link, wording: SnapshotAssertion
-) -> None:
+def test_a_silo_that_departs_leaves_roster_and_superlink(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
     key = node_key(folder.silos / "basel.pub")
     assert fedct("coordinator", "unregister", folder.path, "basel").code == 0
     assert key not in link.nodes
@@ -119,8 +116,7 @@ def test_a_silo_that_departs_leaves_roster_and_superlink(
     assert fedct("coordinator", "invite", folder.path, "basel").code == 0
     former = folder.silos / "former" / "basel@1.pub"
     done = fedct("coordinator", "register", folder.path, f"basel={former}")
-    assert done.code == ConfigError.exit_code
-    assert done.sentence == wording
+    assert (done.code, "is a former key" in done.sentence) == (ConfigError.exit_code, True)
 
 
 def test_a_nodes_key_is_rotated_with_overlap(
@@ -166,22 +162,7 @@ def trusts(authorities: Path, certificate: Path, key: Path, purpose: ssl.Purpose
         server.load_cert_chain(certificate.parents[2] / "certificates/server.pem",
                                certificate.parents[2] / "certificates/server.key")  # fmt: skip
         client.verify_mode = ssl.CERT_NONE
-    ends = [ssl.MemoryBIO() for _ in range(4)]
-    parties = [
-        client.wrap_bio(ends[0], ends[1], server_hostname="fl.example.org"),
-        server.wrap_bio(ends[1], ends[0], server_side=True),
-    ]
-    done: set[int] = set()
-    for _ in range(8):
-        for number, party in enumerate(parties):
-            try:
-                party.do_handshake()
-                done.add(number)
-            except ssl.SSLWantReadError:
-                pass
-            except ssl.SSLError:
-                return False
-    return done == {0, 1}
+    return shake_hands(client, server, "fl.example.org")
 
 
 def test_authorities_are_rotated_with_overlap(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:

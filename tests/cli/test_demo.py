@@ -13,7 +13,7 @@ from fedct_flwr.cli.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import current, terms_digest
-from fedct_flwr.hospital.keys import load_egress_key, load_public_key
+from fedct_flwr.hospital.keys import load_public_key
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.silo.site import real_site
@@ -49,7 +49,7 @@ def test_there_is_a_coordinator_and_the_four_hospitals(made: Path) -> None:
 
 
 @pytest.mark.parametrize("silo", HOSPITALS)
-def test_a_silo_has_the_records_that_it_has_in_a_simulation(made: Path, silo: str) -> None:
+def test_a_silo_has_the_records_of_a_simulation_and_has_approved(made: Path, silo: str) -> None:
     whole = dataset()
     expected, config = whole.silos[whole.position(silo)], settings(made, silo)
     site = real_site(config, read_study(config.study))
@@ -62,23 +62,13 @@ def test_a_silo_has_the_records_that_it_has_in_a_simulation(made: Path, silo: st
         np.testing.assert_array_equal(found.y, simulated.y)
     assert site.public.fingerprint == whole.public.fingerprint
     assert config.policy.metrics
-
-
-@pytest.mark.parametrize("silo", HOSPITALS)
-def test_a_silo_has_keys_and_a_log_that_begins_with_the_approval_of_what_it_has(made: Path, silo: str) -> None:
-    config = settings(made, silo)
-    load_egress_key(config.egress_key)
-    public = load_public_key(config.egress_key.with_suffix(".pub"))
-    assert verify_log(config.state, public, silo).intact
+    assert verify_log(config.state, load_public_key(config.egress_key.with_suffix(".pub")), silo).intact
     assert current(read_entries(config.state)) == terms_digest(config, read_study(config.study))
 
 
-def test_no_two_silos_share_a_key_or_a_secret(made: Path) -> None:
+def test_what_is_secret_is_its_owners_alone_and_no_two_silos_share_it(made: Path) -> None:
     for name in ("keys/egress.key", "connection/node.key", "connection/client.key", "connection/secret"):
         assert len({(made / "silos" / silo / name).read_bytes() for silo in HOSPITALS}) == 4
-
-
-def test_what_is_secret_is_its_owners_alone(made: Path) -> None:
     secrets = [
         path
         for path in made.rglob("*")

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import doctor, installed
 from fedct_flwr.cli.findings import Finding, Mark
@@ -24,23 +23,20 @@ def said(probe: Probe) -> str:
     return " | ".join(f"{finding.said}; {finding.fix}" for finding in probe(None))
 
 
-def test_this_machine_is_fit(fedct: Run, wording: SnapshotAssertion) -> None:
+def test_this_machine_is_fit(fedct: Run) -> None:
     outcome = fedct("doctor")
     assert outcome.code == 0, outcome.out
     assert "flwr 1." in outcome.out
-    assert outcome.out.splitlines()[-1].partition(",")[0] == wording
     assert max(map(len, outcome.out.splitlines())) <= 80
 
 
-def test_the_document_and_the_exit_code(
-    fedct: Run, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
-) -> None:
+def test_the_document_and_the_exit_code(fedct: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "PROBES", {"disk": doctor.disk, "broken": lambda _: 1 / 0})
     outcome = fedct("doctor", "--json")
     document = json.loads(outcome.out)
     check(document, "Findings")
     assert (outcome.code, document["bad"]) == (3, 1)
-    assert document["findings"][-1]["said"] == wording
+    assert document["findings"][-1]["said"] == "broken: could not be looked at (ZeroDivisionError)"
 
 
 def test_packages_that_are_missing_or_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import tomli_w
 from cryptography import x509
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import RENEW_BEFORE, load_certificate
@@ -89,14 +88,10 @@ def test_a_silos_certificate_is_no_servers_and_signs_nothing(fedct: Fedct, folde
 
 
 @pytest.mark.parametrize("other", ["zurich", "Zurich"])
-def test_a_second_hospital_with_the_same_name_is_refused(
-    fedct: Fedct, folder: CoordinatorFolder, other: str, wording: SnapshotAssertion
-) -> None:
+def test_a_second_hospital_with_the_same_name_is_refused(fedct: Fedct, folder: CoordinatorFolder, other: str) -> None:
     before = invite(fedct, folder).read_bytes()
     done = fedct("coordinator", "invite", folder.path, other)
-    assert done.code == ConfigError.exit_code
-    assert done.sentence == wording
-    assert [path.name for path in folder.kits.iterdir()] == ["zurich"]
+    assert (done.code, "there is a silo zurich already" in done.sentence) == (ConfigError.exit_code, True)
     assert (folder.invitations / "zurich.zip").read_bytes() == before
 
 
@@ -163,46 +158,41 @@ def test_a_forged_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolder,
     assert "forged or damaged" in refused(join(fedct, folder, tmp_path, path), tmp_path)
 
 
-def test_what_runs_at_a_silo_is_not_the_coordinators(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    path = invite(fedct, folder)
-    evil = tmp_path / "evil.yaml"
-    evil.write_text("services: {agent: {image: evil, privileged: true, volumes: ['/:/host']}}")
-    kit = {name: folder.kits / "zurich" / name for name in ("kit.toml", "ca.crt", "client.crt", "client.key")}
+def signed(folder: CoordinatorFolder, path: Path, days: float = 1, address: str = "", **more: Path) -> None:
+    """An invitation of the coordinator's with other contents; ``address`` is the one that is shown."""
+    names = ("kit.toml", "ca.crt", "client.crt", "client.key")
     study = {f"study/{file.name}": file for file in folder.study.iterdir()}
-    said = Invitation("zurich", "heart-disease", "fl.example.org:8443", datetime.now(UTC) + timedelta(days=1))
-    write_invitation(path, said, {**kit, **study, "compose.yaml": evil}, load_egress_key(folder.signing_key))
+    said = Invitation(
+        "zurich", "heart-disease", address or "fl.example.org:8443", datetime.now(UTC) + timedelta(days=days)
+    )
+    files = {**{name: folder.kits / "zurich" / name for name in names}, **study, **more}
+    write_invitation(path, said, files, load_egress_key(folder.signing_key))
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "../x", "study/../../x", "/etc/passwd", "x", "study\\x", "study/C:x"])
+def test_a_file_that_does_not_belong_there_is_written_nowhere(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, name: str
+) -> None:
+    path = invite(fedct, folder)
+    signed(folder, path, **{name: folder.ca})
     assert "belongs in no invitation" in refused(join(fedct, folder, tmp_path, path, "--containers"), tmp_path)
 
 
-@pytest.mark.parametrize("address", ["x.example'\\nDATA='/:8443", "other.example.org:8443"])
+@pytest.mark.parametrize("address", ["x.example'\nDATA='/:8443", "other.example.org:8443"])
 def test_the_address_is_the_one_that_is_shown(
     fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, address: str
 ) -> None:
     path = invite(fedct, folder)
-    kit = {name: folder.kits / "zurich" / name for name in ("kit.toml", "ca.crt", "client.crt", "client.key")}
-    kit["kit.toml"].write_text(tomli_w.dumps({"silo": "zurich", "superlink": address}), "utf-8")
-    study = {f"study/{file.name}": file for file in folder.study.iterdir()}
-    shown = address if "\n" in address else "fl.example.org:8443"
-    said = Invitation("zurich", read_study(folder.study).name, shown, datetime.now(UTC) + timedelta(days=1))
-    write_invitation(path, said, {**kit, **study}, load_egress_key(folder.signing_key))
+    kit = folder.kits / "zurich" / "kit.toml"
+    kit.write_text(tomli_w.dumps({"silo": "zurich", "superlink": address}), "utf-8")
+    signed(folder, path, address=address if "\n" in address else "")
     refused(join(fedct, folder, tmp_path, path, "--containers"), tmp_path)
 
 
 def test_an_expired_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
     path = invite(fedct, folder)
-    said = Invitation("zurich", "heart-disease", "a:1", datetime.now(UTC) - timedelta(seconds=1))
-    write_invitation(path, said, {}, load_egress_key(folder.signing_key))
+    signed(folder, path, days=-0.001)
     assert "expired on" in refused(join(fedct, folder, tmp_path, path), tmp_path)
-
-
-@pytest.mark.parametrize("name", ["../x", "study/../../x", "/etc/passwd", "x", "study\\x", "study/C:x"])
-def test_a_file_that_does_not_belong_there_is_written_nowhere(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, name: str
-) -> None:
-    path = invite(fedct, folder)
-    said = Invitation("zurich", "heart-disease", "a:1", datetime.now(UTC) + timedelta(days=1))
-    write_invitation(path, said, {name: folder.ca}, load_egress_key(folder.signing_key))
-    assert "belongs in no invitation" in refused(join(fedct, folder, tmp_path, path), tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 noise", None])

@@ -14,17 +14,13 @@ from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import RunError
-from tests.cli.silos import Fedct, Kit, lets_out_noisy_sums
+from tests.cli.silos import YES, Fedct, Kit, agree_on_sums, words
 
 FIRST = "There is no egress log here yet"
 
 
-def words(text: str) -> str:
-    return " ".join(text.split())
-
-
 def approved(fedct: Fedct, kit: Kit) -> str:
-    done = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
+    done = fedct("silo", "approve", kit.folder, *YES)
     assert done.code == 0, done.err
     return words(done.out)
 
@@ -60,7 +56,7 @@ def test_a_state_folder_that_lacks_a_line_lets_nothing_out(
         (worked.state / LOG_FILE).write_bytes(b"{}\n" * 2)
     before = sorted(path.name for path in worked.state.glob("*")) if worked.state.exists() else None
 
-    for command in (["start"], ["approve", "--yes", "--reason", "test"]):
+    for command in (["start"], ["approve", *YES]):
         done = fedct("silo", command[0], worked.folder, *command[1:])
         assert done.code
         assert "line 2 of the egress log is gone" in words(done.err)
@@ -101,15 +97,13 @@ def test_what_is_damaged_remembers_nothing(kit: Kit, text: str) -> None:
         assert log.lines == 1
 
 
-def protects_records(kit: Kit) -> None:
-    kit.edit('protection = "none"', 'protection = "dp-linear"')
-
-
 def adds_noise_to_sums(kit: Kit) -> None:
-    lets_out_noisy_sums(kit, epsilon=1.0)
+    agree_on_sums(kit)
+    kit.let_out("sum")
+    kit.edit("sum-epsilon = 0.0", "sum-epsilon = 1.0")
 
 
-@pytest.mark.parametrize("promises", [protects_records, adds_noise_to_sums])
+@pytest.mark.parametrize("promises", [Kit.protect, adds_noise_to_sums])
 def test_a_ledger_that_is_gone_with_its_mark_is_missed_by_the_log(
     fedct: Fedct, kit: Kit, promises: Callable[[Kit], None]
 ) -> None:

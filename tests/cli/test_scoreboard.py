@@ -1,8 +1,6 @@
 """The table at the end: every number whole, and a dash where there is none."""
 
-import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +14,10 @@ from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import METHODS, SiloScores, save
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.simulation.scoreboard import reported, score
 
-NAN = float("nan")
 FEDCT = ALGORITHMS["fedct"]()
-
-
-def scores(local: float, fedct: float, central: float) -> dict[str, float]:
-    return {"local": local, "federated": fedct, "centralized": central}
-
-
-def row(silo: str, own: dict[str, float], pooled: dict[str, float], bytes_sent: int = 100) -> SiloScores:
-    return SiloScores(silo, own, pooled, bytes_sent)
-
-
-ROWS = [
-    row("cleveland", scores(0.811, 0.822, 0.833), scores(0.711, 0.722, 0.733), 1234),
-    row("budapest", scores(0.841, 0.852, 0.863), scores(0.741, 0.752, 0.763), 1000),
-]
-NO_OWN_TEST = [replace(entry, own=scores(NAN, NAN, NAN)) for entry in ROWS]
 
 
 # --- scoring a run
@@ -77,27 +58,18 @@ def last_round(number: int, silos: list[str]) -> RoundRecord:
     return RoundRecord(number, 1.0, 228, FACTS, 64, 0, sent)
 
 
-def test_there_is_a_row_for_every_silo_in_the_data_sets_order(
-    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
-) -> None:
-    assert [entry.silo for entry in score(config, FEDCT, dataset, folder)] == [silo.name for silo in dataset.silos]
-
-
 def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
-    for position, entry in enumerate(score(config, FEDCT, dataset, folder)[:-1]):
+    rows = score(config, FEDCT, dataset, folder)
+    assert [entry.silo for entry in rows] == [silo.name for silo in dataset.silos]
+    assert [entry.bytes_sent for entry in rows] == [40, 60, 60, 0]
+    for position, entry in enumerate(rows[:-1]):
         for found, test in ((entry.own, dataset.silos[position].test), (entry.pooled, dataset.test)):
             assert found["local"] == balanced_accuracy(local_only(config, dataset, position), test)
             assert found["centralized"] == balanced_accuracy(centralized(config, dataset, position), test)
             # These models saw nothing but private records, so they are the local ones.
             assert found["federated"] == found["local"]
-
-
-def test_bytes_are_summed_over_the_rounds_that_a_silo_answered(
-    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
-) -> None:
-    assert [entry.bytes_sent for entry in score(config, FEDCT, dataset, folder)] == [40, 60, 60, 0]
 
 
 def test_a_learner_that_cannot_be_trained_costs_its_own_scores_only(tmp_path: Path) -> None:
@@ -152,19 +124,6 @@ def test_reported_scores_are_those_of_the_last_reply(real: RunFolder) -> None:
     assert {silo: entry.bytes_sent for silo, entry in rows.items()} == {
         "budapest": 3, "cleveland": 3, "long-beach": 1, "zurich": 3,
     }  # fmt: skip
-
-
-# --- saving
-
-
-def test_no_score_is_saved_as_null_because_json_knows_no_nan(tmp_path: Path) -> None:
-    save(NO_OWN_TEST, tmp_path / "scores.json")
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
-
-    found = json.loads((tmp_path / "scores.json").read_text(), parse_constant=refuse)
-    assert [entry["own"] for entry in found] == [dict.fromkeys(METHODS)] * 2
 
 
 # --- all that is said of a model

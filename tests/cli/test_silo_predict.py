@@ -1,16 +1,13 @@
 """The silo's own model on new records."""
 
 import csv
-import pickle
 from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.silo.site import real_site
 from fedct_flwr.silo.workplace import model_of
-from fedct_flwr.types import DataError
 from tests.cli.silos import Fedct, Kit
 
 
@@ -49,19 +46,3 @@ def test_another_model_and_a_file_to_write(fedct: Fedct, kit: Kit, tmp_path: Pat
     assert (outcome.code, outcome.out) == (0, "")
     assert len(out.read_text().splitlines()) == len(kit.study.public) + 1
     assert oct(out.stat().st_mode & 0o777) == "0o600"
-
-
-class Bomb:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return eval, ("__import__('pathlib').Path('exploded').touch()",)
-
-
-def test_a_pickle_is_never_loaded(
-    fedct: Fedct, kit: Kit, here: Path, tmp_path: Path, wording: SnapshotAssertion
-) -> None:
-    forged = tmp_path / "model.skops"
-    forged.write_bytes(pickle.dumps(Bomb()))
-    outcome = fedct("silo", "predict", kit.folder / "study" / "public.csv", kit.folder, "--model", forged)
-    assert outcome.code == DataError.exit_code
-    assert outcome.sentence.partition(": ")[0] == wording
-    assert not (here / "exploded").exists()

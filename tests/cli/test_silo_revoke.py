@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.hospital.approval import approve, current
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.wire.codec import encode_instruction
@@ -17,37 +16,21 @@ from fedct_flwr.wire.messages import to_record
 from tests.cli.silos import Fedct, Kit
 
 
-@pytest.fixture
-def approved_kit(kit: Kit) -> Kit:
-    with kit.log() as log:
-        approve(log, kit.config, kit.study)
-    return kit
-
-
-def events(kit: Kit) -> list[Event]:
-    return [entry.event for entry in read_entries(kit.state)]
-
-
-def test_it_stands_in_the_log(fedct: Fedct, approved_kit: Kit) -> None:
-    outcome = fedct("silo", "revoke", approved_kit.folder, "--yes")
-    assert outcome.code == 0
-    assert "the log says so" in outcome.out
-    assert events(approved_kit) == [Event.APPROVED, Event.REVOKED]
-    assert not is_revoked(approved_kit.state)
-    assert fedct("silo", "verify", approved_kit.folder).code == 0
-
-
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
-def test_it_asks(fedct: Fedct, approved_kit: Kit, types: Callable[[str], None], answer: str, code: int) -> None:
+def test_it_asks_and_stands_in_the_log(
+    fedct: Fedct, approved_kit: Kit, types: Callable[[str], None], answer: str, code: int
+) -> None:
     types(answer)
     assert fedct("silo", "revoke", approved_kit.folder).code == code
-    assert (current(read_entries(approved_kit.state)) is None) is (code == 0)
+    assert approved_kit.events == [Event.APPROVED, *([] if code else [Event.REVOKED])]
+    assert not is_revoked(approved_kit.state)
+    assert fedct("silo", "verify", approved_kit.folder).code == 0
 
 
 def test_where_nothing_is_approved_there_is_nothing_to_do(fedct: Fedct, kit: Kit) -> None:
     outcome = fedct("silo", "revoke", kit.folder)
     assert (outcome.code, outcome.out) == (0, "Nothing is approved: nothing leaves.\n")
-    assert events(kit) == []
+    assert kit.events == []
 
 
 def test_the_gate_shuts_while_the_agent_is_at_work(fedct: Fedct, approved_kit: Kit) -> None:
@@ -66,7 +49,7 @@ def test_the_gate_shuts_while_the_agent_is_at_work(fedct: Fedct, approved_kit: K
         assert '"state": "revoked"' in fedct("silo", "status", kit.folder, "--json").out
     with kit.log() as log:
         put_down(log, kit.state)
-    assert events(kit) == [Event.APPROVED, Event.ADMITTED, Event.REFUSED, Event.REVOKED]
+    assert kit.events == [Event.APPROVED, Event.ADMITTED, Event.REFUSED, Event.REVOKED]
     assert not is_revoked(kit.state)
 
 

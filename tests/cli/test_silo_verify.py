@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.log_entry import Event, LogEntry
@@ -32,23 +31,22 @@ def hashes(kit: Kit) -> list[str]:
     return [json.loads(line)["hash"] for line in lines(kit)]
 
 
-def test_an_intact_log_is_added_up(fedct: Fedct, written: Kit, wording: SnapshotAssertion) -> None:
+def test_an_intact_log_is_added_up(fedct: Fedct, written: Kit) -> None:
     outcome = fedct("silo", "verify", written.folder)
     assert outcome.code == 0
     assert "is intact: 4 lines" in outcome.out
     assert "Left: 2 messages with labels, 328 labels, 241 bytes in all; refused: 1." in outcome.out
     assert f": {hashes(written)[-1]}\n" in outcome.out
-    assert outcome.out == wording
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-def test_the_first_bad_line_is_named(fedct: Fedct, written: Kit, number: int, wording: SnapshotAssertion) -> None:
+def test_the_first_bad_line_is_named(fedct: Fedct, written: Kit, number: int) -> None:
     found = lines(written)
     found[number - 1] = found[number - 1].replace(b'"round":', b'"round":1')
     (written.state / "egress.jsonl").write_bytes(b"\n".join(found) + b"\n")
     outcome = fedct("silo", "verify", written.folder)
     assert (outcome.code, outcome.out) == (RunError.exit_code, "")
-    assert outcome.sentence == wording
+    assert f"the egress log is not intact, line {number}:" in outcome.sentence
 
 
 def test_it_needs_neither_the_private_key_nor_records(fedct: Fedct, written: Kit, tmp_path: Path) -> None:
@@ -59,9 +57,7 @@ def test_it_needs_neither_the_private_key_nor_records(fedct: Fedct, written: Kit
 
 
 @pytest.mark.parametrize("older", ["a copy", "nothing"])
-def test_an_old_log_that_was_put_back_is_noticed(
-    fedct: Fedct, written: Kit, tmp_path: Path, older: str, wording: SnapshotAssertion
-) -> None:
+def test_an_old_log_that_was_put_back_is_noticed(fedct: Fedct, written: Kit, tmp_path: Path, older: str) -> None:
     if older == "a copy":
         shutil.copytree(written.state, tmp_path / "copy")
     with written.log() as log:
@@ -74,4 +70,3 @@ def test_an_old_log_that_was_put_back_is_noticed(
     outcome = fedct("silo", "verify", written.folder, "--since", last)
     assert (outcome.code, outcome.out) == (RunError.exit_code, "")
     assert last in outcome.sentence
-    assert outcome.sentence == wording
