@@ -79,10 +79,30 @@ def _new_reply(question: Question, payload: bytes, workplace: Workplace, persona
     if not kind.own_model:
         return _reply(workplace, payload, instruction, _student_votes(workplace, payload, instruction))
     if workplace.release is None:
-        votes = personal.votes(question)
-        return _reply(workplace, payload, instruction, votes, scored=True)
+        votes, learned = _own_votes(question, workplace, personal, promised=bool(instruction.noise))
+        return _reply(workplace, payload, instruction, votes, scored=learned)
     kind.check_protection(site.privacy.protection)
     return _protected_reply(question, payload, workplace, workplace.release, personal)
+
+
+def _promised(workplace: Workplace, work: Callable[[], Votes], otherwise: Votes) -> tuple[Votes, bool]:
+    """What the silo's models vote under a guarantee, and whether they could; ``otherwise`` where they fail in any way.
+
+    One record can make a model fail. Were the answer then missing, or free of charge, it would tell of that record.
+    """
+    try:
+        return work(), True
+    except Exception:
+        logger.exception("Silo %s: its own model could not answer; the coordinator is not told", workplace.site.silo)
+        return otherwise, False
+
+
+def _own_votes(question: Question, workplace: Workplace, personal: Personal, *, promised: bool) -> tuple[Votes, bool]:
+    """The personal model's votes, and whether it learned. Raises TrainingError or ConfigError unless ``promised``."""
+    if not promised:
+        return personal.votes(question), True
+    abstaining = np.full(question.instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
+    return _promised(workplace, lambda: personal.votes(question), abstaining)
 
 
 def _step(workplace: Workplace, payload: bytes, instruction: Instruction) -> bytes:
@@ -114,18 +134,12 @@ def _protected_reply(
     """The labeler's labels. Whether there is a reply, and what it is, depends on the labeler alone.
 
     So the personal model learns afterwards, unless its labels are what the labeler randomizes, or a simulation wants
-    its scores; and where it fails, nothing is refused for it: one record would tell of itself by that. Its labels are
-    then those of nobody, randomized like any others.
+    its scores.
     """
     instruction, learned = question.instruction, False
-    votes = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
+    votes: Votes = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
     if release.labeler.reads_votes or workplace.sends_scores:
-        votes = np.full(instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
-        try:
-            votes = personal.votes(question)
-            learned = True
-        except Exception:
-            logger.exception("Silo %s: its own model could not be trained; nobody is told", workplace.site.silo)
+        votes, learned = _own_votes(question, workplace, personal, promised=True)
     labels = _released(workplace, release, payload, instruction, votes)
     return _reply(workplace, payload, instruction, labels, scored=learned)
 
@@ -137,7 +151,14 @@ def _student_votes(workplace: Workplace, payload: bytes, instruction: Instructio
         nobody = np.zeros(0, dtype=LABEL_DTYPE)
         return _released(workplace, release, payload, instruction, nobody)
     positions = instruction.query.positions(len(site.public))
-    return site.students(instruction.votes, workplace.students).votes(site.private, site.public.X, positions, None)
+
+    def votes() -> Votes:
+        students = site.students(instruction.votes, workplace.students)
+        return students.votes(site.private, site.public.X, positions, None)
+
+    if not instruction.noise:
+        return votes()
+    return _promised(workplace, votes, np.zeros((len(positions), site.terms.width), dtype=np.int32))[0]
 
 
 def _released(

@@ -7,6 +7,7 @@ with certainty, whatever epsilon promised. DP-SGD stopped at a loss that was not
 
 import csv
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.silo import workplace
+from fedct_flwr.silo.noisy_sum import account_of_sums
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.silo.workplace import gated
 from fedct_flwr.types import ABSTAIN
@@ -28,6 +30,8 @@ from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make, silos_in
+from tests.hospital.test_adding import opened
+from tests.hospital.test_noise_in_shares import answer, asked
 from tests.hospitals import write_silo_folder
 from tests.patience import eventually
 
@@ -152,6 +156,32 @@ def test_the_personal_model_does_fail_on_such_a_record(
     assert isinstance(answered(tmp_path / "neighbor")[1], np.ndarray)
     change_records(tmp_path / "attacked", record)
     assert answered(tmp_path / "attacked")[1] is Refusal.TRAINING_FAILED
+
+
+@pytest.fixture
+def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes for the teachers would take longer to start than to train."""
+    monkeypatch.setattr("fedct_flwr.silo.site.os.cpu_count", lambda: 1)
+
+
+@pytest.mark.usefixtures("one_core")
+@pytest.mark.parametrize("kind", ["sum", "count-sum"])
+@pytest.mark.parametrize(("learner", "record"), [(TREE, huge), (EARLY, rare)])
+def test_a_sum_with_noise_is_answered_and_charged_whatever_a_record_does_to_the_models(
+    tmp_path: Path, kind: str, learner: dict[str, Any], record: Callable[[list[dict[str, str]]], list[dict[str, str]]]
+) -> None:
+    """Before this was mended, the silo sent "training failed" and was charged nothing."""
+    found = set()
+    for name, change in {"neighbor": same, "attacked": record}.items():
+        with ExitStack() as stack:
+            tables = {"learner": learner, "transfer": {"teachers": 1}}
+            hospital = opened(tmp_path / name, stack, tables=tables, kinds=[kind], sum_epsilon=20.0)["cleveland"]
+            change_records(hospital.silo.config.study.parent, change)
+            question = asked(hospital, votes=2 if kind == "count-sum" else 0)
+            reply = answer(hospital, question)
+            assert not isinstance(reply, Refusal)
+            found.add((len(reply), account_of_sums(hospital.silo.config, hospital.silo.terms.study).epsilon))
+    assert len(found) == 1
 
 
 @pytest.fixture

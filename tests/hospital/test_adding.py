@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,13 @@ def hospitals(tmp_path: Path) -> Iterator[dict[str, Hospital]]:
 
 
 def opened(
-    folder: Path, stack: ExitStack, kind: Summed = LABELS, *, agreed: str = "", **policy: Any
+    folder: Path,
+    stack: ExitStack,
+    kind: Summed = LABELS,
+    *,
+    agreed: str = "",
+    tables: Mapping[str, Any] = MappingProxyType({}),
+    **policy: Any,
 ) -> dict[str, Hospital]:
     """Four hospitals; ``agreed`` is what study.toml says besides."""
     keys = {name: Ed25519PrivateKey.generate() for name in HOSPITALS}
@@ -97,7 +104,7 @@ def opened(
     found = {}
     for name, key in keys.items():
         allowed = {"kinds": [kind.policy], **{k.replace("_", "-"): v for k, v in policy.items()}}
-        config = SiloConfig.read_toml(write_silo_folder(folder / name, name, policy=allowed))
+        config = SiloConfig.read_toml(write_silo_folder(folder / name, name, policy=allowed, **tables))
         path = config.study / "study.toml"
         path.write_text(path.read_text() + agreed + sums)
         silo = Silo(config, read_study(config.study), config.state)
