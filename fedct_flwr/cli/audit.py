@@ -10,9 +10,10 @@ from rich.markdown import Markdown
 
 from fedct_flwr import datasets
 from fedct_flwr.cli.output import PANEL, Json, Output
+from fedct_flwr.cli.overrides import Package
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.learners.catalog import LEARNER_FOLDER
+from fedct_flwr.learners.catalog import LEARNER_FOLDER, check_from_file
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import from_here, json_text, plain, printable
 from fedct_flwr.types import ConfigError, DataError, RunError
@@ -38,6 +39,7 @@ def audit(
         Path | None, typer.Option(help="Attack the records of this table instead, with the label column.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of members and refits.")] = 0,
+    package: Package = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Write the page there.", show_default="audit.md in the run's folder", rich_help_panel=PANEL),
@@ -49,7 +51,8 @@ def audit(
     The run is repeated in this process with random members, and nothing of it is changed. Its folder gets audit.md and
     audit.json, which fedct privacy-sheet then quotes.
     """
-    os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
+    if package:
+        os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     folder = RunFolder(run.resolve())
     if not folder.exists():
@@ -57,6 +60,7 @@ def audit(
     if output and not output.absolute().parent.is_dir():
         raise DataError(f"there is no folder {output.parent}: make it, or choose another file")
     config = RunConfig.from_flower({**folder.settings(), "run-dir": str(folder.path)})
+    check_from_file(config.learner_names, package or (), folder.path)
     if config.data == STUDY:
         raise ConfigError(
             f"the silos of the run in {run} are real and their records are at the silos: ask each for "

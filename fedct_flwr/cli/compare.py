@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,7 +11,7 @@ import typer
 from fedct_flwr.algorithms.table import DEFAULT
 from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group, Label, data_settings
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.overrides import Set, only, overrides, refuse_options, refuse_twice
+from fedct_flwr.cli.overrides import Package, Set, only, overrides, refuse_options, refuse_twice, trusting
 from fedct_flwr.cli.repeats import run_one
 from fedct_flwr.files.json_file import UNREADABLE, write_json
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
@@ -84,6 +84,7 @@ def compare(
         typer.Option(help="New folder for the runs.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Folder of a comparison to go on with.")] = None,
+    package: Package = None,
     set_: Set = None,
     json_: Json = False,
 ) -> None:
@@ -106,7 +107,7 @@ def compare(
     # As on the engine, silos have a thread each.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if resume:
-        refuse_options(context, allowed={"resume", "repeats", "test", "json_"}, why="with --resume")
+        refuse_options(context, allowed={"resume", "package", "repeats", "test", "json_"}, why="with --resume")
         folder = resume.resolve()
         settings, pairs, begun = _read(folder)
         plan = Plan(settings, planned_seeds(repeats or len(begun.seeds), None, begun))
@@ -121,7 +122,8 @@ def compare(
         plan = Plan(settings, planned_seeds(_REPEATS if repeats is None else repeats, seed))
         folder = (run_dir or dated(Path("runs"), f"{settings['study']}-compared")).resolve()
         check_new(folder)
-    kept, left_out = fitting(pairs, lambda pair: _check(settings, pair, plan.seeds[0], folder, named))
+    trusted = (package or ()) if resume else None
+    kept, left_out = fitting(pairs, lambda pair: _check(settings, pair, plan.seeds[0], folder, named, trusted))
     _write(folder, settings, pairs, plan)
     out.say(f"{len(kept)} methods, {len(plan.seeds)} seeds each, in {from_here(folder)}")
     groups: dict[str, list[Path]] = {}
@@ -129,12 +131,13 @@ def compare(
         for pair in kept:
             own = Plan(settings_for(settings, pair, kept), plan.seeds)
             try:
-                _run(out, folder / pair.folder, own, named)
+                _run(out, folder / pair.folder, own, named, trusted)
                 groups[str(pair)] = [seed_folder(folder / pair.folder, seed) for seed in plan.seeds]
             except FedctError as error:
                 left_out.append(LeftOut(str(pair), str(error)))
     except BaseException:
-        out.say(f"stopped; to go on: fedct compare --resume {in_shell(from_here(folder))}")
+        again = trusting({**settings, "learner": [pair.learner for pair in pairs]})
+        out.say(f"stopped; to go on: fedct compare --resume {in_shell(from_here(folder))}{again}")
         raise
     if not groups:
         raise RunError(f"no method could be run; {left_out[0].name}: {left_out[0].reason}")
@@ -146,17 +149,26 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _check(settings: Mapping[str, Any], pair: Pair, seed: int, folder: Path, named: Mapping[str, Any]) -> None:
+def _check(
+    settings: Mapping[str, Any],
+    pair: Pair,
+    seed: int,
+    folder: Path,
+    named: Mapping[str, Any],
+    packages: Collection[str] | None,
+) -> None:
     chosen = {**of_pair(settings, pair), "seed": seed}
-    Simulation.checked(chosen, folder / pair.folder / "checked", named=named)
+    Simulation.checked(chosen, folder / pair.folder / "checked", named=named, packages=packages)
 
 
-def _run(out: Output, folder: Path, plan: Plan, named: Mapping[str, Any]) -> None:
+def _run(out: Output, folder: Path, plan: Plan, named: Mapping[str, Any], packages: Collection[str] | None) -> None:
     with out.bar(folder.name, len(plan.seeds)) as advance:
         run_seeds(
             folder,
             plan,
-            lambda path, seed, goes_on: run_one({**plan.settings, "seed": seed}, path, goes_on, "loopback", named),
+            lambda path, seed, goes_on: run_one(
+                {**plan.settings, "seed": seed}, path, goes_on, "loopback", named, packages
+            ),
             lambda run: advance(1),
         )
 

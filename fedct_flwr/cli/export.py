@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.predictions import Model, Package, Silo, check_new, chosen_model
+from fedct_flwr.cli.overrides import Package
+from fedct_flwr.cli.predictions import Model, Silo, check_new, chosen_model
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.learners.catalog import code_of_file
 from fedct_flwr.types import ConfigError
 
 Set: TypeAlias = Annotated[
@@ -21,6 +22,10 @@ Set: TypeAlias = Annotated[
 ]
 """Of each command that begins a run: what ``overrides`` reads."""
 
+Package: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(help="A package whose code may run, as a learner or model needs it. Only from those you trust."),
+]
 Resume: TypeAlias = Annotated[Path | None, typer.Option(help="Folder of an unfinished run to go on with.")]
 
 
@@ -67,6 +72,13 @@ def is_given(context: typer.Context, parameter: str) -> bool:
 def only(rounds: int | None) -> dict[str, int]:
     """The number of rounds, if one was given."""
     return {} if rounds is None else {"num-server-rounds": rounds}
+
+
+def trusting(settings: Mapping[str, Any]) -> str:
+    """The options with which a run of these settings may run its learners' code when it is resumed."""
+    names = (settings.get(key, ()) for key in ("learner", "student"))
+    flat = [name for one in names for name in (one.split(",") if isinstance(one, str) else one) if name]
+    return "".join(f" --package {needed}" for needed in code_of_file(flat))
 
 
 def refuse_options(context: typer.Context, allowed: Collection[str], why: str) -> None:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import typer
 
 from fedct_flwr.cli.output import Json
+from fedct_flwr.cli.overrides import Package
 from fedct_flwr.cli.predictions import (
     Accept,
     CsvFile,
     Model,
-    Package,
     Silo,
     check_new,
     chosen_model,

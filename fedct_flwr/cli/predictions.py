@@ -26,10 +26,6 @@ Model: TypeAlias = Annotated[
 Silo: TypeAlias = Annotated[
     str, typer.Option(help="Of a simulated run: the silo whose model to use.", show_default="the global model")
 ]
-Package: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(help="A package whose code the model needs and may run. Only for models of those you trust."),
-]
 
 
 def chosen_model(run: Path | None, model: Path | None, silo: str) -> Path:

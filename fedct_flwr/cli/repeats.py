@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli.output import Output
+from fedct_flwr.cli.overrides import trusting
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
@@ -49,19 +50,31 @@ def new_repeats(settings: Mapping[str, Any], repeats: int, folder: Path, named: 
     return plan
 
 
-def run_repeats(out: Output, folder: Path, plan: Plan, engine: Engine, named: Collection[str] = ()) -> None:
-    """Run what is missing, and show means with standard errors. Raises RunError."""
+def run_repeats(
+    out: Output,
+    folder: Path,
+    plan: Plan,
+    engine: Engine,
+    named: Collection[str] = (),
+    packages: Collection[str] | None = None,
+) -> None:
+    """Run what is missing, and show means with standard errors. Raises RunError.
+
+    ``packages`` are as in ``Simulation.checked``.
+    """
     out.say(f"{len(plan.seeds)} seeds from {plan.seeds[0]} on, in {from_here(folder)}")
 
     def begin(path: Path, seed: int, goes_on: bool) -> None:
         with out.doing(f"seed {seed}"):
-            run_one({**plan.settings, "seed": seed}, path, goes_on, engine, named)
+            run_one({**plan.settings, "seed": seed}, path, goes_on, engine, named, packages)
 
     try:
         run_seeds(folder, plan, begin, partial(_tell, out))
     except BaseException as error:
         if not isinstance(error, RunError) or folder.exists():
-            out.say(f"stopped; to go on: fedct simulate --resume {in_shell(from_here(folder))}")
+            out.say(
+                f"stopped; to go on: fedct simulate --resume {in_shell(from_here(folder))}{trusting(plan.settings)}"
+            )
         raise
     found = Repeats(folder)
     table = found._table()
@@ -70,12 +83,17 @@ def run_repeats(out: Output, folder: Path, plan: Plan, engine: Engine, named: Co
 
 
 def run_one(
-    settings: Mapping[str, Any], path: Path, goes_on: bool, engine: Engine, named: Collection[str] = ()
+    settings: Mapping[str, Any],
+    path: Path,
+    goes_on: bool,
+    engine: Engine,
+    named: Collection[str] = (),
+    packages: Collection[str] | None = None,
 ) -> None:
     """Begin a run in a new folder, or resume it there, and score it. Raises as ``Simulation``."""
     begun = RunFolder(path).settings() if goes_on else None
     chosen = {**begun, "resume": True} if begun is not None else dict(settings)
-    simulation = Simulation.checked(chosen, path, named=named, begun=begun)
+    simulation = Simulation.checked(chosen, path, named=named, begun=begun, packages=packages)
     simulation.run(simulation.runner(engine), Watch(simulation.folder, lambda record: None))
     simulation.score()
 

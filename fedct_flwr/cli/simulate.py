@@ -15,7 +15,7 @@ from rich.markup import escape
 from fedct_flwr.algorithms.table import ALGORITHMS, DEFAULT
 from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group, Label, data_settings
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
+from fedct_flwr.cli.overrides import Package, Resume, Set, only, overrides, refuse_options, refuse_twice, trusting
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict, run_document
 from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
@@ -90,6 +90,7 @@ def simulate(
         typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
     ] = None,
     resume: Resume = None,
+    package: Package = None,
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -145,12 +146,14 @@ def simulate(
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     started = time.monotonic()
     other, begun = {}, None
+    trusted = (package or ()) if resume else None
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        allowed = {"resume", "repeats" if repeated else "rounds", "in_process", "ray_address", "watch", "json_"}
+        again = {"resume", "package", "in_process", "ray_address", "watch", "json_"}
+        allowed = again | {"repeats" if repeated else "rounds"}
         refuse_options(context, allowed=allowed, why="with --resume")
         if repeated:
-            run_repeats(out, resume.resolve(), begun_repeats(resume.resolve(), repeats), engine)
+            run_repeats(out, resume.resolve(), begun_repeats(resume.resolve(), repeats), engine, packages=trusted)
             return
         begun = RunFolder(resume.resolve()).settings()
         chosen = {**begun, **only(rounds), "resume": True}
@@ -174,7 +177,7 @@ def simulate(
     if repeats is not None:
         run_repeats(out, path, new_repeats(chosen, repeats, path, other), engine, other)
         return
-    simulation = Simulation.checked(chosen, path, named=other, begun=begun)
+    simulation = Simulation.checked(chosen, path, named=other, begun=begun, packages=trusted)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
     for caution in [*simulation.notes(), *simulation.cautions()]:
         console.print(f"[yellow]{escape(caution)}[/]")
@@ -233,7 +236,8 @@ def _run(console: Console, simulation: Simulation, runner: Runner) -> None:
         raise
     except BaseException:
         if folder.exists():
-            console.print(f"stopped; to go on: fedct simulate --resume {escape(in_shell(folder.path))}", soft_wrap=True)
+            again = f"fedct simulate --resume {in_shell(folder.path)}{trusting(simulation.config.to_flower())}"
+            console.print(f"stopped; to go on: {escape(again)}", soft_wrap=True)
         raise
 
 

@@ -370,6 +370,11 @@ class RunConfig(OwnSettings):
         params = json.loads(self.learner_params)
         return self._learner(self.learner[number], params[number] if isinstance(params, list) else params)
 
+    @property
+    def learner_names(self) -> tuple[str, ...]:
+        """Of the silos' learners, and of the student."""
+        return (*self.learner, *([self.student] if self.student else []))
+
     def student_settings(self) -> LearnerSettings:
         """The learner of the global model, where ``student`` names one."""
         return self._learner(self.student, json.loads(self.student_params)).model_copy(update={"pseudo_weight": 1.0})

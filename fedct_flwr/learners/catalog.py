@@ -5,7 +5,8 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -180,11 +181,46 @@ def check_allowed(name: str, packages: Collection[str]) -> None:
 
     Short names are trusted, but for torchvision, which would fetch weights if it were told to.
     """
-    needed = name if name == TORCHVISION else package(name)
-    if (name == TORCHVISION or name not in NAMES) and needed not in packages:
+    for needed in code_of([name], packages):
         raise LearnerError(
             f"learner {name!r} is not allowed at this silo: use another short name, or add {needed!r} to packages "
             "under [learner] in silo.toml"
+        )
+
+
+def code_of(names: Iterable[str], packages: Collection[str] = ()) -> list[str]:
+    """The packages, beside those named, whose code runs where learners of these names are made."""
+    outside = (name for name in names if name == TORCHVISION or name not in NAMES)
+    needed = dict.fromkeys(name if name == TORCHVISION else package(name) for name in outside)
+    return [one for one in needed if one not in packages]
+
+
+def code_of_file(names: Iterable[str], packages: Collection[str] = ()) -> list[str]:
+    """The same where a file has the names: estimators of scikit-learn keep their parameters and run nothing else."""
+    return code_of([name for name in names if not _is_of_sklearn(name)], packages)
+
+
+def _is_of_sklearn(name: str) -> bool:
+    if not name.startswith("sklearn.") or "@" in name:
+        return False
+    try:
+        found = _import(name, name, {})
+    except LearnerError:
+        return False
+    # By where it was made: modules of scikit-learn hold functions of others, such as urlretrieve.
+    mine = inspect.isclass(found) and found.__module__.startswith("sklearn.")
+    return mine and all(hasattr(found, method) for method in ("fit", "get_params", "set_params"))
+
+
+def check_from_file(names: Iterable[str], packages: Collection[str], file: Path) -> None:
+    """Raise LearnerError unless these ``packages`` have all code that learners run which a file names.
+
+    Its author chose the names, and with parameters an import path runs any command. Estimators of scikit-learn do not.
+    """
+    for needed in code_of_file(names, packages):
+        raise LearnerError(
+            f"{file} names a learner whose code would run, of the package {needed!r}: if you trust both, add "
+            f"--package {needed}, or packages=[{needed!r}] in Python"
         )
 
 

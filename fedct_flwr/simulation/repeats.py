@@ -7,7 +7,7 @@ how far the mean over these seeds may lie off the mean over all seeds; it does n
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -163,8 +163,8 @@ def _check_same(first: Path, path: Path) -> None:
 class Repeats(Drawn):
     """Runs that differ in their seed alone. Its table has means over the seeds, with standard errors."""
 
-    def __init__(self, path: Path, *, held: Sequence[object] = ()) -> None:
-        self.path, self._held = path, held
+    def __init__(self, path: Path, *, held: Sequence[object] = (), packages: Collection[str] | None = ()) -> None:
+        self.path, self._held, self._packages = path, held, packages
         self.plan = Plan.read(path)
         self.seeds = tuple(seed for seed in self.plan.seeds if is_complete(seed_folder(path, seed)))
         """Seeds whose runs have ended."""
@@ -174,7 +174,7 @@ class Repeats(Drawn):
     @property
     def runs(self) -> Iterator[Run]:
         """One after the other, so that only one is in memory."""
-        return (read_run(seed_folder(self.path, seed)) for seed in self.seeds)
+        return (Run(RunFolder(seed_folder(self.path, seed)), packages=self._packages) for seed in self.seeds)
 
     @property
     def first(self) -> Run:
@@ -270,6 +270,7 @@ def repeat(
     seed: int | None = None,
     run_dir: Path | str | None = None,
     resume: Path | str | None = None,
+    packages: Collection[str] = (),
     progress: bool | Callable[[Run], None] | None = None,
     **arguments: Any,
 ) -> Repeats:
@@ -289,7 +290,7 @@ def repeat(
         check_new(folder)
 
     def begin(path: Path, seed: int, goes_on: bool) -> None:
-        where = {"resume": path} if goes_on else {"run_dir": path, "seed": seed}
+        where: dict[str, Any] = {"resume": path, "packages": packages} if goes_on else {"run_dir": path, "seed": seed}
         simulate(silos, public, progress=progress if isinstance(progress, bool) else None, **where, **arguments)
 
     try:
@@ -300,7 +301,7 @@ def repeat(
         if own:
             own.remove()
         raise
-    return Repeats(folder, held=[own])
+    return Repeats(folder, held=[own], packages=None if begun is None else packages)
 
 
 def _ignored(run: Run) -> None:

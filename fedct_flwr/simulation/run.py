@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.learners.base import Learner, Probabilistic
+from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.runs import scores
@@ -127,13 +128,19 @@ class Run(Drawn):
     """One run. Its table is what a notebook shows of it.
 
     What it reads, it reads from its folder. ``held`` is what has to live as long as the run: tables and learners in
-    memory, and its folder, if nobody named one.
+    memory, and its folder, if nobody named one. ``packages`` are those whose learners may be made for ``models``, and
+    None where the run is the caller's own.
     """
 
     def __init__(
-        self, folder: RunFolder, *, dataset: FederatedDataset | None = None, held: Sequence[object] = ()
+        self,
+        folder: RunFolder,
+        *,
+        dataset: FederatedDataset | None = None,
+        held: Sequence[object] = (),
+        packages: Collection[str] | None = None,
     ) -> None:
-        self._folder, self._held = folder, held
+        self._folder, self._held, self._packages = folder, held, packages
         self.path: Path = folder.path
         """The run folder."""
         self.config: RunConfig = RunConfig.from_flower({**folder.settings(), "run-dir": str(folder.path.resolve())})
@@ -235,7 +242,9 @@ class Run(Drawn):
 
     @cached_property
     def models(self) -> Mapping[SiloName, SiloModel]:
-        """The model that each silo ended with, where the run has kept it. Raises as ``dataset``.
+        """The model that each silo ended with, where the run has kept it.
+
+        Raises as ``dataset``, and LearnerError for a learner of a package that ``read_run`` was not told to trust.
 
         A file that cannot be read is left out, with a warning that says why.
         """
@@ -253,6 +262,8 @@ class Run(Drawn):
         return Comparison([self, *others])
 
     def _models(self) -> Iterator[tuple[SiloName, SiloModel]]:
+        if self._packages is not None:
+            check_from_file(self.config.learner_names, self._packages, self.path)
         how = find_algorithm(self.config)
         for position, silo in enumerate(self.dataset.silos):
             kept = scoreboard.readable_model(self.config, how, self.dataset, position, self._folder)
@@ -330,12 +341,15 @@ class Comparison(Drawn):
         return table
 
 
-def read_run(path: Path | str) -> Run:
-    """The run in a folder, whoever ran it. Raises RunError for a folder that holds none."""
+def read_run(path: Path | str, packages: Collection[str] = ()) -> Run:
+    """The run in a folder. Raises RunError for a folder that holds none.
+
+    ``packages`` are those whose code may run to read its models, beside scikit-learn's and the other short names'.
+    """
     found = Path(path)
     if not found.is_dir():
         raise RunError(f"there is no run folder {found}: a run prints where its own is")
-    return Run(RunFolder(found))
+    return Run(RunFolder(found), packages=packages)
 
 
 def frame(rows: Sequence[Mapping[str, Any]], index: str) -> DataFrame:

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, get_args
@@ -20,7 +20,7 @@ from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.memory import FOLDER, Tables
-from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner
+from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, package
 from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.silo_errors import all_errors, grouped
@@ -90,6 +90,7 @@ def simulate(
     engine: Engine = "loopback",
     run_dir: Path | str | None = None,
     resume: Path | str | None = None,
+    packages: Collection[str] = (),
     progress: bool | Callable[[Mapping[str, Any]], None] | None = None,
     **settings: Any,
 ) -> Run:
@@ -108,7 +109,8 @@ def simulate(
     ``config/run.py`` and in the algorithm's own file.
 
     The run goes to the new folder ``run_dir``, or to a temporary one that lives as long as the ``Run``. ``resume`` is
-    the folder of a run to go on with, up to another number of ``rounds``. ``progress`` shows bars (None: where
+    the folder of a run to go on with, up to another number of ``rounds``; ``packages`` are those whose learners it may
+    name by import paths. ``progress`` shows bars (None: where
     somebody can see them), or is a function that is told each round's record.
 
     What is suspicious about tables is a ``DataWarning``, and what would make results meaningless a DataError; findings
@@ -136,7 +138,7 @@ def simulate(
     given = named | _of_algorithm(algorithm, settings)
     chosen = _with_data({**(begun or {}), "resume": begun is not None}, data) | given
     of_learner, held = _of_learner(learner, chosen, settings)
-    chosen |= of_learner
+    chosen, given = chosen | of_learner, given | of_learner
     if held and engine == "flower":
         raise LearnerError(
             f"the learner {held[0].name.partition('@')[0]} is an object that only this process has: give engine "
@@ -145,7 +147,8 @@ def simulate(
     own = None if run_dir or resume else OwnFolder()
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:
-        simulation = Simulation.checked(chosen, path, named=[*named], begun=begun)
+        trusted = None if begun is None else {*packages, *_own_packages(given)}
+        simulation = Simulation.checked(chosen, path, named=[*named], begun=begun, packages=trusted)
         for note in simulation.notes():
             warnings.warn(note, DataWarning, stacklevel=2)
         for caution in simulation.cautions():
@@ -234,6 +237,12 @@ def _of_learner(
     # Only a mapping asks for the silos' names.
     silos = [silo.name for silo in datasets.load(RunConfig.from_flower(chosen)).silos] if _is_mapping(learner) else []
     return learners_of(learner, silos)
+
+
+def _own_packages(given: Mapping[str, Any]) -> set[str]:
+    """The packages of learners that the caller has named, and no file."""
+    named = [given.get("learner", ()), given.get("student", ())]
+    return {package(name) for one in named for name in (one.split(",") if isinstance(one, str) else one)}
 
 
 def _is_mapping(learner: Any) -> bool:

@@ -25,6 +25,7 @@ from fedct_flwr.flower.in_process import run_in_process
 from fedct_flwr.flower.ray_cluster import check_cluster
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
+from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs import scores
@@ -62,15 +63,19 @@ class Simulation:
         *,
         named: Collection[str] = (),
         begun: Mapping[str, Any] | None = None,
+        packages: Collection[str] | None = None,
     ) -> Self:
         """Of these run-config values, in the run folder ``path``, which must be absolute; nothing is written.
 
-        ``named`` and ``begun`` are as in ``checks.check_run``. Raises ConfigError, DataError, or RunError for a folder
-        that exists although no run is resumed.
+        ``named`` and ``begun`` are as in ``checks.check_run``; ``packages`` are those whose learners may be made where
+        a file has the settings, and None where they are the caller's. Raises LearnerError, ConfigError, DataError, or
+        RunError for a folder that exists although no run is resumed.
         """
         if begun is None:
             check_new(path)
         config = RunConfig.from_flower({**settings, "run-dir": str(path)})
+        if packages is not None:
+            check_from_file(config.learner_names, packages, path)
         dataset = datasets.load(config)
         silos = [silo.name for silo in dataset.silos]
         algorithm = check_run(config, dataset, Subject.simulated(dataset), silos, named=named, begun=begun)

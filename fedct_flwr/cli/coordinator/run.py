@@ -15,7 +15,7 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
+from fedct_flwr.cli.overrides import Package, Resume, Set, only, overrides, refuse_options, refuse_twice, trusting
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict, run_document
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import STUDY, RunConfig
@@ -25,6 +25,7 @@ from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.flower.command import NoAnswer, RunOver, SuperLink
+from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.runs.run_folder import RunFolder
@@ -58,6 +59,7 @@ def run(
         Path | None, typer.Option(help="New folder for the run.", show_default="FOLDER/runs/STUDY-TIME")
     ] = None,
     resume: Resume = None,
+    package: Package = None,
     baselines: Annotated[
         str,
         typer.Option(
@@ -79,11 +81,12 @@ def run(
     study = coordinators_study(coordinator.study)
     other, begun = {}, None
     if resume:
-        refuse_options(context, allowed={"folder", "resume", "rounds", "baselines", "json_"}, why="with --resume")
+        again = {"folder", "resume", "package", "rounds", "baselines", "json_"}
+        refuse_options(context, allowed=again, why="with --resume")
         begun = RunFolder(resume.absolute()).settings()
         if begun.get("data") != STUDY:
-            again = f"fedct simulate --resume {in_shell(resume)}"
-            raise ConfigError(f"the run in {resume} is a simulation: go on with '{again}'")
+            instead = f"fedct simulate --resume {in_shell(resume)}"
+            raise ConfigError(f"the run in {resume} is a simulation: go on with '{instead}'")
         chosen = {**begun, **only(rounds), "resume": True}
     else:
         other = overrides(set_ or [])
@@ -93,6 +96,8 @@ def run(
     if not resume:
         check_new(path)
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
+    if resume:
+        check_from_file(config.learner_names, package or (), path)
     how = check_run(config, None, Subject.real(study), config.roster, named=other, begun=begun)
     compared = _compared(config, baselines)
 
@@ -158,6 +163,7 @@ def _run(
             _stop(superlink, run_id)
             if run_folder.exists():
                 again = f"fedct coordinator run {in_shell(given)} --resume {in_shell(run_folder.path)}"
+                again += trusting(config.to_flower())
                 console.print(f"stopped; to go on: {escape(again)}", soft_wrap=True)
             raise
         finally:
