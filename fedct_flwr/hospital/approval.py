@@ -15,17 +15,15 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.keys import load_public_key
+from fedct_flwr.hospital.four_eyes import approvers_of, as_hex, named
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.learners.catalog import LANGUAGE
 from fedct_flwr.learners.encoder_folder import fingerprint, located
-from fedct_flwr.types import ConfigError, LearnerError, RunError
+from fedct_flwr.types import LearnerError, RunError
 from fedct_flwr.wire.codec import VERSION
 
 _FORMAT: Final = 1
@@ -98,22 +96,11 @@ def _agreed(config: SiloConfig, study: StudyFolder) -> dict[str, object]:
         "policy": config.policy.decides,
         "superlink": config.connection.superlink,
         # Only where there are some: what was approved before there were any stays approved.
-        **({"approvers": _approvers(config)} if config.approvers else {}),
+        **({"approvers": as_hex(approvers_of(config))} if config.approvers else {}),
         **({"records": config.records.decides} if config.records.folder else {}),
         **({_LANGUAGE_MODEL: model} if (model := language_model(config)) else {}),
         **config.decides_model,
     }
-
-
-def _approvers(config: SiloConfig) -> dict[str, str]:
-    """The approvers' public keys, by name. Raises ConfigError where two have the same."""
-    keys = {
-        name: load_public_key(path).public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
-        for name, path in config.approvers.items()
-    }
-    if len(set(keys.values())) < len(keys):
-        raise ConfigError("two approvers in silo.toml have the same key: let each make a key of their own")
-    return keys
 
 
 def _digest(agreed: Mapping[str, object]) -> bytes:
@@ -160,6 +147,8 @@ def approving(
     }
     if config.promises:
         details[_PRIVACY] = config.privacy.decides
+    if config.approvers:
+        details |= named(config)
     details |= {name: value for name, value in said.items() if value}
     return LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details)
 

@@ -10,11 +10,10 @@ from typing import Final
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital.approval import revoke
 from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.four_eyes import FIRST
 from fedct_flwr.types import RunError
 
 REVOKED: Final = "revoked"
-FIRST: Final = "approval.first"
-"""The signature of the first of two approvers, which waits for the second."""
 NEXT: Final = "approval.next"
 """An approval that waits for the agent to put it down."""
 

@@ -1,6 +1,7 @@
 """Who approves: the name and the reason are logged, two may be needed, and an agent at work need not be stopped."""
 
 import json
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,30 @@ def test_a_signature_in_the_log_approves_nothing_again(fedct: Fedct, two: Kit) -
     (two.state / "approval.first").write_text(json.dumps({"anna": signed["anna"]}))
     approve(fedct, two, "ben")
     assert not two.is_approved
+
+
+APPROVERS = 'approvers = { anna = "people/anna.pub", ben = "people/ben.pub" }'
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda two: two.edit(APPROVERS, ""),
+        lambda two: two.edit(APPROVERS, APPROVERS.replace("anna", "eve")),
+        lambda two: two.edit("people/anna.pub", "people/eve.pub"),
+    ],
+)
+def test_one_person_cannot_change_who_approves(fedct: Fedct, two: Kit, change: Callable[[Kit], object]) -> None:
+    for name in ("anna", "ben"):
+        approve(fedct, two, name)
+    change(two)
+    assert fedct("silo", "approve", two.folder, *YES).code == ConfigError.exit_code
+    assert approve(fedct, two, "eve") == ConfigError.exit_code
+    assert approve(fedct, two, "anna", "eve") == ConfigError.exit_code
+    assert approve(fedct, two, "ben") == 0
+    assert not two.is_approved
+    assert approve(fedct, two, "anna") == 0
+    assert two.is_approved
 
 
 def test_two_names_with_one_key_are_one_person(fedct: Fedct, two: Kit) -> None:

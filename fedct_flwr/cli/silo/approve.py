@@ -23,7 +23,7 @@ from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.books import left, spent
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
 from fedct_flwr.hospital.egress_log import AtWorkError, EgressLog
-from fedct_flwr.hospital.four_eyes import last_decision, sign
+from fedct_flwr.hospital.four_eyes import approvers_now, approvers_of, as_hex, last_decision, sign
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import read_entries
@@ -94,6 +94,9 @@ def approve(
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
                 _show(console, line)
+        if (now := as_hex(approvers_now(config, entries))) != (then := as_hex(approvers_of(config))):
+            change = f"from {', '.join(now)} to {', '.join(then) or 'none'}"
+            _show(console, f"Approvers change {change}, or their keys do: two of those before sign this.")
         console.print()
         document: dict[str, Any] = {"approved": False, "duplicates_alarm": found.alarm, "sections": told}
         if not _agreed(found, yes=yes, despite_duplicates=despite_duplicates, err=json_):
@@ -107,10 +110,9 @@ def approve(
                 "again, and read what is so now"
             )
         said: dict[str, object] = {"by": by, "reason": reason}
-        if config.approvers:
-            said["approvers"] = signed = sign(
-                config, approval.terms_digest(config, study), by, key, last_decision(entries)
-            )
+        if approvers := approvers_now(config, entries):
+            digest = approval.terms_digest(config, study)
+            said["approvers"] = signed = sign(config, approvers, digest, by, key, last_decision(entries))
             if not signed:
                 console.print(
                     f"Signed by {by}. Nothing leaves before a second approver has signed the same.", markup=False
