@@ -44,6 +44,10 @@ _PURPOSE: Final = b"fedct invitation "
 _FORMAT: Final = 1
 _LONGEST_MANIFEST: Final = 64 << 20
 _LONGEST_KEY: Final = 4096
+_SIZE, _LOCATION = 5, 9
+"""Of what zipfile says of an archive's end: bytes of the directory, and where the end is."""
+_LARGE_END: Final = 76
+"""Bytes between both in an archive with more than 65,535 members."""
 _CHUNK: Final = 1 << 20
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How members may be packed: an invitation's are, and each other method has errors and bombs of its own."""
@@ -131,6 +135,7 @@ def opened_invitation(
     with tempfile.TemporaryDirectory(prefix="fedct-") as folder:
         with _faults(path):
             check_is_file(path)
+            _check_directory(path)
             archive = zipfile.ZipFile(path)
         with archive:
             with _faults(path):
@@ -152,6 +157,18 @@ def _faults(path: Path) -> Iterator[None]:
         raise ConfigError(f"there is no file {path}: name the invitation that the coordinator has sent") from None
     except OSError as error:
         raise ConfigError(f"cannot unpack {path}: {error.strerror or error}") from None
+
+
+def _check_directory(path: Path) -> None:
+    """Raise BadZipFile for a directory of more members than an invitation has, which Python would read whole."""
+    with path.open("rb") as file:
+        # As the archive is read afterwards: by another reader of its last record, this could be another directory.
+        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+        if end is None or end[_SIZE] > _LONGEST_MANIFEST:
+            raise zipfile.BadZipFile
+        file.seek(max(0, end[_LOCATION] - end[_SIZE] - _LARGE_END))
+        if file.read(end[_SIZE] + _LARGE_END).count(b"PK\x01\x02") > MOST_ENTRIES:
+            raise zipfile.BadZipFile
 
 
 def keep_signer(public: bytes, connection: Path) -> None:

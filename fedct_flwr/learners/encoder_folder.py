@@ -27,6 +27,8 @@ _TOKENIZER: Final = (
 """Files that decide which tokens a text becomes."""
 _VOCABULARIES: Final = {*_TOKENIZER} - {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}
 _PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_ABOUT: Final = (".md", ".gitattributes")
+"""Files for people, which no loader opens."""
 _LIKE_ROBERTA: Final = frozenset(
     {
         "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "roberta-prelayernorm", "data2vec-text", "mpnet",
@@ -65,6 +67,11 @@ def located(folder: str) -> Path:
             f"the language model in {quoted(str(found))} brings its own code ({quoted(code)}), which never runs here: "
             "take a model that transformers knows"
         )
+    if elsewhere := _weights_elsewhere(found):
+        raise LearnerError(
+            f"the language model in {quoted(str(found))} takes weights from {quoted(elsewhere)}, which is no file of "
+            "this folder: copy the model's folder again"
+        )
     if _ADAPTER in names:
         raise LearnerError(
             f"the language model in {quoted(str(found))} is an adapter ({_ADAPTER}), which names another folder: "
@@ -74,8 +81,10 @@ def located(folder: str) -> Path:
 
 
 def fingerprint(folder: Path) -> str:
-    """SHA-256 over the configuration, the tokenizer and the weights, 64 hexadecimal digits."""
-    return _digest(folder, [_CONFIG, *_TOKENIZER, *sorted(path.name for path in folder.glob("*.safetensors"))])
+    """SHA-256 over all that a loader may open: all files but pickles, which are never read; 64 hexadecimal digits."""
+    first = [_CONFIG, *_TOKENIZER, *sorted(path.name for path in folder.glob("*.safetensors"))]
+    others = {path.name for path in folder.iterdir() if path.suffix not in (*_PICKLES, *_ABOUT)} - {*first}
+    return _digest(folder, [*first, *sorted(others)])
 
 
 def tokenizer_fingerprint(folder: Path) -> str:
@@ -152,6 +161,18 @@ def _names_code(folder: Path) -> str | None:
             raise LearnerError(f"{quoted(str(path))} is no JSON: copy the model's folder anew") from None
         if not isinstance(said, dict) or said.get("auto_map"):
             return name
+    return None
+
+
+def _weights_elsewhere(folder: Path) -> str | None:
+    """A place outside the folder's own files that an index of weights names."""
+    for index in sorted(folder.glob("*.safetensors.index.json")):
+        try:
+            parts = {str(part) for part in json.loads(index.read_text("utf-8"))["weight_map"].values()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return index.name
+        if strays := sorted(part for part in parts if Path(part).name != part or not part.endswith(".safetensors")):
+            return strays[0]
     return None
 
 

@@ -114,7 +114,10 @@ def reads_text(silo: Silo, folder: Path) -> SiloConfig:
     return changed(silo.config, "learner", name="sentence-embedding", params={"folder": str(folder)})
 
 
-@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
+FILES = ["config.json", "tokenizer.json", "model.safetensors", "model.safetensors.index.json", "chat_template.jinja"]
+
+
+@pytest.mark.parametrize("file", FILES)
 def test_nothing_leaves_by_another_language_model_than_was_approved(file: str, silo: Silo, tmp_path: Path) -> None:
     config, request = reads_text(silo, tmp_path / "encoder"), silo.request()
     told = sections(config, silo.study, Spent(), Left(), DuplicateReport(1, 1, 0, 0, alarm=False), [])

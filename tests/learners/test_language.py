@@ -201,6 +201,12 @@ def test_a_model_file_holds_adapters_and_needs_the_same_folder(folders: dict[str
         (lambda folder: (folder / "config.json").write_text('{"auto_map": {"AutoModel": "x--y.Z"}}'), "its own code"),
         (lambda folder: (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "/x"}'), "an adapter"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"damaged"), "cannot be loaded"),
+        (
+            lambda folder: (folder / "model.safetensors.index.json").write_text(
+                '{"weight_map": {"a": "../x.safetensors"}}'
+            ),
+            "no file of this folder",
+        ),
     ],
 )
 def test_folders_that_cannot_be_trusted_are_refused(
