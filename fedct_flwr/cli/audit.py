@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 from fedct_flwr import datasets
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.overrides import Package
+from fedct_flwr.cli.run_options import Package
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, check_from_file

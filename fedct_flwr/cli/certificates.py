@@ -37,16 +37,8 @@ _LONGEST_NAME: Final = 64
 
 def create_authority(certificate: Path, key: Path, name: str = "fedct coordinator") -> None:
     """Make an authority, valid for ten years: a certificate for everybody, and a key (mode 600) that signs."""
-    private, subject = ec.generate_private_key(ec.SECP384R1()), _name(name)
-    usage = _usage(key_cert_sign=True, crl_sign=True)
-    public = (
-        _builder(subject, subject, private.public_key(), private.public_key(), AUTHORITY_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .sign(private, hashes.SHA384())
-    )
-    _write_key(key, private)
-    _write_certificate(certificate, public)
+    private = ec.generate_private_key(ec.SECP384R1())
+    _create(certificate, key, name, AUTHORITY_LIFETIME, private, (_name(name), private))
 
 
 def create_server_certificate(
@@ -56,9 +48,10 @@ def create_server_certificate(
 
     Raises ConfigError for a host that is neither, or an authority that cannot be read.
     """
-    names = [_host(host) for host in hosts]
-    use = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), x509.SubjectAlternativeName(names)]
-    _create_leaf(certificate, key, hosts[0], SERVER_LIFETIME, use, (authority, authority_key))
+    names = x509.SubjectAlternativeName(list(map(_host, hosts)))
+    use = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), names]
+    signer = load_certificate(authority).subject, _load_key(authority_key)
+    _create(certificate, key, hosts[0], SERVER_LIFETIME, ec.generate_private_key(ec.SECP256R1()), signer, use)
 
 
 def create_client_certificate(certificate: Path, key: Path, silo: str, authority: Path, authority_key: Path) -> None:
@@ -67,29 +60,48 @@ def create_client_certificate(certificate: Path, key: Path, silo: str, authority
     Raises ConfigError for an authority that cannot be read.
     """
     use = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])]
-    _create_leaf(certificate, key, silo, CLIENT_LIFETIME, use, (authority, authority_key))
+    signer = load_certificate(authority).subject, _load_key(authority_key)
+    _create(certificate, key, silo, CLIENT_LIFETIME, ec.generate_private_key(ec.SECP256R1()), signer, use)
 
 
-def _create_leaf(
+def _create(
     certificate: Path,
     key: Path,
     name: str,
     lifetime: timedelta,
-    use: Sequence[x509.ExtensionType],
-    authority: tuple[Path, Path],
+    private: ec.EllipticCurvePrivateKey,
+    signer: tuple[x509.Name, ec.EllipticCurvePrivateKey],
+    use: Sequence[x509.ExtensionType] = (),
 ) -> None:
-    """A key and a certificate that signs nothing; ``authority`` is the signer's certificate and its key."""
-    issuer, signer = load_certificate(authority[0]), _load_key(authority[1])
-    private = ec.generate_private_key(ec.SECP256R1())
-    builder = (
-        _builder(_name(name), issuer.subject, private.public_key(), signer.public_key(), lifetime)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(digital_signature=True), critical=True)
+    """Write a key and its certificate, which says what it is for; without that it is an authority's."""
+    issuer, signing = signer
+    authority, now = not use, datetime.now(UTC)
+    usages = dict.fromkeys(
+        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only",
+         "decipher_only"), False,
+    )  # fmt: skip
+    usage = x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **usages)
+    identifiers = (
+        x509.SubjectKeyIdentifier.from_public_key(private.public_key()),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()),
     )
-    for extension in use:
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_name(name))
+        .issuer_name(issuer)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
+        .add_extension(usage, critical=True)
+    )
+    for extension in (*identifiers, *use):
         builder = builder.add_extension(extension, critical=False)
-    _write_key(key, private)
-    _write_certificate(certificate, builder.sign(signer, hashes.SHA384()))
+    # Only the owner may read what is written like this.
+    write_atomically(key, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    write_atomically(certificate, builder.sign(signing, hashes.SHA384()).public_bytes(Encoding.PEM))
+    certificate.chmod(_FOR_ALL)
 
 
 def is_good_for(certificate: Path, hosts: Sequence[str], authority: Path, for_: timedelta = RENEW_BEFORE) -> bool:
@@ -189,48 +201,3 @@ def _host(host: str) -> x509.GeneralName:
 
 def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:_LONGEST_NAME])])
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    public: ec.EllipticCurvePublicKey,
-    signer: ec.EllipticCurvePublicKey,
-    lifetime: timedelta,
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + lifetime)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
-    )
-
-
-def _usage(*, digital_signature: bool = False, key_cert_sign: bool = False, crl_sign: bool = False) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=digital_signature,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=key_cert_sign,
-        crl_sign=crl_sign,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
-    # Only the owner may read what is written like this.
-    write_atomically(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-
-
-def _write_certificate(path: Path, certificate: x509.Certificate) -> None:
-    write_atomically(path, certificate.public_bytes(Encoding.PEM))
-    path.chmod(_FOR_ALL)

@@ -9,10 +9,24 @@ from typing import Annotated, Any, Final
 import typer
 
 from fedct_flwr.algorithms.table import DEFAULT
-from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group, Label, data_settings
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.overrides import Package, Set, only, overrides, refuse_options, refuse_twice, trusting
 from fedct_flwr.cli.repeats import run_one
+from fedct_flwr.cli.run_options import (
+    OPTIONS,
+    Accept,
+    DataDir,
+    DataSet,
+    Group,
+    Label,
+    Package,
+    Set,
+    data_settings,
+    only,
+    overrides,
+    refuse_options,
+    refuse_twice,
+    trusting,
+)
 from fedct_flwr.files.json_file import UNREADABLE, write_json
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.runs.places import check_new, dated

@@ -111,7 +111,7 @@ def demo(
         "--address": address,
         "--supernode": supernode,
     }.items():
-        host_and_port(given.replace("{port}", str(_RUNTIME_PORT)).replace("{silo}", "silo"), option, "")
+        host_and_port(given.replace("{port}", str(_RUNTIME_PORT)).replace("{silo}", "silo"), option)
     dataset = datasets.load(RunConfig.from_flower({"study": STUDY, "data": STUDY}))
     folder.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
     coordinator, _ = prepare(folder / "coordinator", hosts, address, gateway=superlink)

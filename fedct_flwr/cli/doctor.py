@@ -4,16 +4,71 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Annotated, Final
 
 import psutil
 import typer
+from packaging.requirements import Requirement
 
-from fedct_flwr.cli import installed
 from fedct_flwr.cli.findings import Finding, Probe, bad, by_amount, conclude, good, run_checks, warning
 from fedct_flwr.cli.output import Json, Output
+
+_PACKAGE: Final = "fedct-flwr"
+# Which collect other extras, and which are for who works on this project.
+_NOT_FOR_USE: Final = ("all", "dev", "docs")
+
+
+def version_of(package: str) -> str | None:
+    """The installed version, None if there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def this_python() -> Iterator[Finding]:
+    """Which Python this is."""
+    yield good(f"Python {'.'.join(map(str, sys.version_info[:3]))} on {sys.platform}")
+
+
+def required(shown: Sequence[str] = ("flwr",)) -> Iterator[Finding]:
+    """Required packages that are missing or of a version that does not do, or the versions of those to be ``shown``."""
+    wrong = _lacking("")
+    for one in wrong:
+        found, needed = version_of(one.name) or "is not installed", f"{one.name}{one.specifier}"
+        yield bad(f"{one.name} {found}, and {needed} is needed", f"pip install '{needed}'")
+    if not wrong:
+        versions = ((name, version_of(name)) for name in (_PACKAGE, *shown))
+        yield good(", ".join(f"{name} {found}" for name, found in versions if found))
+
+
+def missing_extras() -> dict[str, list[str]]:
+    """Each extra, with the packages of it that are missing or of a version that does not do."""
+    return {name: [one.name for one in _lacking(name)] for name in _requirements() if name not in ("", *_NOT_FOR_USE)}
+
+
+def _lacking(extra: str) -> list[Requirement]:
+    found = {one: version_of(one.name) for one in _requirements()[extra]}
+    return [one for one, there in found.items() if there is None or not one.specifier.contains(there, prereleases=True)]
+
+
+@cache
+def _requirements() -> dict[str, list[Requirement]]:
+    """By extra, "" for what is always required."""
+    found: dict[str, list[Requirement]] = {}
+    for one in map(Requirement, requires(_PACKAGE) or []):
+        extra = str(one.marker).rpartition("extra == ")[2].strip("'\"") if one.marker else ""
+        if one.name != _PACKAGE:
+            found.setdefault(extra, []).append(one)
+    return found
+
+
+# --- probes
+
 
 _GIGABYTE: Final = 1_000_000_000
 _LEAST_MEMORY: Final = 1.0
@@ -28,15 +83,15 @@ _BUILT_IN: Final = ("heart-disease", "breast-cancer", "diabetes")
 
 def python(_: None) -> Iterator[Finding]:
     """Which Python this is, and whether Flower's engine can start workers with it."""
-    yield from installed.python()
+    yield from this_python()
     if sys.platform == "win32":
         yield warning("the engine is not tested on Windows", "use fedct simulate --in-process, or Linux in WSL")
 
 
 def packages(_: None) -> Iterator[Finding]:
     """What is required, and what extras are there."""
-    yield from installed.required()
-    extras = installed.missing_extras()
+    yield from required()
+    extras = missing_extras()
     if there := sorted(name for name, lacks in extras.items() if not lacks):
         yield good(f"extras: {', '.join(there)}")
     if missing := sorted(name for name, lacks in extras.items() if lacks):
@@ -82,14 +137,14 @@ def engine(_: None) -> Iterator[Finding]:
     """Whether Flower's simulation engine could start; it is not started."""
     fix = "use fedct simulate --in-process, or "
     folder = Path(sys.executable).parent
-    if installed.version_of("ray") is None:
+    if version_of("ray") is None:
         yield warning("engine: Ray is not installed", f"{fix}pip install 'fedct-flwr[simulation]'")
     elif missing := [name for name in _PARTS_OF_FLOWER if shutil.which(name, path=str(folder)) is None]:
         yield bad(f"engine: {', '.join(missing)} not in {folder}", f"{fix}install flwr[simulation] again")
     elif any(character.isspace() for character in sys.executable):
         yield bad(f"engine: there is a space in {sys.executable}", f"{fix}install into another folder")
     else:
-        yield good(f"engine: Ray {installed.version_of('ray')} and Flower's programs are there")
+        yield good(f"engine: Ray {version_of('ray')} and Flower's programs are there")
 
 
 def data(_: None) -> Iterator[Finding]:

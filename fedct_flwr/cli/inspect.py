@@ -9,11 +9,11 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.cli.data_options import Accept, Group
 from fedct_flwr.cli.findings import FOUND_BAD, Mark, show
 from fedct_flwr.cli.findings import Finding as Shown
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.printed_rounds import finding_document
+from fedct_flwr.cli.run_options import Accept, Group
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.files import NOT_READ
 from fedct_flwr.datasets.inspection import Finding, Severity, TableOne, gathered

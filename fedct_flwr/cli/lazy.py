@@ -16,11 +16,14 @@ from fedct_flwr.types import ConfigError
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 
 
-def lazy_commands(package: str, helps: Mapping[str, str], panels: Mapping[str, str] | None = None) -> type[TyperGroup]:
+def lazy_commands(
+    package: str, helps: Mapping[str, str], modules: Mapping[str, str], panels: Mapping[str, str] | None = None
+) -> type[TyperGroup]:
     """A class for ``typer.Typer(cls=...)`` with a command for each key of ``helps``, the first line of its help.
 
-    Command ``start`` is the function ``start`` of the module ``start`` in ``package``, imported when it is called or
-    its own help is asked for. ``panels`` says below which title help shows a command.
+    Command ``start`` is the function ``start`` of a module in ``package``, ``start`` itself unless ``modules`` names
+    another. It is imported when it is called or its own help is asked for. ``panels`` says below which title help shows
+    a command.
     """
 
     class Commands(TyperGroup):
@@ -47,15 +50,17 @@ def lazy_commands(package: str, helps: Mapping[str, str], panels: Mapping[str, s
                 if gone in GONE:
                     raise ConfigError(f"'fedct {gone}' is gone: {GONE[gone]}")
             name, command, rest = super().resolve_command(ctx, args)
-            return name, load_command(package, name) if name and name in helps else command, rest
+            if name and name in helps:
+                command = load_command(name, f"{package}.{modules.get(name, name.replace('-', '_'))}")
+            return name, command, rest
 
     return Commands
 
 
-def lazy_group(package: str, helps: Mapping[str, str], about: str) -> typer.Typer:
+def lazy_group(package: str, helps: Mapping[str, str], modules: Mapping[str, str], about: str) -> typer.Typer:
     """A group of such commands, in a folder of their own; ``about`` is its help."""
     return typer.Typer(
-        cls=lazy_commands(package, helps),
+        cls=lazy_commands(package, helps, modules),
         help=about,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -63,10 +68,9 @@ def lazy_group(package: str, helps: Mapping[str, str], about: str) -> typer.Type
     )
 
 
-def load_command(package: str, name: str) -> click.Command:
+def load_command(name: str, module: str) -> click.Command:
     """The command itself. Its help is the function's docstring, each paragraph in one line."""
-    function_name = name.replace("-", "_")
-    function = getattr(importlib.import_module(f"{package}.{function_name}"), function_name)
+    function = getattr(importlib.import_module(module), name.replace("-", "_"))
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
     single.command(name)(function)
     command = typer.main.get_command(single)

@@ -64,7 +64,7 @@ Exit codes: 0 done; 1 declined, or an unexpected error; 2 settings; 3 data, or a
 
 app = typer.Typer(
     name="fedct",
-    cls=lazy_commands("fedct_flwr.cli", HELPS, PANELS),
+    cls=lazy_commands("fedct_flwr.cli", HELPS, {"export": "predict"}, PANELS),
     epilog=EPILOG,
     help="Federated co-training on Flower: silos share class labels on a public set, never data or models.",
     no_args_is_help=True,

@@ -1,4 +1,4 @@
-"""``fedct predict``: a global model, or that of a simulated silo, on new records."""
+"""``fedct predict`` and ``fedct export``: a global model, or that of a simulated silo, on new records or as ONNX."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.overrides import Package
+from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.predictions import (
     Accept,
     CsvFile,
@@ -23,8 +22,10 @@ from fedct_flwr.cli.predictions import (
     shown_classes,
     write_table,
 )
+from fedct_flwr.cli.run_options import Package
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
+from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.types import ConfigError, DataError
 
@@ -83,3 +84,22 @@ def predict(
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:
     """What the file holds, in a CSV file to the letter, without empty lines at its end."""
     return records.table if path.is_dir() else as_written(path).slice(0, len(records.names))
+
+
+def export(
+    output: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A run folder.", show_default="the model that --model names")
+    ] = None,
+    model: Model = None,
+    silo: Silo = "",
+    package: Package = None,
+) -> None:
+    """Write a global model, or that of a simulated silo, as ONNX with its preprocessing (extra 'onnx').
+
+    The input 'features' has a table's columns in the study's order, a category as its position among the study's
+    categories, NaN for what is missing; the description in the file's metadata ('fedct') tells both, and the classes.
+    """
+    check_new(output)
+    with ForeignModel(chosen_model(run, model, silo), package or ()) as found, Output.doing("converting the model"):
+        write_atomically(output, found.to_onnx())

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.overrides import trusting
+from fedct_flwr.cli.run_options import trusting
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder

@@ -13,12 +13,27 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.algorithms.table import ALGORITHMS, DEFAULT
-from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group, Label, data_settings
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.overrides import Package, Resume, Set, only, overrides, refuse_options, refuse_twice, trusting
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict, run_document
 from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
+from fedct_flwr.cli.run_options import (
+    OPTIONS,
+    Accept,
+    DataDir,
+    DataSet,
+    Group,
+    Label,
+    Package,
+    Resume,
+    Set,
+    data_settings,
+    only,
+    overrides,
+    refuse_options,
+    refuse_twice,
+    trusting,
+)
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection import Words, gathered, largest
 from fedct_flwr.flower.ray_cluster import ADDRESS

@@ -71,19 +71,13 @@ def _name(name: str) -> str:
 
 
 def _address(address: str) -> str:
+    if why := fault(address):
+        raise ValueError(why)
     split_address(address)
-    return address
-
-
-def _unbroken(address: str) -> str:
-    if any(char.isspace() for char in address):
-        raise ValueError(f"it holds a blank: {_ADDRESS}")
     return address
 
 
 Name = Annotated[str, AfterValidator(_name)]
 """A study's or a silo's name."""
 Address = Annotated[str, AfterValidator(_address)]
-"""A coordinator's, as others tell it."""
-Unbroken = AfterValidator(_unbroken)
-"""For an address that the hospital writes itself: the commands say whether it is one."""
+"""``host:port``."""

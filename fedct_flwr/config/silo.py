@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from fedct_flwr.config.caps import AtLeast, AtOnce, Cap, RecordsSettings, Total, caps_of
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
-from fedct_flwr.config.names import Name, Unbroken
+from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
 from fedct_flwr.config.protections import COVER_VOTES, OF_PROTECTION, TRAIN_ONCE, own_keys, said
 from fedct_flwr.config.settings import (
@@ -19,7 +19,6 @@ from fedct_flwr.config.settings import (
     OptionalRelativePath,
     RelativePath,
     Settings,
-    VisibleName,
     kebab,
 )
 from fedct_flwr.config.tables import GroupedImages, SiloTables
@@ -197,7 +196,7 @@ _OF_NETWORKS: Final[Uses] = OF_NETWORKS | uses(
 class Connection(Settings):
     """The way out, for the SuperNode; the agent uses ``supernode`` and ``secret`` alone."""
 
-    superlink: Annotated[VisibleName, Unbroken]
+    superlink: Address
     """The coordinator, as ``host:port``."""
     ca_certificate: RelativePath = Path("connection/ca.crt")
     """The authority that signs the coordinator's certificate."""
@@ -208,7 +207,7 @@ class Connection(Settings):
     client_key: RelativePath = Path("connection/client.key")
     secret: RelativePath = Path("connection/secret")
     """What the agent shows to its SuperNode."""
-    supernode: Annotated[VisibleName, Unbroken] = "127.0.0.1:9094"
+    supernode: Address = "127.0.0.1:9094"
     """Where the SuperNode listens for its agent, as ``host:port``. The agent calls it by plain HTTP and shows the
     secret: keep both on one machine, or on a network of their own."""
 

@@ -14,7 +14,7 @@ from typing import Self
 import pytest
 
 from fedct_flwr.cli.certificates import days_left, lasts, load_certificate
-from fedct_flwr.cli.coordinator import register, rotate, unregister
+from fedct_flwr.cli.coordinator import register, rotate
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.register import node_key
@@ -65,7 +65,7 @@ class Link:
 def link(monkeypatch: pytest.MonkeyPatch) -> Link:
     made = Link()
     monkeypatch.setattr(register, "list_nodes", made.list)
-    for module in (register, rotate, unregister):
+    for module in (register, rotate):
         monkeypatch.setattr(module, "SuperLink", made)
     return made
 

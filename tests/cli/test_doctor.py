@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fedct_flwr.cli import doctor, installed
+from fedct_flwr.cli import doctor
 from fedct_flwr.cli.findings import Finding, Mark
 from tests.cli.documents import check
 from tests.cli.runner import Outcome
@@ -41,14 +41,14 @@ def test_the_document_and_the_exit_code(fedct: Run, monkeypatch: pytest.MonkeyPa
 
 def test_packages_that_are_missing_or_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"numpy": "1.25.0", "flwr": "1.43.1"}
-    monkeypatch.setattr(installed, "version_of", lambda name: there.get(name, "99.0"))
+    monkeypatch.setattr(doctor, "version_of", lambda name: there.get(name, "99.0"))
     found = said(doctor.packages)
     assert "numpy 1.25.0, and numpy>=1.26 is needed" in found
     assert "flwr 1.43.1, and flwr" in found
     assert "scikit-learn" not in found
     assert Mark.BAD in marks(doctor.packages)
     there["numpy"] = ""
-    monkeypatch.setattr(installed, "version_of", lambda name: there.get(name) or None)
+    monkeypatch.setattr(doctor, "version_of", lambda name: there.get(name) or None)
     assert "scikit-learn is not installed" in said(doctor.packages)
     assert "extras not installed:" in said(doctor.packages)
 
@@ -62,5 +62,5 @@ def test_an_engine_that_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None
     with monkeypatch.context() as patch:
         patch.setattr(doctor, "_PARTS_OF_FLOWER", ("flwr", "no-such-program"))
         assert "no-such-program not in" in said(doctor.engine)
-    monkeypatch.setattr(installed, "version_of", lambda name: None)
+    monkeypatch.setattr(doctor, "version_of", lambda name: None)
     assert "pip install 'fedct-flwr[simulation]'" in said(doctor.engine)

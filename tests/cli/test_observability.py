@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.cli.coordinator import metrics as coordinators
+from fedct_flwr.cli.coordinator import status as coordinators
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.hospital.books import Spent

@@ -1,4 +1,4 @@
-"""``fedct coordinator``: what the coordinator of a study needs beside Flower. One file for each command."""
+"""``fedct coordinator``: what the coordinator of a study needs beside Flower."""
 
 from fedct_flwr.cli.lazy import lazy_group
 
@@ -14,4 +14,6 @@ HELPS = {
     "stop": "End a run that is under way.",
 }
 
-app = lazy_group(__name__, HELPS, "For the coordinator of a study: certificates, the silos' nodes, and runs.")
+MODULES = {"metrics": "status", "stop": "run", "unregister": "register"}
+
+app = lazy_group(__name__, HELPS, MODULES, "For the coordinator of a study: certificates, the silos' nodes, and runs.")

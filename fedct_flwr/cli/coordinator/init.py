@@ -84,7 +84,7 @@ def prepare(
     check_hosts(hosts)
     for option, given in (("--address", address), ("--gateway", gateway)):
         if given:
-            host_and_port(given, option, "")
+            host_and_port(given, option)
     if folder.path.exists() and not folder.ca.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
         raise ConfigError(f"{path} exists and is no coordinator's folder: choose another one")
     if study and study.is_dir():
@@ -105,7 +105,7 @@ def prepare(
     if address or not folder.flower_config.exists():
         folder.write_flower_config(address or f"{LOOPBACK[1]}:{PORT}")
     # Only where it is called so: a folder for containers need not get its authority's key back from where it is kept.
-    near = host_and_port(folder.address(), "address", "")[0] in LOOPBACK
+    near = host_and_port(folder.address(), "address")[0] in LOOPBACK
     before = hosts_of(folder.server_certificate) if folder.server_certificate.exists() else []
     named = list(dict.fromkeys([*hosts, *before, *(LOOPBACK if near else ())]))
     renewed = not (folder.server_certificate.exists() and is_good_for(folder.server_certificate, named, folder.ca))
@@ -136,7 +136,7 @@ def _write_gateway(folder: CoordinatorFolder) -> None:
         listen_too=f"[::]:{GATEWAY_PORT}" if has_ipv6 else "",
         certificates=str(folder.ca.parent),
         temporary="/tmp",  # noqa: S108 - the unit has one of its own
-        superlink=("127.0.0.1", host_and_port(folder.address(), "address", "")[1]),
+        superlink=("127.0.0.1", host_and_port(folder.address(), "address")[1]),
         # nginx knows no IP addresses in certificates.
         superlink_name=LOOPBACK[0],
         max_message=folder.config().max_message,

@@ -1,4 +1,4 @@
-"""``fedct coordinator run``: one run with real silos, from the study's folder to a table."""
+"""``fedct coordinator run`` and ``stop``: one run with real silos, from the study's folder to a table."""
 
 import contextlib
 import time
@@ -15,9 +15,9 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.overrides import Package, Resume, Set, only, overrides, refuse_options, refuse_twice, trusting
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict, run_document
 from fedct_flwr.cli.report import write_at_end
+from fedct_flwr.cli.run_options import Package, Resume, Set, only, overrides, refuse_options, refuse_twice, trusting
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
@@ -260,3 +260,23 @@ def _print_gaps(console: Console, run_folder: RunFolder, rows: Sequence[scores.S
             console.print(f"[yellow]{escape(row.silo)} had no part in the last round: no scores[/]")
         elif not last[row.silo].get("scores"):
             console.print(f"[yellow]{escape(row.silo)} keeps its scores to itself[/]")
+
+
+def stop(
+    folder: Folder,
+    run_id: Annotated[
+        int | None, typer.Argument(help="Flower's number of the run.", show_default="all that are under way")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """End a run that is under way. It can be gone on with later: fedct coordinator run FOLDER --resume RUN_FOLDER."""
+    out = Output(as_json=json_)
+    coordinator = CoordinatorFolder.open(folder)
+    with SuperLink(coordinator.address(), coordinator.ca) as superlink:
+        runs = superlink.unfinished() if run_id is None else [run_id]
+        for number in runs:
+            superlink.stop(number)
+            out.say(f"run {number} is stopped")
+    if not runs:
+        out.say("no run is under way")
+    out.show({"stopped": runs})

@@ -1,4 +1,4 @@
-"""``fedct silo``: all that a silo needs, from its settings to the proof of what has left. One file for each command."""
+"""``fedct silo``: all that a silo needs, from its settings to the proof of what has left."""
 
 from fedct_flwr.cli.lazy import lazy_group
 
@@ -21,6 +21,8 @@ HELPS = {
     "revoke": "Withdraw the approval: from now on nothing leaves.",
 }
 
+MODULES = {"answer": "start", "carry": "connect", "metrics": "status_report", "rotate": "renew"}
+
 app = lazy_group(
-    __name__, HELPS, "For a silo: what would leave it, under which limits, and the proof of what has left."
+    __name__, HELPS, MODULES, "For a silo: what would leave it, under which limits, and the proof of what has left."
 )

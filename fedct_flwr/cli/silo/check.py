@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from fedct_flwr.cli.doctor import required, this_python
 from fedct_flwr.cli.findings import conclude, run_checks
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo import checks, checks_network, probes_records
@@ -24,8 +25,8 @@ def settings(silo: Silo) -> Iterator[Finding]:
 
 
 PROBES: Final[Mapping[str, Probe]] = {
-    "Python": checks.python,
-    "packages": checks.packages,
+    "Python": lambda _: this_python(),
+    "packages": lambda _: required(checks.PACKAGES),
     "settings": settings,
     "disk": checks.disk,
     "device": checks.device,

@@ -12,7 +12,6 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from fedct_flwr.cli import installed
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, by_amount, good, or_bad, warning
 from fedct_flwr.cli.silo.status_report import over_studies
 from fedct_flwr.config import SiloConfig
@@ -31,23 +30,13 @@ if TYPE_CHECKING:
     # Needs the extra privacy.
     from fedct_flwr.privacy.spending import Spending
 
-_PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
+PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
 _MEGABYTE: Final = 1_000_000
 _LEAST_DISK: Final = 100 * _MEGABYTE
 _GOOD_DISK: Final = 1000 * _MEGABYTE
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
 _DETAILS: Final = "fedct silo check --details says what is wrong"
-
-
-def python(silo: Silo) -> Iterator[Finding]:
-    """Which Python this is."""
-    return installed.python()
-
-
-def packages(silo: Silo) -> Iterator[Finding]:
-    """Which versions are installed."""
-    return installed.required(_PACKAGES)
 
 
 def disk(silo: Silo) -> Iterator[Finding]:

@@ -19,10 +19,10 @@ from fedct_flwr.cli.findings import Mark
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warning
-from fedct_flwr.cli.silo.folder import called_elsewhere, host_and_port
+from fedct_flwr.cli.silo.folder import called_elsewhere
+from fedct_flwr.config.names import split_address
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.link import SILENT_SECONDS, Answer, call, sentence_of, span
-from fedct_flwr.types import ConfigError
 
 _SECONDS: Final = 5.0
 _DAYS_LEFT: Final = 30
@@ -80,11 +80,6 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
     connection = silo.config.connection
     address = connection.superlink
     try:
-        host_and_port(address, "superlink")
-    except ConfigError as error:
-        yield bad("coordinator: superlink in silo.toml is no host:port", "write host:port, such as host:8000", error)
-        return
-    try:
         context = ssl.create_default_context(cafile=str(connection.ca_certificate))
     except (OSError, ssl.SSLError):
         raise Unread("the certificate") from None
@@ -135,7 +130,7 @@ def proxies(silo: Silo) -> Iterator[Finding]:
     if not used:
         yield good("proxy: none is set")
         return
-    host, _ = _address(silo)
+    host, _ = split_address(silo.config.connection.superlink)
     names = " and ".join(f"{kind.upper()}_PROXY" for kind in used)
     if urllib.request.proxy_bypass(host):
         yield good(f"proxy: {names} is set, but NO_PROXY says not for the coordinator")
@@ -159,12 +154,7 @@ def address(silo: Silo) -> Iterator[Finding]:
 def link(silo: Silo) -> Iterator[Finding]:
     """Whether agent and SuperNode may be apart: between them is plain HTTP. Makes no connection."""
     address = silo.config.connection.supernode
-    try:
-        host, _ = host_and_port(address, "supernode")
-    except ConfigError as error:
-        yield bad("link: supernode in silo.toml is no host:port", "write host:port, such as 127.0.0.1:9094", error)
-        return
-    if _is_near(host):
+    if _is_near(split_address(address)[0]):
         yield good(f"link: the SuperNode at {address} is on this machine, or a container beside the agent")
     else:
         yield warning(
@@ -184,11 +174,7 @@ def supernode(silo: Silo) -> Iterator[Finding]:
     """Whether the SuperNode listens for its agent, and when the coordinator last answered it."""
     address = silo.config.connection.supernode
     try:
-        host, port = host_and_port(address, "supernode")
-    except ConfigError:
-        raise Unread("the SuperNode's address") from None
-    try:
-        socket.create_connection((host, port), timeout=_SECONDS).close()
+        socket.create_connection(split_address(address), timeout=_SECONDS).close()
     except OSError:
         yield warning(f"SuperNode: nobody listens at {address}", "fedct silo connect")
         return
@@ -223,10 +209,3 @@ def contact(silo: Silo) -> Iterator[Finding]:
         yield bad(f"agent: {said}", fix)
     else:
         yield good("agent: it is at work, and in contact with its SuperNode")
-
-
-def _address(silo: Silo) -> tuple[str, int]:
-    try:
-        return host_and_port(silo.config.connection.superlink, "superlink")
-    except ConfigError:
-        raise Unread("the coordinator's address") from None

@@ -1,18 +1,29 @@
-"""``fedct silo connect``: Flower's SuperNode with the silo's settings, supervised. Reads neither records nor study."""
+"""``fedct silo connect`` and ``carry``: the end with a connection, which reads neither records nor study.
+
+Flower's SuperNode with the silo's settings, supervised; and for an air gap what takes the agent's place there.
+"""
 
 import os
 import shlex
+import signal
 import sys
+import threading
+from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from fedct_flwr.cli.output import Log, echo
+from fedct_flwr.cli.output import Log, Output, echo
 from fedct_flwr.cli.silo.agent_file import status_file
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, host_and_port, silo_file
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import Connection, SiloConfig
+from fedct_flwr.config.names import split_address
+from fedct_flwr.flower.runtime_client import SuperNode
 from fedct_flwr.hospital import supervisor
+from fedct_flwr.hospital.carrier import Carrier
 from fedct_flwr.hospital.supervisor import SILO
+from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError
 
 # Nothing is reported to anybody, and nothing is fetched.
@@ -59,9 +70,8 @@ def connect(
 
 
 def supernode_command(connection: Connection, host: str = "") -> list[str]:
-    """The SuperNode's command line; it listens at ``host``, or where the agent expects it. Raises ConfigError."""
-    listens_at, port = host_and_port(connection.supernode, "supernode")
-    host_and_port(connection.superlink, "superlink")
+    """The SuperNode's command line; it listens at ``host``, or where the agent expects it."""
+    listens_at, port = split_address(connection.supernode)
     certificate, key = connection.client_certificate, connection.client_key
     # A folder of before there were client certificates has none: a gateway that asks for one says so.
     shown = ["--client-certificate", str(certificate), "--client-key", str(key)] if certificate.is_file() else []
@@ -76,3 +86,35 @@ def supernode_command(connection: Connection, host: str = "") -> list[str]:
         "--host", host or listens_at,
         "--port", str(port),
     ]  # fmt: skip
+
+
+def carry(
+    folder: Folder = None,
+    folder_option: FolderOption = None,
+    files: Annotated[Path, typer.Option(help="Folder where questions are put and answers are looked for.")] = Path(
+        "carried"
+    ),
+) -> None:
+    """Turn questions into sealed files, for records on a machine without any connection, and hand answers back.
+
+    Runs where 'fedct silo connect' runs, and needs no records: the silo's settings and its connection/ folder. People
+    carry each question to the records, answer it there with 'fedct silo answer', and bring the answer back.
+    """
+    connection = SiloConfig.read_toml(silo_file(folder, folder_option)).connection
+    try:
+        files.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make the folder {files}: {error.strerror}") from None
+    supernode = SuperNode(connection.supernode, connection.secret)
+    out, stop = Output(), threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+
+    def say(sentence: str) -> None:
+        out.say(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}  {printable(sentence)}")
+
+    say(f"questions for {connection.supernode}'s silo are put into {files.absolute()}")
+    try:
+        Carrier(supernode, connection.secret, files.absolute(), say, stop).run()
+    finally:
+        supernode.close()

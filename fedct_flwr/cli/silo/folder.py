@@ -54,9 +54,9 @@ def silo_file(argument: Path | None, option: Path | None = None) -> Path:
     return path
 
 
-def host_and_port(address: str, key: str, where: str = f" under [connection] in {SILO_FILE}") -> tuple[str, int]:
-    """The two parts of ``host:port``. Raises ConfigError, which names the ``key`` and ``where`` it stands."""
+def host_and_port(address: str, option: str) -> tuple[str, int]:
+    """The two parts of ``host:port``. Raises ConfigError, which names the ``option``."""
     try:
         return split_address(address)
     except ValueError as error:
-        raise ConfigError(f"{key} = {address!r}{where}: {error}") from None
+        raise ConfigError(f"{option} = {address!r}: {error}") from None

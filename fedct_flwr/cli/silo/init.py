@@ -13,7 +13,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
+from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
@@ -99,7 +99,7 @@ def make_silo(new: NewSilo) -> Path:
     if study.is_dir():
         check_plain(study)
     agreed = StudyConfig.read_toml(study / STUDY_FILE)
-    _check(agreed, new.label, new.superlink, new.ca, new.learner)
+    _check(agreed, new.label, new.ca, new.learner)
     _check_data(new.data, agreed)
     text = silo_toml(
         silo=new.silo,
@@ -136,12 +136,10 @@ def check_new(folder: Path) -> None:
         raise ConfigError(f"{folder} exists: nothing is overwritten, choose another folder")
 
 
-def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, learner: str) -> None:
+def _check(agreed: StudyConfig, label: str, ca: Path | None, learner: str) -> None:
     """Raise ConfigError for what would make a folder that cannot work."""
     if not label and not agreed.image_size:
         raise ConfigError("--label is missing: name the label column of the records")
-    if superlink:
-        host_and_port(superlink, "superlink")
     if ca and not ca.is_file():
         raise ConfigError(f"there is no file {ca}: ask the coordinator for ca.crt")
     if learner not in _LEARNERS and "." not in learner:

@@ -5,9 +5,11 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad, count, good, or_bad, warning
 from fedct_flwr.config.learner import AUTO
@@ -15,6 +17,7 @@ from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.inspection import Severity, Words, gathered, largest
 from fedct_flwr.datasets.labels import class_names
+from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
@@ -60,7 +63,7 @@ def _images(silo: Silo) -> Iterator[Finding]:
 
 
 def _table(silo: Silo) -> Iterator[Finding]:
-    data, schema = silo.config.data, silo.study.schema
+    data, schema, group = silo.config.data, silo.study.schema, silo.config.data.tables.group
     text = [data.label, *(column.name for column in schema.columns if column.spelled)]
     try:
         table = read_table(data.file, text, form_of(data, silo.study))
@@ -75,53 +78,38 @@ def _table(silo: Silo) -> Iterator[Finding]:
             error,
         )
         return
+    found, columns = set(table.column_names), [column.name for column in schema.columns]
+    missing, extra = [name for name in columns if name not in found], found - {data.label, group, *columns}
+    unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, data.file)]
+    said = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
+    problems = (
+        (not table.num_rows, "the file has none", "put records under its header"),
+        (
+            data.label not in found,
+            "the label column that silo.toml names is not there",
+            "correct label under [data] in silo.toml",
+        ),
+        (missing, f"missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does"),
+        (
+            group and group not in found,
+            "the group column that silo.toml names is not there",
+            "correct group under [data.tables] in silo.toml",
+        ),
+        (
+            extra,
+            f"{said} not the study's",
+            "take out of the file what is not in the public set; fedct silo check --details names them",
+        ),
+        (
+            unfit,
+            f"of another kind than in the public set: {listed(unfit, _LISTED)}",
+            "numbers, or text, as there",
+        ),
+    )
     # Only the study's own names are said: a file without a header has a record in their place.
-    found = set(table.column_names)
-    problems = []
-    if table.num_rows == 0:
-        problems.append(bad("records: the file has none", "put records under its header"))
-    if data.label not in found:
-        problems.append(
-            bad(
-                "records: the label column that silo.toml names is not there", "correct label under [data] in silo.toml"
-            )
-        )
-    if missing := [column.name for column in schema.columns if column.name not in found]:
-        problems.append(
-            bad(f"records: missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does")
-        )
-    if data.tables.group and data.tables.group not in found:
-        problems.append(
-            bad(
-                "records: the group column that silo.toml names is not there",
-                "correct group under [data.tables] in silo.toml",
-            )
-        )
-    if extra := sorted(found - {data.label, data.tables.group} - {column.name for column in schema.columns}):
-        said = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
-        problems.append(
-            bad(
-                f"records: {said} not the study's",
-                "take out of the file what is not in the public set; fedct silo check --details names them",
-                listed(extra, _LISTED),
-            )
-        )
-    unfit = []
-    for column in schema.columns:
-        if column.name in found:
-            try:
-                encode(table.select([column.name]), [column], data.file)
-            except DataError:
-                unfit.append(column.name)
-    if unfit:
-        problems.append(
-            bad(
-                f"records: of another kind than in the public set: {listed(unfit, _LISTED)}",
-                "numbers, or text, as there",
-            )
-        )
-    if problems:
-        yield from problems
+    wrong = [bad(f"records: {what}", fix, listed(sorted(extra), _LISTED)) for there, what, fix in problems if there]
+    if wrong:
+        yield from wrong
         return
     yield good(f"records: all {len(schema.columns)} columns of the study are there, and a label column")
     if unread := len(other_sheets(data.file, data.tables)):
@@ -131,6 +119,14 @@ def _table(silo: Silo) -> Iterator[Finding]:
             "nothing, if that is so; otherwise write sheet = '...' under [data.tables] in silo.toml",
         )
     yield from _labels(silo)
+
+
+def _fits(table: pa.Table, column: Column, file: Path) -> bool:
+    try:
+        encode(table.select([column.name]), [column], file)
+    except DataError:
+        return False
+    return True
 
 
 def _labels(silo: Silo) -> Iterator[Finding]:

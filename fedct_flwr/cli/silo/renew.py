@@ -1,6 +1,7 @@
-"""``fedct silo renew``: new certificates for a silo that has joined, from a new invitation of the same coordinator."""
+"""``fedct silo renew`` and ``rotate``: new certificates from a new invitation, and a new key for the SuperNode."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,8 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.silo import Connection
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.hospital.keys import load_public_key
-from fedct_flwr.text.printable import in_shell, printable
+from fedct_flwr.hospital.keys import create_node_key, load_public_key
+from fedct_flwr.text.printable import from_here, in_shell, printable
 from fedct_flwr.types import ConfigError
 
 
@@ -87,3 +88,26 @@ def _is_older(files: Path, connection: Connection) -> bool:
     except (ConfigError, OSError):
         # Lost or damaged: there is nothing to go back from.
         return False
+
+
+def rotate(folder: Folder = None, folder_option: FolderOption = None) -> None:
+    """Make a new key for the SuperNode, by which the coordinator knows this silo. The old one is kept as *.former.
+
+    A SuperNode that is running goes on with the old key. Start it again once the coordinator has admitted the new one.
+    """
+    key = SiloConfig.read_toml(silo_file(folder, folder_option)).connection.node_key
+    public, new = key.with_name(f"{key.name}.pub"), key.with_name(f"{key.name}.new")
+    for path in (key, public):
+        if not path.is_file():
+            raise ConfigError(f"there is no key {path}: put back the one that was there")
+    for path in (new, new.with_name(f"{new.name}.pub")):
+        path.unlink(missing_ok=True)
+    create_node_key(new)
+    for path in (key, public):
+        path.with_name(f"{path.name}.former").unlink(missing_ok=True)
+        os.link(path, path.with_name(f"{path.name}.former"))
+    new.with_name(f"{new.name}.pub").replace(public)
+    new.replace(key)
+    out = Output()
+    out.say(f"Send to the coordinator: {in_shell(from_here(public))} (public, no secret)")
+    out.say("Once it says that both keys are good, start the SuperNode again: fedct silo connect")

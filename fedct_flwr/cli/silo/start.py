@@ -1,6 +1,10 @@
-"""``fedct silo start``: the agent, in the foreground."""
+"""``fedct silo start`` and ``answer``: the agent, in the foreground, and for an air gap one answer by hand."""
 
 import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from fedct_flwr.cli.output import Log, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
@@ -8,6 +12,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import start_agent
 from fedct_flwr.hospital.approval import approving_digests, current
+from fedct_flwr.hospital.carried_answer import answer_file
 from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_line import log_line
@@ -49,3 +54,29 @@ def check_approved(config: SiloConfig) -> None:
             "the study or the settings have changed since they were approved: read what would leave now, and allow it, "
             "with 'fedct silo approve'"
         )
+
+
+def answer(
+    question: Annotated[Path, typer.Argument(help="A sealed question from 'fedct silo carry'.", show_default=False)],
+    folder: FolderOption = None,
+    output: Annotated[
+        Path | None, typer.Option(help="New file for the answer.", show_default="answer-... where the question is")
+    ] = None,
+) -> None:
+    """Answer one question that was carried here: same approval, gate, limits and log as with a connection.
+
+    Exit code 0 if labels are in the answer, 1 if it is a refusal. The same question gives the same answer again.
+    """
+    file = silo_file(None, folder)
+    config = SiloConfig.read_toml(file)
+    config.check_promised()
+    path = output or question.with_name(f"answer-{question.name.removeprefix('question-')}")
+    if path.exists():
+        raise ConfigError(f"{path} exists: carry it back, or name another file with --output")
+    check_approved(config)
+    out = Output()
+    answered = answer_file(file, question, path, out.say)
+    if path.exists():
+        out.say(f"the answer{'' if answered else ', a refusal,'} is in {path}: carry it back")
+    if not answered:
+        raise typer.Exit(1)
