@@ -1,6 +1,6 @@
 """All that is to be known before one approves what leaves a silo: the sentences of ``fedct silo approve``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +11,6 @@ from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.config.caps import Total, caps_of
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.books import Left, Spent
@@ -55,53 +54,46 @@ def sections(
     policy, public, schema = config.policy, study.public, study.schema
     kinds = kinds_let_out(policy.kinds, terms_of(study), noisy=policy.sum_epsilon > 0)
     added = study.sums if policy.adds else None
-    model = approval.language_model(config)
-    accepted = study.config.tables.accept
-    longest = _longest(config, study)
-    return {
-        "The study": [
+    model, accepted, longest = approval.language_model(config), study.config.tables.accept, _longest(config, study)
+    texts = listed([column.name for column in schema.columns if column.text])
+    of_texts = f", of which {texts} hold text" if texts else ""
+    height, width = study.config.image_size or (0, 0)
+    told = {
+        "The study": _lines(
             f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {len(schema.classes):,} "
             "classes apart",
             *_classes(schema.classes),
-            _columns(schema) if schema.columns else f"Images of {_size(study)}",
+            f"Columns: {len(schema.columns)}{of_texts}"
+            if schema.columns
+            else f"Images of {height} x {width} pixels, {study.config.image_mode}",
             f"Public set: {len(public):,} examples without labels, which every silo and the coordinator have",
             f"Its SHA-256: {public.fingerprint.hex()}",
-            *([f"SHA-256 of the language model in the learner's folder: {model}"] if model else []),
-            *([f"This study disables these data checks, also for your table: {listed(accepted)}"] if accepted else []),
-        ],
-        "What leaves, to the coordinator": [
+            model and f"SHA-256 of the language model in the learner's folder: {model}",
+            accepted and f"This study disables these data checks, also for your table: {listed(accepted)}",
+        ),
+        "What leaves, to the coordinator": _lines(
             f"The coordinator's address: {config.connection.superlink}",
-            *([f"Warning: the SuperNode's container calls another address, {called}"] if called else []),
+            called and f"Warning: the SuperNode's container calls another address, {called}",
             *(kind.leaves for kind in kinds),
             "Test scores: four numbers with each reply" if policy.metrics else "Test scores: none",
-            *([f"At most {longest:,} bytes in one reply, if all public examples are asked about"] if longest else []),
+            longest and f"At most {longest:,} bytes in one reply, if all public examples are asked about",
             "Beside them: the silo's name, and if it refuses a question, the number of the reason",
-        ],
-        **(
-            {f"What the {'sums' if config.adds_noise else 'labels'} may tell about a record": promised}
-            if promised
-            else {}
         ),
-        "Limits, in total for this study and public set": [
-            *(
-                f"{cap.title}: {getattr(policy, field):,}, of which {cap.of(here):,} are used"
-                for field, cap in caps_of(Policy, Total).items()
-            ),
+        f"What the {'sums' if config.adds_noise else 'labels'} may tell about a record": promised,
+        "Limits, in total for this study and public set": _lines(
+            *_totals(config.policy, here),
             "A question counts as soon as it is let in, whether or not its answer leaves; refusals count in bytes",
             "A round is one of a run. Each new run asks anew, about the same examples too, until a limit is reached",
-            *_elsewhere(elsewhere),
-            *(
-                [
-                    "There is no egress log here yet, so all limits and budgets begin at nothing. If this silo has "
-                    "worked before, decline: its state folder is not mounted, or not restored"
-                ]
-                if first
-                else []
-            ),
-        ],
-        **_over_all_studies(config),
+            # No limit of this study counts them, though they tell of the same patients.
+            elsewhere.labels
+            and f"Under other studies and public sets {elsewhere.labels:,} labels have left about these records",
+            first
+            and "There is no egress log here yet, so all limits and budgets begin at nothing. If this silo has "
+            "worked before, decline: its state folder is not mounted, or not restored",
+        ),
+        "Limits over all studies of these records": _over_all_studies(config),
         **{title: [*lines] for kind in kinds for title, lines in kind.limits(policy).items()},
-        **({"Silos that add, and the fingerprints of their keys": _summands(added)} if added else {}),
+        "Silos that add, and the fingerprints of their keys": _summands(added) if added else [],
         "What does not leave": [
             "Records or columns of them, models, texts of errors, and any gradient that can be read by itself"
             if config.adds_noise
@@ -109,34 +101,40 @@ def sections(
             "Every reply is written into the egress log before it leaves; code that the coordinator sends is never run",
         ],
         "Records of this silo in the public set": [found.sentence],
-        "What you should know": [
+        "What you should know": _lines(
             "Everybody may have the model that the sums train: it tells about a record no more than the sums do"
             if config.adds_noise
             else "Labels are not nothing: they follow from the model, and tell something about the records it learned "
             "from",
             "The coordinator says what the others' labels are; false ones make this silo's own model worse",
             "The model of before the study is kept: fedct silo predict --model before",
-            *(kind.beware for kind in kinds if kind.beware),
-            (
-                "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
-                if config.keeps_ledger
-                else "No differential privacy is guaranteed yet; the limits above are what keeps it little"
-            ),
+            *(kind.beware for kind in kinds),
+            "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
+            if config.keeps_ledger
+            else "No differential privacy is guaranteed yet; the limits above are what keeps it little",
             "To withdraw the approval at any time: fedct silo revoke. What has left cannot be called back",
-        ],
+        ),
     }
+    return {title: lines for title, lines in told.items() if lines}
+
+
+def _lines(*lines: object) -> list[str]:
+    """Those that there are."""
+    return [str(line) for line in lines if line]
+
+
+def _totals(limits: object, used: Spent) -> Iterator[str]:
+    for field, cap in caps_of(Policy, Total).items():
+        yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
 
 
 def _classes(names: Sequence[str]) -> list[str]:
     """The classes as the coordinator calls them: quoted, cut and one a line, so that none passes for a sentence."""
-    shown = [
-        f"Class {number} of {len(names):,}: {quoted(name)}" for number, name in enumerate(names[:_MOST_CLASSES], 1)
-    ]
-    more = len(names) - len(shown)
-    return [
-        *shown,
-        *([f"And {more:,} more classes, which stand in {STUDY_FILE} in the study's folder"] if more else []),
-    ]
+    more = len(names) - _MOST_CLASSES
+    return _lines(
+        *(f"Class {number} of {len(names):,}: {quoted(name)}" for number, name in enumerate(names[:_MOST_CLASSES], 1)),
+        more > 0 and f"And {more:,} more classes, which stand in {STUDY_FILE} in the study's folder",
+    )
 
 
 def _summands(sums: SumTerms) -> list[str]:
@@ -181,23 +179,24 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
         what = promise_together(together_in(study), study.config.joint, config.privacy)
     else:
         what = promise(config.privacy, len(study.public), Answers.of(config))
-    return [
+    return _lines(
         *what,
-        spent_words(replace(found, budget=config.privacy.epsilon)),
-        *clock_words(found),
-        *together_words(found),
-        *_changed(found, config.privacy.epsilon, config.privacy.delta),
-        *([f"Warning: {bare:,} labels have left without protection; nothing here covers them"] if bare else []),
-        *([f"Warning: {weakness}"] if weakness else []),
-    ]
+        *_account(found, config.privacy.epsilon, config.privacy.delta),
+        bare and f"Warning: {bare:,} labels have left without protection; nothing here covers them",
+        weakness and f"Warning: {weakness}",
+    )
 
 
-def _changed(account: Spending, epsilon: float, delta: float) -> list[str]:
-    """What a budget was until now, where it is another from now on."""
-    if (account.budget, account.delta) == (epsilon, delta):
-        return []
+def _account(account: Spending, epsilon: float, delta: float) -> list[str]:
+    """What is spent of a budget that is to be approved, and what it was until now if it was another."""
     before = f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}"
-    return [f"{before}; from now on it is {epsilon:g} at {delta:g}"]
+    changed = (account.budget, account.delta) != (epsilon, delta)
+    return _lines(
+        spent_words(replace(account, budget=epsilon)),
+        *clock_words(account),
+        *together_words(account),
+        changed and f"{before}; from now on it is {epsilon:g} at {delta:g}",
+    )
 
 
 def _promised_of_sums(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry]) -> list[str]:
@@ -207,66 +206,34 @@ def _promised_of_sums(config: SiloConfig, study: StudyFolder, entries: Sequence[
     policy, found = config.policy, account_of_sums(config, study.name)
     may_collude = study.sums.may_collude if study.sums else policy.may_collude
     bare = approval.labels_without_noise(entries, study.name)
-    return [
+    return _lines(
         f"Unit: this silo as a whole, whatever its votes are. Epsilon {policy.sum_epsilon:g}, delta "
         f"{policy.sum_delta:g}, in total over the whole study",
         f"From whom: from everybody, the coordinator too, if at most {may_collude} silos collude with it",
-        spent_words(replace(found, budget=policy.sum_epsilon)),
-        *clock_words(found),
-        *together_words(found),
-        *_changed(found, policy.sum_epsilon, policy.sum_delta),
-        *([f"Warning: {bare:,} labels have left without noise; nothing here covers them"] if bare else []),
-    ]
-
-
-def _elsewhere(elsewhere: Left) -> list[str]:
-    """What no limit of this study counts, though it tells of the same patients."""
-    if not elsewhere.labels:
-        return []
-    return [f"Under other studies and public sets {elsewhere.labels:,} labels have left about these records"]
-
-
-def _over_all_studies(config: SiloConfig) -> dict[str, list[str]]:
-    """The limits that several studies share. Raises LedgerError if what they have used cannot be told."""
-    books = SharedBooks.of(config)
-    if books is None:
-        return {}
-    used, studies = books.spent()
-    lines = (
-        f"{cap.title}: {getattr(config.records, field):,}, of which {cap.of(used):,} are used"
-        for field, cap in caps_of(Policy, Total).items()
+        *_account(found, policy.sum_epsilon, policy.sum_delta),
+        bare and f"Warning: {bare:,} labels have left without noise; nothing here covers them",
     )
-    return {
-        "Limits over all studies of these records": [
-            *lines,
-            *_epsilon_over_all_studies(config),
-            f"Counted for {count(studies, 'silo folder')} in {config.records.folder}; this one is counted from its "
-            "agent's start on, with all that has left before",
-        ]
-    }
 
 
-def _epsilon_over_all_studies(config: SiloConfig) -> list[str]:
-    if not config.records.epsilon:
+def _over_all_studies(config: SiloConfig) -> list[str]:
+    """The limits that several studies share. Raises LedgerError if what they have used cannot be told."""
+    books, records = SharedBooks.of(config), config.records
+    if books is None:
         return []
-    from fedct_flwr.privacy.common_budget import common_budget
+    used, studies = books.spent()
+    epsilon = 0.0
+    if records.epsilon:
+        from fedct_flwr.privacy.common_budget import common_budget
 
-    budget = common_budget(config)
-    spent_ = budget.spent().upper if budget else 0.0
-    return [
-        f"Epsilon: {config.records.epsilon:g} at delta {config.records.delta:g} for each record, of which {spent_:.3g} "
-        "is spent"
-    ]
-
-
-def _columns(schema: Schema) -> str:
-    texts = [column.name for column in schema.columns if column.text]
-    return f"Columns: {len(schema.columns)}" + (f", of which {listed(texts)} hold text" if texts else "")
-
-
-def _size(study: StudyFolder) -> str:
-    height, width = study.config.image_size or (0, 0)
-    return f"{height} x {width} pixels, {study.config.image_mode}"
+        budget = common_budget(config)
+        epsilon = budget.spent().upper if budget else 0.0
+    return _lines(
+        *_totals(records, used),
+        records.epsilon
+        and f"Epsilon: {records.epsilon:g} at delta {records.delta:g} for each record, of which {epsilon:.3g} is spent",
+        f"Counted for {count(studies, 'silo folder')} in {records.folder}; this one is counted from its agent's start "
+        "on, with all that has left before",
+    )
 
 
 def _longest(config: SiloConfig, study: StudyFolder) -> int:
