@@ -1,7 +1,7 @@
 """``fedct audit``: attacks on a run, and how well they work."""
 
 import os
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -74,11 +74,7 @@ def audit(
     how = How(refits, candidates, minutes, planted, forge, seed)
     dataset, out = datasets.load(config), Output(as_json=json_)
     own = read_canaries(canaries, dataset, config.label_column) if canaries else None
-
-    def progress(items: Iterable[int]) -> Iterable[int]:
-        return Output.progress(list(items), _ATTACKING)
-
-    found = attack(config, dataset, how, canaries=own, progress=progress)
+    found = attack(config, dataset, how, canaries=own, progress=partial(Output.progress, what=_ATTACKING))
     text, told = page(config.study, found), plain(document(config.study, found))
     target = output or folder.path / PAGE
     write_atomically(target, printable(text, keep="\n").encode())

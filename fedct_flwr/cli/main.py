@@ -42,18 +42,12 @@ HELPS = {
     "privacy-sheet": "Write one page on what is promised of privacy, what was spent, and what is not covered.",
 }
 
-_SIMULATE, _REAL, _MODELS, _PRIVACY = "Simulate", "Real silos", "Models", "Privacy"
+_REAL = "Real silos"
 PANELS = {
-    "simulate": _SIMULATE,
-    "compare": _SIMULATE,
-    "inspect": _SIMULATE,
-    "report": _SIMULATE,
-    "doctor": _SIMULATE,
+    **dict.fromkeys(("simulate", "compare", "inspect", "report", "doctor"), "Simulate"),
     "demo": _REAL,
-    "predict": _MODELS,
-    "export": _MODELS,
-    "audit": _PRIVACY,
-    "privacy-sheet": _PRIVACY,
+    **dict.fromkeys(("predict", "export"), "Models"),
+    **dict.fromkeys(("audit", "privacy-sheet"), "Privacy"),
 }
 
 EPILOG = """Begin with 'fedct simulate': four real hospitals, in a minute.

@@ -46,8 +46,6 @@ def run_document(
     findings: Sequence[Finding] = (),
 ) -> dict[str, Any]:
     """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
-    method = config.method
-    left = what_leaves(algorithm, folder.quantity, secure=method.in_sums, noisy=method.noise_in_shares)
     counted = {test: [row.silo for row in comparable(rows, test)] for test in ("own", "pooled")}
     mean: dict[str, Any] = plain(
         {
@@ -65,7 +63,7 @@ def run_document(
         "seconds": seconds,
         "rounds": len(folder.rounds()),
         "fixed_point": folder.read_json("result.json").get("fixed_point"),
-        "leaves": f"{left} and test scores" if config.report_scores else left,
+        "leaves": f"{_left(config, algorithm, folder)}{' and test scores' if config.report_scores else ''}",
         "measure": folder.outcome.measure.name,
         "silos": plain(list(rows)),
         "mean": mean,
@@ -74,6 +72,11 @@ def run_document(
         "notes": notes(rows),
         "verdict": verdict,
     }
+
+
+def _left(config: RunConfig, algorithm: Algorithm, folder: RunFolder) -> str:
+    method = config.method
+    return what_leaves(algorithm, folder.quantity, secure=method.in_sums, noisy=method.noise_in_shares)
 
 
 class PrintedRounds(Watch):
@@ -130,8 +133,7 @@ def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder:
             + (f"; the most frequent class alone has {most:.3f}" if (most := model.get("most_frequent_class")) else ""),
             soft_wrap=True,
         )
-    method = config.method
-    left = what_leaves(algorithm, folder.quantity, secure=method.in_sums, noisy=method.noise_in_shares)
+    left = _left(config, algorithm, folder)
     left += " and test scores, as report-scores asks" if config.report_scores else ""
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}", soft_wrap=True)
     console.print(f"run folder: {escape(str(from_here(folder.path)))}", soft_wrap=True)

@@ -235,7 +235,7 @@ def _live(path: Path) -> Iterator[str]:
         address = ""
         if available():
             # Not even a page for the run's own machine is worth the run.
-            with contextlib.suppress(ConfigError):
+            with contextlib.suppress(OSError):
                 address = stack.enter_context(live(path)).url
         yield address
 

@@ -4,7 +4,6 @@ The browser asks again and again; what it is sent is made anew when the run fold
 it takes half a hundredth of the time.
 """
 
-import errno
 import hashlib
 import sys
 import threading
@@ -18,7 +17,7 @@ from typing import Any, Final
 
 from fedct_flwr.report.page import as_script, content, document, fragment, not_begun
 from fedct_flwr.report.summary import RunReader
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 
 HOST: Final = "127.0.0.1"
 _NAMES: Final = (HOST, "localhost")
@@ -110,18 +109,13 @@ class Feed:
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves one run on a loopback port; 0 for any free one. Raises ConfigError for a port that is not to be had."""
+    """Serves one run on a free loopback port. Raises OSError without one."""
 
     daemon_threads = True
 
-    def __init__(self, path: Path, port: int) -> None:
+    def __init__(self, path: Path) -> None:
         self.feed = Feed(path)
-        try:
-            super().__init__((HOST, port), _Handler)
-        except (OSError, OverflowError) as error:
-            taken = getattr(error, "errno", None) == errno.EADDRINUSE
-            why = "is in use" if taken else f"cannot be had ({getattr(error, 'strerror', None) or error})"
-            raise ConfigError(f"port {port} {why}: choose another one with --port, or leave it out") from None
+        super().__init__((HOST, 0), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away in the middle of an answer is no error."""
@@ -177,12 +171,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def live(path: Path, port: int = 0) -> Iterator[LiveServer]:
-    """Serve in a thread of its own meanwhile. Raises ConfigError for a port that is not to be had.
+def live(path: Path) -> Iterator[LiveServer]:
+    """Serve in a thread of its own meanwhile. Raises OSError without a free port.
 
     In the end, a page that is open gets a moment to learn how the run went.
     """
-    with LiveServer(path, port) as server:
+    with LiveServer(path) as server:
         thread = threading.Thread(target=server.serve_forever, args=(_POLL_SECONDS,), name="fedct-watch", daemon=True)
         thread.start()
         try:

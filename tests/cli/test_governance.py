@@ -164,14 +164,6 @@ def test_who_reads_while_somebody_revokes_has_to_read_anew(
     assert kit.events == [Event.APPROVED, Event.REVOKED, Event.APPROVED]
 
 
-def test_to_withdraw_it_takes_a_waiting_approval_away(fedct: Fedct, kit: Kit) -> None:
-    with kit.log() as log:
-        fedct("silo", "approve", kit.folder, *YES)
-        withdraw(kit.state)
-        settle(log, kit.state)
-    assert kit.events == [Event.REVOKED]
-
-
 @pytest.mark.parametrize("before", [False, True])
 def test_an_approval_that_waits_can_be_revoked(fedct: Fedct, kit: Kit, before: bool) -> None:
     with kit.log() as log:

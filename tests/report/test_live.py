@@ -12,7 +12,6 @@ import pytest
 from fedct_flwr.report import live as module
 from fedct_flwr.report.live import Feed, LiveServer, live
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import ConfigError
 from tests.patience import PATIENCE
 from tests.report.folders import add_round, begin
 
@@ -84,10 +83,6 @@ class TestServer:
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert "Access-Control-Allow-Origin" not in headers
         assert "Python" not in headers["Server"]
-
-    def test_a_port_in_use_is_said(self, server: LiveServer, folder: RunFolder):
-        with pytest.raises(ConfigError, match=f"port {server.server_port} is in use: choose another one with --port"):
-            LiveServer(folder.path, server.server_port)
 
     def test_it_ends_without_a_trace(self, folder: RunFolder):
         before = threading.active_count()

@@ -1,7 +1,7 @@
 """``fedct silo audit``: what the labels that this silo's settings allow would tell of its records."""
 
 import os
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -42,9 +42,7 @@ def audit(
     from fedct_flwr.audit.words import document, page
     from fedct_flwr.silo.site import real_site
 
-    def progress(items: Iterable[int]) -> Iterable[int]:
-        return Output.progress(list(items), _REHEARSING)
-
+    progress = partial(Output.progress, what=_REHEARSING)
     found = rehearse(real_site(config, study), How(refits, candidates, minutes, seed=seed), progress=progress)
     text = printable(page(study.name, found), keep="\n")
     if output:

@@ -255,14 +255,13 @@ def _shared(records: dict[str, Any]) -> Iterator[tuple[str, str]]:
             f"{name}: {used:,} of {limit:,} used" if used < limit else f"[yellow]{name}: {used:,}: the limit[/]",
         )
     if privacy := records.get("privacy"):
-        yield "all studies", _epsilon(privacy)
+        yield (
+            "all studies",
+            "[bold red]epsilon: what is spent cannot be told, so nothing leaves[/]"
+            if privacy["spent"] is None
+            else f"epsilon: {privacy['spent']:.3g} of {privacy['epsilon']:g} spent, {privacy['left']:.3g} left",
+        )
     yield "all studies", f"{count(records['studies'], 'silo folder')} counted in {escape(records['folder'])}"
-
-
-def _epsilon(privacy: dict[str, Any]) -> str:
-    if privacy["spent"] is None:
-        return "[bold red]epsilon: what is spent cannot be told, so nothing leaves[/]"
-    return f"epsilon: {privacy['spent']:.3g} of {privacy['epsilon']:g} spent, {privacy['left']:.3g} left"
 
 
 def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -273,13 +272,8 @@ def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
         model = "your own" if judgment["model"] == "own" else "co-trained"
         yield "model", f"{model}; {judgment['why']}"
     if test := judgment["own_test"]:
-        yield (
-            "own test",
-            (
-                f"{test['verdict']}: balanced accuracy {test['gain']:+.3f} against your own model alone (p = "
-                f"{test['p']:.2g})"
-            ),
-        )
+        gain = f"balanced accuracy {test['gain']:+.3f} against your own model alone (p = {test['p']:.2g})"
+        yield "own test", f"{test['verdict']}: {gain}"
 
 
 def _agent(agent: dict[str, Any]) -> str:
