@@ -42,17 +42,6 @@ def test_metrics_are_those_of_the_models_that_the_run_kept(tmp_path: Path) -> No
     assert found.scores.loc["north", "own_n"] == 80
 
 
-def test_rare_outcomes_have_the_reason_for_chance_level(tmp_path: Path) -> None:
-    silos = {name: frame(600, seed, shift=2.0) for seed, name in enumerate("ab")}
-    tests = {name: frame(3000, seed + 10, shift=2.0) for seed, name in enumerate("ab")}
-    found = simulate(
-        silos, PUBLIC, label="ill", tests=tests, run_dir=tmp_path / "run", rounds=1, progress=False,
-        learner="logistic-regression", learner_params={"C": 1e-4},
-    )  # fmt: skip
-    assert found.rows[0].pooled["federated"] == 0.5
-    assert any("class-weight" in note for note in found.notes)
-
-
 def test_noise_with_five_rows_for_each_patient_is_chance_with_a_group_and_said_without(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
 

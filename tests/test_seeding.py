@@ -1,11 +1,10 @@
 """Streams are the same everywhere and different for every scope."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.seeding import generator, random_state, seed_words
+from fedct_flwr.seeding import random_state, seed_words
 
 scopes = st.lists(st.one_of(st.text(max_size=5), st.integers(-5, 5)), max_size=3).map(tuple)
 
@@ -33,21 +32,6 @@ def test_words_differ_for_every_seed_and_scope(seed: int, scope: tuple, other_se
 @pytest.mark.parametrize("pair", [((1, "1"), (1, 1)), ((1, "a", "b"), (1, "a, b")), ((1,), (1, ""))])
 def test_scopes_that_read_alike_are_told_apart(pair: tuple[tuple, tuple]):
     assert seed_words(*pair[0]) != seed_words(*pair[1])
-
-
-def test_words_are_eight_of_32_bits():
-    words = seed_words(0)
-    assert len(words) == 8
-    assert all(0 <= word < 2**32 for word in words)
-
-
-def test_generators_of_one_scope_agree():
-    assert (generator(3, "split", "oslo").random(5) == generator(3, "split", "oslo").random(5)).all()
-
-
-def test_generators_of_two_scopes_are_uncorrelated():
-    a, b = (generator(3, "split", silo).random(10_000) for silo in ("oslo", "bergen"))
-    assert abs(np.corrcoef(a, b)[0, 1]) < 0.05
 
 
 @given(st.integers(0, 1000))

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,10 @@ import pyarrow as pa
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr import DataError, datasets, simulate
+from fedct_flwr import DataError, datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.simulation.silos import data_of
-from fedct_flwr.types import DataWarning
 
 SECRET = "Erika-4711"
 
@@ -134,12 +132,3 @@ def test_labels_are_classes_of_the_same_names_as_in_files(label: Made, classes: 
 )
 def test_what_is_no_label(label: Made, wording: SnapshotAssertion) -> None:
     assert error(range, label=label) == wording
-
-
-def test_files_that_nobody_reads_are_a_warning(tmp_path: Path) -> None:
-    for silo in ("north", "south"):
-        frame(20, "x", range, truth).to_csv(tmp_path / f"{silo}.csv", index=False)
-    frame(10, "x", range).to_csv(tmp_path / "public.csv", index=False)
-    (tmp_path / "letter.docx").touch()
-    with pytest.warns(DataWarning, match=r"letter\.docx"):
-        simulate(tmp_path, label="ill", learner="naive-bayes", rounds=1, progress=False, accept=["shared-records"])

@@ -55,31 +55,6 @@ def test_targets_are_labels_of_the_study_or_abstentions(algorithm: str, votes: l
     assert set(targets.tolist()) <= {ABSTAIN, *range(CLASSES)}
 
 
-@every_algorithm
-@given(vote=st.lists(st.integers(0, CLASSES - 1), min_size=EXAMPLES, max_size=EXAMPLES), silos=st.integers(1, 9))
-def test_unanimity_wins(algorithm: str, vote: list[int], silos: int) -> None:
-    assert decide([vote] * silos, algorithm, quorum=1.0).tolist() == vote
-
-
-@every_algorithm
-@given(votes=some_votes, order=st.randoms(use_true_random=False))
-def test_the_order_of_the_silos_changes_nothing(algorithm: str, votes: list[list[int]], order: object) -> None:
-    shuffled = list(votes)
-    order.shuffle(shuffled)  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(decide(votes, algorithm), decide(shuffled, algorithm))
-
-
-@every_algorithm
-@given(votes=some_votes, silos=st.integers(1, 3))
-def test_silos_that_abstain_throughout_change_nothing(algorithm: str, votes: list[list[int]], silos: int) -> None:
-    np.testing.assert_array_equal(decide(votes, algorithm), decide(votes + [[ABSTAIN] * EXAMPLES] * silos, algorithm))
-
-
-@every_algorithm
-def test_where_nobody_votes_nobody_decides(algorithm: str) -> None:
-    assert decide([[ABSTAIN] * EXAMPLES] * 3, algorithm).tolist() == [ABSTAIN] * EXAMPLES
-
-
 @pytest.mark.parametrize("algorithm", list(VOTE_SHARING))
 def test_every_algorithm_cites_its_paper(algorithm: str) -> None:
     words = (VOTE_SHARING[algorithm].consensus.__doc__ or "").split()

@@ -6,17 +6,11 @@ key.
 
 import re
 import socket
-import subprocess
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import psutil
 import pytest
-import tomli_w
 
-from fedct_flwr.flower.command import BIN, SuperLink, stage_app
-from fedct_flwr.flower.command import environment as flower_environment
-from tests.attacks.coordinator import PATIENCE, SILO, Started, coordinator, needs_nginx, status
+from tests.attacks.coordinator import Started, coordinator, needs_nginx, status
 
 __all__ = ["coordinator"]
 
@@ -98,42 +92,6 @@ def test_nothing_but_tls_is_spoken(coordinator: Started) -> None:
     with socket.create_connection(("127.0.0.1", coordinator.port), timeout=30) as raw:
         raw.sendall(posted("/v1/fleet/pull-messages"))
         assert b" 400 " in raw.recv(100)
-
-
-def test_flowers_own_commands_get_nowhere_with_the_certificate_of_the_authority(
-    coordinator: Started, tmp_path: Path
-) -> None:
-    connection = {"address": f"127.0.0.1:{coordinator.port}", "root-certificates": str(coordinator.folder.ca)}
-    config = {"superlink": {"default": "outside", "outside": connection}}
-    (tmp_path / "config.toml").write_text(tomli_w.dumps(config), "utf-8")
-    app = tmp_path / "app-evil"
-    stage_app(app, whole=False)
-    key = coordinator.folder.silos / f"{SILO}.pub"
-    commands = [
-        ["list", "outside"],
-        ["run", str(app), "outside"],
-        ["stop", "1", "outside"],
-        ["log", "1", "outside", "--show"],
-        ["pull", "--run-id", "1", "outside"],
-        ["supernode", "list", "outside"],
-        ["supernode", "register", str(key), "outside", "--name", "mine"],
-    ]
-
-    def flwr(command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(BIN / "flwr"), *command], env=flower_environment(tmp_path), capture_output=True, text=True,
-            stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False,
-        )  # fmt: skip
-
-    before = coordinator.said().count("/v1/control/")
-    with ThreadPoolExecutor(2) as pool:
-        for command, done in zip(commands, pool.map(flwr, commands), strict=True):
-            said = done.stdout + done.stderr
-            # Of some commands Flower fails before it asks, as it does for `stop` of a run that it does not know.
-            assert done.returncode != 0 or "rror" in said, (command, said)
-    assert coordinator.said().count("/v1/control/") == before
-    with SuperLink(coordinator.folder.address(), coordinator.folder.ca) as superlink:
-        assert superlink.unfinished() == []
 
 
 def test_the_superlink_itself_can_be_reached_from_this_machine_alone(coordinator: Started) -> None:

@@ -6,8 +6,6 @@ nginx has the same settings with a shorter time, before a server that counts wha
 
 import contextlib
 import http.server
-import os
-import shutil
 import socket
 import ssl
 import subprocess
@@ -20,18 +18,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import create_client_certificate
-from fedct_flwr.cli.coordinator.gateway import NO_CERTIFICATE, VERDICT_HEADER, Gateway, in_container
-from fedct_flwr.cli.findings import Mark
-from fedct_flwr.cli.silo import checks_network
-from fedct_flwr.cli.silo.connect import supernode_command
-from fedct_flwr.cli.silo.findings import Silo
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.cli.coordinator.gateway import VERDICT_HEADER, Gateway, in_container
 from fedct_flwr.config.coordinator import LONGEST_MESSAGE
-from fedct_flwr.hospital.keys import create_node_key
 from tests.attacks.coordinator import (
     PATIENCE,
     SILO,
@@ -42,8 +33,7 @@ from tests.attacks.coordinator import (
     needs_nginx,
     status,
 )
-from tests.hospitals import write_silo_folder
-from tests.processes.deployment import ROOT, free_port, listens
+from tests.processes.deployment import free_port, listens
 
 __all__ = ["coordinator"]
 
@@ -286,35 +276,3 @@ def test_the_gateway_in_containers_differs_in_addresses_alone() -> None:
 
 
 # --- silos of before there were client certificates
-
-
-def test_a_silo_without_a_certificate_is_told_what_to_ask_for(
-    coordinator: Started, tmp_path: Path, wording: SnapshotAssertion
-) -> None:
-    write_silo_folder(tmp_path / "silo", connection={"superlink": f"localhost:{coordinator.port}"})
-    connection = SiloConfig.read_toml(tmp_path / "silo" / "silo.toml").connection
-    connection.ca_certificate.parent.mkdir()
-    shutil.copy(coordinator.folder.ca, connection.ca_certificate)
-    create_node_key(connection.node_key)
-    connection.secret.write_text("secret")
-    silo = Silo(tmp_path / "silo" / "silo.toml")
-    (finding,) = checks_network.coordinator(silo)
-    assert finding.said == wording
-    assert finding.fix == wording
-    # The SuperNode is told so by the gateway, in the form of Flower's errors.
-    done = subprocess.run(
-        [*supernode_command(connection)[:-1], str(free_port())], capture_output=True, text=True, timeout=PATIENCE,
-        check=False, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert NO_CERTIFICATE in " ".join((done.stdout + done.stderr).split())
-
-    for name in ("client.crt", "client.key"):
-        shutil.copy(coordinator.kit / name, connection.client_certificate.with_name(name))
-    good = [found.said for found in checks_network.coordinator(silo)]
-    assert good[0] == wording
-    (finding,) = checks_network.client_certificate(silo)
-    assert finding.mark is Mark.GOOD
-    shutil.copy(coordinator.folder.server_key, connection.client_key)
-    (finding,) = checks_network.client_certificate(silo)
-    assert finding.said == wording

@@ -111,20 +111,9 @@ def add_wheel(folder: Path) -> None:
     write_wheel(folder, "evil", code=EVIL)
 
 
-def add_wheel_and_record(folder: Path) -> None:
-    add_wheel(folder)
-    path = folder / "SHA256SUMS"
-    line = f"{sha256(folder / 'evil-1.0-py3-none-any.whl')}  evil-1.0-py3-none-any.whl\n"
-    path.write_text(path.read_text("utf-8") + line, "utf-8")
-
-
 def add_hidden_wheel(folder: Path) -> None:
     add_wheel(folder)
     (folder / "evil-1.0-py3-none-any.whl").rename(folder / ".evil-1.0-py3-none-any.whl")
-
-
-def add_second_project(folder: Path) -> None:
-    write_wheel(folder / "project", "evil", code=EVIL)
 
 
 def drop_line(folder: Path) -> None:
@@ -136,10 +125,6 @@ def drop_line(folder: Path) -> None:
 
 def drop_wheel(folder: Path) -> None:
     (folder / "trees-1.0-py3-none-any.whl").unlink()
-
-
-def drop_record(folder: Path) -> None:
-    (folder / "SHA256SUMS").unlink()
 
 
 def link_wheel(folder: Path) -> None:
@@ -157,14 +142,10 @@ def change_list(folder: Path) -> None:
     [
         (change_wheel, "is not the file that was recorded"),
         (change_wheel_and_record, "is not a file that docker/locks names for models"),
-        (change_package_of_debian, "is not the file that was recorded"),
         (add_wheel, "is not in SHA256SUMS"),
-        (add_wheel_and_record, "is in no lock file"),
         (add_hidden_wheel, "is not in SHA256SUMS"),
-        (add_second_project, "must hold one wheel, fedct-flwr's"),
         (drop_line, "is not in SHA256SUMS"),
         (drop_wheel, "is missing"),
-        (drop_record, "has no SHA256SUMS"),
         (link_wheel, "is a link"),
         (change_list, "does not list the wheels that are there"),
     ],
@@ -179,7 +160,7 @@ def test_a_changed_wheelhouse_is_refused(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("attack", [change_wheel, add_wheel, add_second_project, link_wheel])
+@pytest.mark.parametrize("attack", [change_wheel, add_wheel, link_wheel])
 def test_a_changed_wheelhouse_is_not_recorded(attack: Callable[[Path], None], folder: Path, script: ModuleType) -> None:
     before = (folder / "SHA256SUMS").read_bytes()
     attack(folder)

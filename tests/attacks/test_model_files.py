@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -110,19 +108,3 @@ def test_what_a_file_has_libraries_warn_of_hides_nothing(tmp_path: Path, capfd: 
     warned = [line for line in lines if "InconsistentVersionWarning" in line]
     assert warned
     assert all(len(line) < 2 * MOST_LETTERS for line in warned)
-
-
-def test_a_command_says_it_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "m").write_bytes(test_model_file.pack(Deadly("load", "abort"), description("decision-tree")))
-    (tmp_path / "new.csv").write_text("x,y,z\n1,2,p\n")
-    command = [sys.executable, "-c", "from fedct_flwr.cli.main import run; run()", "predict", tmp_path / "new.csv"]
-    done = subprocess.run(
-        [*command, "--model", tmp_path / "m", "--package", "tests"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == DataError.exit_code
-    assert "ended the process that read it" in done.stderr
-    assert done.stderr.count("\n") == 1

@@ -80,18 +80,3 @@ def test_the_model_of_before_the_study_is_kept_whatever_targets_do_to_the_later_
     scores = [balanced_accuracy(site.learner.load(path), site.own_test) for path in (before, after)]  # type: ignore[arg-type]
     assert scores[0] > 0.7
     assert scores[1] < scores[0]
-
-
-def test_it_is_trained_on_the_silos_own_records_alone(make: Make) -> None:
-    silo = make(learner={"name": "logistic-regression"})
-    silo.start()
-    silo.ask(1, label=0)
-    assert isinstance(silo.outcome(), np.ndarray)
-    site = real_site(silo.config, silo.study)
-    path = model_before(silo.config, site)
-    assert path is not None
-    eventually(path.exists)
-    silo.end()
-    kept = real_site(silo.config, silo.study).learner.load(path)  # type: ignore[attr-defined]
-    alone = site.learner.fit(*site.private)
-    np.testing.assert_array_equal(kept.predict(site.own_test.X), alone.predict(site.own_test.X))

@@ -78,30 +78,6 @@ def test_an_answered_round_with_other_contents_is_refused_before_training_in_all
     assert silo.verify().intact
 
 
-def test_the_real_agent_lets_no_label_out_and_trains_nothing_beyond_the_totals(make: Make) -> None:
-    silo = make(policy={"max-rounds": 10, "max-queries": 10})
-    silo.start()
-
-    def send(run: int, position: int, label: int) -> Refusal | np.ndarray:
-        targets = np.full(silo.terms.num_public, label, dtype=np.int16)
-        instruction = Instruction(1, Query(position, 1), targets)
-        silo.api.ask(to_record(encode_instruction(instruction, silo.terms)), run)
-        found = outcome(silo.reply())
-        return found if isinstance(found, Refusal) else np.zeros(1)
-
-    # More runs than an agent ever kept the answers of.
-    for run in range(10):
-        assert not isinstance(send(run, run, ABSTAIN), Refusal)
-    trained = (silo.folder / "fits").read_text()
-    for position in range(40):
-        assert send(position % 10, 50 + position, position % 2) is Refusal.ROUND
-    assert send(11, 0, 1) is Refusal.LIMIT
-    silo.end()
-    assert (silo.folder / "fits").read_text() == trained
-    found = left(silo.events())
-    assert (found.messages, found.labels) == (10, 10)
-
-
 def test_what_happens_after_a_question_was_let_in_makes_it_no_cheaper(tmp_path: Path) -> None:
     """Whether training fails depends on the records: a refusal for that reason is an answer too."""
     silo = open_silo(tmp_path, max_rounds=2)

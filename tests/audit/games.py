@@ -12,22 +12,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, get_epsilon_gaussian
-from flwr.app import Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.public_features import NORM, PublicFeatures
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.randomness import SimulatedNoise
-from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
 from fedct_flwr.types import ABSTAIN, Examples
-from fedct_flwr.wire.content import Instruction, Terms
-from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, to_arrays, to_weights
 
 CONFIDENCE = 0.999
 _DELTAS = (1e-5, 1e-3, 0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -206,64 +199,6 @@ def taught(transfer: Any, queries: int) -> Play:
     return play
 
 
-def turned(labeler: Any, public: np.ndarray, times: int = 1) -> Play:
-    """Randomized response: the record turns all labels of the personal model; the silo is asked ``times``."""
-    yes, no = (np.full(len(public), label, dtype=np.int16) for label in (1, 0))
-
-    def play(there: bool, noise: SimulatedNoise) -> float:
-        question = asked(ANOTHER, public, yes if there else no)
-        return float(sum(labeler.answer(question, noise).sum() for _ in range(times)))
-
-    return play
-
-
-def counted(mechanism: Any, queries: int, votes: int = 1) -> Play:
-    """FedKT-L1 and DP-PATE: one silo moves all its votes; of two silos, the other one votes against it."""
-    against = np.tile([votes, votes], (queries, 1)).astype(np.int32)
-    moved = np.tile([2 * votes, 0], (queries, 1)).astype(np.int32)
-
-    def play(there: bool, noise: SimulatedNoise) -> float:
-        from fedct_flwr.privacy.noisy_max import noisy_max
-
-        return -float(noisy_max(mechanism, moved if there else against, noise).sum())
-
-    return play
-
-
-def added(shares: Any, silos: int, colluding: int) -> Play:
-    """Noise in shares: one silo moves all its votes, and the coordinator subtracts what its colluders added.
-
-    The silos draw as they do in a run, ``silo/noisy_sum.py``; the others' votes are known, and are left out.
-    """
-    terms = Terms("audit", bytes(32), shares.queries, ("no", "yes"))
-    nobody = np.full(shares.queries, ABSTAIN, dtype=np.int16)
-    question = Instruction(1, Query(0, shares.queries), nobody, summed=True, noise=shares.scale)
-    votes = {there: np.tile(np.uint64([1, 0] if there else [0, 1]), shares.queries) for there in (True, False)}
-    budget = Budget(1e6, 1e-5, PrivacyUnit.SILO)
-
-    class Open:
-        """A ledger that keeps nothing: each refit is another run."""
-
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *exception: object) -> None:
-            return
-
-        def answer(self, *charged: Any) -> bytes:
-            drawn: bytes = charged[-1]()
-            return drawn
-
-    def play(there: bool, noise: SimulatedNoise) -> float:
-        adder = NoiseAdder(Open(), lambda _: budget, lambda _: noise, shares.honest, False)  # type: ignore[arg-type]
-        own = [votes[there], *[np.zeros(2 * shares.queries, np.uint64)] * (silos - colluding - 1)]
-        summands = [with_noise(vector, question, terms, adder, b"") for vector in own]
-        opened = NOISY_SUMS["hard"].opened(np.sum(summands, axis=0, dtype=np.uint64), question, terms, len(summands))
-        return float((opened[:, 0] - opened[:, 1]).sum())
-
-    return play
-
-
 def summed(labeler: Any, silos: int) -> Play:
     """The joint labeler: a coordinator sends weights under which the record's gradient is the longest."""
     vectors = labeler.vectors(CANARY.X)
@@ -280,27 +215,6 @@ def summed(labeler: Any, silos: int) -> Play:
             opened = np.sum(own, axis=0, dtype=np.uint64).view(np.int64).reshape(weights.shape)
             total += float((opened * along).sum())
         return total
-
-    return play
-
-
-def averaged(averaging: Any, rounds: int) -> Play:
-    """DP-FedAvg: of two silos, the first turns its update, far longer than allowed, to point the other way."""
-
-    def reply(update: float) -> Message:
-        weights = to_arrays({"w": np.array([update, 0.0])})
-        content = RecordDict({ARRAYS: weights, "metrics": MetricRecord({NUM_EXAMPLES: 10})})
-        return Message(content, dst_node_id=1, message_type="train")
-
-    def play(there: bool, noise: SimulatedNoise) -> float:
-        averaging._seed = int.from_bytes(noise.octets(4), "little")
-        averaging._sent = to_arrays({"w": np.zeros(2)})
-        # Each round begins with weights of zero: what comes before is known anyway.
-        found = 0.0
-        for number in range(1, rounds + 1):
-            arrays, _ = averaging._average(number, [reply(9.0 if there else -9.0), reply(0.0)])
-            found += float(to_weights(arrays)["w"][0])
-        return found
 
     return play
 

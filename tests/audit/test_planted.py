@@ -7,56 +7,39 @@ the right game is held against that price. A correct mechanism is accused in few
 refits there are.
 """
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
-from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 
-from fedct_flwr.baselines import dp_fedavg
-from fedct_flwr.baselines.dp_fedavg import PrivateAveraging
-from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers import dp_linear, dp_sgd
 from fedct_flwr.labelers.dp_linear import RESIDUAL, DpLinearLabeler, gradient
 from fedct_flwr.labelers.dp_sgd import DpSgdLabeler
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
-from fedct_flwr.labelers.randomized import RandomizedLabeler
 from fedct_flwr.labelers.teachers import TeachersLabeler
 from fedct_flwr.labelers.transfer import Transfer
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit
-from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
-from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace, event_of
-from fedct_flwr.privacy.tally_shares import VoteShares
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace
 from fedct_flwr.types import Examples
 from tests.audit.games import (
     ANOTHER,
     FEATURES,
     PUBLIC,
     ByHeart,
-    Play,
-    added,
     against,
     asked,
-    averaged,
     by_heart,
-    counted,
     crowded,
     descended,
-    noise,
     outcome,
     outvoted,
     scores_of,
     summed,
     taught,
-    turned,
 )
 
 QUERIES = PUBLIC[:10]
@@ -85,20 +68,6 @@ def test_half_the_noise_or_half_the_sensitivity_is_caught_in_dp_linear() -> None
     wrong = linear(HalfTheNoise)
     assert wrong._scale == linear()._scale / 2
     assert outcome(crowded(wrong), wrong._event, 400).broken
-
-
-def test_noise_of_the_runs_seed_is_caught_by_running_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    # To calibrate the noise takes seconds: the promise is that of this multiplier.
-    monkeypatch.setattr(dp_linear, "_least_noise", lambda *budget: 3.7)
-
-    def replayed(seed: Callable[[Any], Any]) -> Play:
-        play = crowded(linear())
-        known = play(False, noise(4711))
-        return lambda there, fresh: abs(play(there, seed(fresh)) - known)
-
-    promised = linear()._event
-    assert not outcome(replayed(lambda fresh: fresh), promised, 60).broken
-    assert outcome(replayed(lambda fresh: noise(4711)), promised, 60).broken
 
 
 # --- the joint labeler
@@ -180,33 +149,6 @@ def test_dp_sgd_that_clips_to_more_than_its_noise_is_for_is_caught(
     assert outcome(play, GaussianDpEvent(0.5), refits).broken == (longer > 1)
 
 
-# --- DP-FedAvg
-
-
-def averaging(multiplier: float, tmp_path: Any) -> PrivateAveraging:
-    return PrivateAveraging(
-        Roster(["far", "near"], min_silos=2, deadline=1.0), noise_multiplier=multiplier, clipping_norm=1.0, seed=0,
-        min_silos=2, deadline=1.0, folder=RunFolder(tmp_path),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(("scale", "clips"), [(1.0, True), (0.5, True), (1.0, False)])
-def test_averages_with_too_little_noise_or_without_clipping_are_caught(
-    scale: float, clips: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rounds, multiplier = 2, 1.5
-    for name in ("_task_id", "_run_id", "_node_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
-    if not clips:
-        monkeypatch.setattr(dp_fedavg, "clipped", lambda weights, sent, norm: weights)
-    # What the algorithm promises of each round: one silo's update turned around moves the sum by two norms.
-    promised = GaussianDpEvent(multiplier / 2 / np.sqrt(rounds))
-    scores = scores_of(averaged(averaging(multiplier * scale, tmp_path), rounds), 400)
-    assert against(scores, promised).broken == (scale < 1 or not clips)
-    # Flower's price is that of a silo added or removed, which is half the distance.
-    assert against(scores, GaussianDpEvent(multiplier / np.sqrt(rounds))).broken
-
-
 # --- teachers, students, randomized response
 
 
@@ -280,67 +222,6 @@ def test_students_at_level_2_whose_partitions_count_as_one_are_caught(mechanism:
     scores = scores_of(taught(at_level_2(mechanism, partitions=2), 2000), 50)
     assert not against(scores, at_level_2(mechanism, partitions=2).event(1)).broken
     assert against(scores, at_level_2(mechanism).event(1)).broken
-
-
-@pytest.mark.parametrize("votes", [1, 2])
-@pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_noisy_counts_of_silos_are_caught_where_the_noise_is_too_small(scale: float, votes: int) -> None:
-    promised = Gaussian(2.2 * votes, votes_per_unit=votes, unit=PrivacyUnit.SILO)
-    used = replace(promised, scale=promised.scale * scale)
-    scores = scores_of(counted(used, len(QUERIES), votes), 1200)
-    assert against(scores, event_of(promised, len(QUERIES))).broken == (scale < 1)
-    # Of a silo with two votes one is counted.
-    if votes == 2:
-        assert against(scores, event_of(replace(promised, votes_per_unit=1), len(QUERIES))).broken
-
-
-SHARES = VoteShares(2.5, len(QUERIES), 2, 3)
-"""Of four silos, of which one may collude."""
-
-
-def test_noise_in_shares_keeps_its_promise_with_a_colluder_or_with_a_dropout() -> None:
-    for silos, colluding in ((4, 0), (4, 1), (3, 0)):
-        scores = scores_of(added(SHARES, silos, colluding), 300)
-        assert not against(scores, SHARES.event()).broken
-    # A price for half of what a silo moves.
-    assert against(scores, replace(SHARES, scale=2 * SHARES.scale).event()).broken
-
-
-@pytest.mark.parametrize("mistake", ["half the noise", "a quarter of it", "divided by all silos that might add"])
-def test_noise_in_shares_that_is_too_little_is_caught(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    factor = {"half the noise": 0.5, "a quarter of it": 0.25, "divided by all silos that might add": math.sqrt(3 / 12)}
-    right = SHARES.share_scale
-    monkeypatch.setattr(VoteShares, "share_scale", property(lambda self: right * factor[mistake]))
-    assert outcome(added(SHARES, 4, 1), SHARES.event(), 300).broken
-
-
-@lru_cache
-def randomized() -> RandomizedLabeler:
-    return RandomizedLabeler(2, num_queries=len(QUERIES), epsilon=2.0, delta=1e-5)
-
-
-class Forgetful(Ledger):
-    """Looks at no charge before the one that is made."""
-
-    def _check_budget(self, *what: Any) -> None:
-        return
-
-
-@pytest.mark.parametrize("kind", [Ledger, Forgetful])
-def test_a_ledger_that_forgets_is_caught_by_what_it_lets_out(kind: type[Ledger], tmp_path: Any) -> None:
-    event, budget = randomized().event(asked(ANOTHER, QUERIES)), Budget(2.0, 1e-5, PrivacyUnit.EXAMPLE)
-    answered = 0
-    with kind(tmp_path) as ledger:
-        for _ in range(20):
-            try:
-                ledger.charge("study", "records", budget, event)
-            except BudgetExceeded:
-                break
-            answered += 1
-    # No ledger knows the records, so how often it lets an answer out is the same in all refits.
-    found = outcome(turned(randomized(), QUERIES, answered), event, 200)
-    assert answered == (1 if kind is Ledger else 20)
-    assert found.broken == (kind is Forgetful)
 
 
 def test_the_constants_that_scales_are_made_of_are_those_of_the_worst_record() -> None:

@@ -1,17 +1,13 @@
 """What each container may do, whom it can reach, and what the outside sees of the coordinator."""
 
 import http.client
-import os
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-import tomli_w
 
-from tests.deploy.federation import ROOT, SILOS, Federation
+from tests.deploy.federation import SILOS, Federation
 
 pytestmark = pytest.mark.deploy
 
@@ -201,23 +197,9 @@ def ask(deployed: Federation, authority: Path, path: str, method: str = "POST", 
     "path",
     [
         "/",
-        "/health",
-        "/docs",
-        "/openapi.json",
         "/v1/control/start-run",
-        "/v1/control/list-runs",
-        "/v1/control/register-node",
         "/v1/runtime/acquire-task",
-        "/flwr.proto.Runtime/AcquireTask",
-        "/v1/fleet/../control/list-runs",
         "/v1/fleet/%2e%2e/control/list-runs",
-        "/v1/fleet/..%2fcontrol/list-runs",
-        "/v1/fleet/;/../../control/list-runs",
-        "/v1/fleet/pull-messages/../../control/list-runs",
-        "/v1/control/../fleet/pull-messages",
-        "//v1/fleet/pull-messages",
-        "/V1/fleet/pull-messages",
-        "/v1/fleet/pull-messages?x=/v1/control",
         "https://superlink:8000/v1/control/list-runs",
     ],
 )
@@ -230,27 +212,3 @@ def test_the_fleet_api_can_be_reached_and_wants_a_registered_key(deployed: Feder
     assert ask(deployed, authority, "/v1/fleet/pull-messages") == 401
     assert ask(deployed, authority, "/v1/fleet/pull-messages", "GET") == 403
     assert ask(deployed, authority, "/v1/fleet/pull-messages", certificate=False) == 400
-
-
-def test_the_gateway_speaks_tls_alone(deployed: Federation) -> None:
-    connection = http.client.HTTPConnection("localhost", deployed.port, timeout=30)
-    connection.request("POST", "/v1/fleet/pull-messages")
-    assert connection.getresponse().status == 400
-    connection.close()
-
-
-def test_nobody_starts_a_run_from_outside(deployed: Federation, authority: Path, tmp_path: Path) -> None:
-    connection = {"address": f"localhost:{deployed.port}", "root-certificates": str(authority)}
-    config = {"superlink": {"default": "outside", "outside": connection}}
-    (tmp_path / "config.toml").write_text(tomli_w.dumps(config), "utf-8")
-    done = subprocess.run(
-        [Path(sys.executable).with_name("flwr"), "run", ".", "outside"],
-        cwd=ROOT,
-        env={**os.environ, "FLWR_HOME": str(tmp_path), "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "asks for a client certificate" in " ".join((done.stdout + done.stderr).split())

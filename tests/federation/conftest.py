@@ -18,7 +18,7 @@ from fedct_flwr.silo.summing import ACTION
 from server_app.main import app as server_app
 from tests.patience import PATIENCE
 
-DEADLINE = 10.0
+DEADLINE = 4.0
 """Seconds for a round in which somebody hangs: the others need a hundredth of it, and it has to pass."""
 
 Behave = Callable[[Message, Context], Message]

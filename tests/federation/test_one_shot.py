@@ -9,10 +9,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
@@ -35,7 +33,6 @@ RUNS: dict[str, dict[str, Any]] = {
     "laplace": {"algorithm": "dp-pate", "num_server_rounds": 1, "gamma": 2.0, "mechanism": "laplace"},
 }
 QUERIES = 228
-SILOS = 4
 
 
 def result(folder: RunFolder) -> dict[str, Any]:
@@ -73,15 +70,6 @@ class TestPrices:
         assert (privacy["unit"], privacy["where"], privacy["scale"]) == ("silo", "coordinator", 25.0)
         assert f"epsilon {privacy['epsilon']:.4g} at delta 1e-05" in caplog.text
         assert f"{privacy['epsilon_moments']:.4g} by FedKT's own accountant" in caplog.text
-
-    def test_l1_with_two_students_costs_twice_as_much_and_says_so_once(
-        self, federation: Federation, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        privacy = result(federation.run(**{**RUNS["L1"], "partitions": 2, "gamma": 0.04}))["privacy"]
-        event = Laplace(25.0, 2, PrivacyUnit.SILO).event(QUERIES)
-        assert privacy["epsilon"] == pytest.approx(epsilon(event, 1e-5).upper)
-        assert privacy["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, QUERIES, partitions=2))
-        assert caplog.text.count("costs 2 * 2 * gamma = 0.16, 2 times what it costs with one") == 1
 
     def test_noise_is_the_least_that_keeps_epsilon_and_delta(self, federation: Federation) -> None:
         privacy = result(federation.run(**{**RUNS["dp-pate"], "gamma": 0.0, "epsilon": 50.0}))["privacy"]
@@ -146,26 +134,6 @@ class TestRefused:
         assert str(refused.value) == wording
         assert "\n" not in str(refused.value)
         assert not (federation.path / "run").exists()
-
-    @pytest.mark.parametrize(
-        "settings",
-        [
-            {"algorithm": "fedct", "epochs": 3, "student": "tests.federation.learners.network"},
-            {
-                "algorithm": "fedct",
-                "epochs": 3,
-                "protection": "teachers",
-                "noise": "gaussian",
-                "learner": "tests.federation.learners.network",
-            },
-            {"algorithm": "fedkt", "epochs": 3, "learner": MLP["learner"]},
-            {"algorithm": "pate", "report-scores": True},
-        ],
-    )
-    def test_unless_it_does_something(self, settings: dict[str, Any]) -> None:
-        config = RunConfig.from_flower({"study": "s", "data": "heart-disease", **settings})
-        dataset = datasets.load(config)
-        assert check_run(config, dataset, Subject.simulated(dataset), [silo.name for silo in dataset.silos])
 
     def test_a_run_in_which_all_silos_abstain_fails(self, federation: Federation, wording: SnapshotAssertion) -> None:
         """Students that are never of one mind: which class they call, their random state decides."""

@@ -90,17 +90,3 @@ def test_networks_that_were_not_kept_cannot_go_on(federation: Federation) -> Non
         federation.run(**settings, resume=True)
     # Nobody is asked any more: there is nothing to go on with.
     federation.run(**settings, num_server_rounds=2, resume=True, student="decision-tree")
-
-
-def test_what_was_kept_for_this_goes_when_the_run_is_complete(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "save_labels", None)
-        with pytest.raises(TypeError):
-            federation.run(**LABELS)
-    answers = federation.path / "run" / "answers"
-    # The last answer, and where the network stood after it.
-    assert [len(list(silo.iterdir())) for silo in sorted(answers.iterdir())] == [2, 2]
-    federation.run(**LABELS, num_server_rounds=4, resume=True)
-    assert not answers.exists()

@@ -4,29 +4,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from flwr.app import Context, Message
 
 from client_app.main import app as client_app
-from fedct_flwr.consensus.prediction import prediction_consensus
-from fedct_flwr.consensus.trust import naive
-from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.silo.state import ContextState
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Behave, Federation
-from tests.federation.test_probabilities import NETWORK
 
 RUNS: dict[str, dict[str, Any]] = {
     "plurality": {"algorithm": "fedct"},
     "fedkt": {"algorithm": "fedkt", "num_server_rounds": 1},
     "protected": {"algorithm": "fedct", "protection": "randomized-response", "epsilon": 1e5},
-}
-MEANS: dict[str, dict[str, Any]] = {
-    "on subsets": {"algorithm": "dd", "query_size": 60},
-    "fedmd": {"algorithm": "fedmd", **NETWORK, "warm_up_rounds": 1},
 }
 SILOS = 4
 
@@ -57,55 +47,10 @@ def test_labels_are_those_without_and_no_silo_is_in_the_log(federation: Federati
         }
 
 
-@pytest.mark.parametrize("name", MEANS)
-def test_means_of_probabilities_are_those_without_to_the_last_bit(
-    federation: Federation, tmp_path: Path, name: str
-) -> None:
-    settings = {**MEANS[name], "report_scores": True}
-    plain = federation.run(**settings)
-    secure = federation.run(run_dir=str(tmp_path / "secure"), secure=True, **settings)
-    assert (secure.path / "labels.csv").read_bytes() == (plain.path / "labels.csv").read_bytes()
-    np.testing.assert_array_equal(learned(secure), learned(plain))
-    assert secure.trust() == plain.trust()
-    for one, other in zip(plain.rounds(), secure.rounds(), strict=True):
-        assert "agreement" not in other
-        same = ("changed", "abstained", "class_counts", "fixed_point", "churn", "accuracy_spread")
-        assert {key: other[key] for key in same} == {key: one[key] for key in same}
-        # Silos that learn from other targets have other models.
-        for silo, told in one["silos"].items():
-            assert other["silos"][silo]["scores"] == told["scores"]
-
-
-def learned(folder: RunFolder) -> np.ndarray[Any, Any]:
-    """What silos learn after a run's last round."""
-    rule = prediction_consensus(2, naive())
-    assert rule.alike
-    found = rule.alike(folder.load_checkpoint().state)
-    assert found is not None
-    return found
-
-
 def test_a_silo_that_comes_late_is_asked_what_all_are_and_is_in_the_sum(federation: Federation) -> None:
     federation.behave[1] = federation.away(1)
     folder = federation.run(algorithm="dd", secure=True, min_silos=3, stop_at_fixed_point=False)
     assert [len(entry["silos"]) for entry in folder.rounds()] == [SILOS - 1, SILOS, SILOS]
-
-
-def test_a_silo_that_adds_what_are_no_probabilities_ends_the_run(federation: Federation) -> None:
-    def spoil(message: Message, context: Context) -> Message:
-        reply, state = client_app(message, context), ContextState(context.state)
-        name = state.names("sum-")[0]
-        kept = state.get(name)
-        assert kept
-        # One unit more for the first class of the first example.
-        state.put(name, kept[:9] + bytes([kept[9] - 1 if kept[9] else 1]) + kept[10:])
-        return reply
-
-    federation.behave[2] = spoil
-    with pytest.raises(RunError, match="nobody can tell which"):
-        federation.run(algorithm="dd", secure=True)
-    # Nothing is decided on such a sum.
-    assert not RunFolder(federation.path / "run").rounds()
 
 
 @pytest.mark.parametrize("step", [Step.INVITE, Step.ASK, Step.OPEN])

@@ -6,14 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.unlabeled import read_unlabeled
-from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
@@ -40,23 +38,6 @@ def test_the_student_has_learned_the_final_labels(federation: Federation) -> Non
     }
     assert told["scores"]["student"]["accuracy"] > 0.7
     assert model.schema == dataset.schema
-
-
-def test_the_vote_of_the_silos_models_is_told_beside_it(federation: Federation) -> None:
-    folder, told = learned(federation, save_models=True)
-    config = RunConfig.from_flower(folder.settings())
-    dataset = datasets.load(config)
-    votes = []
-    for position, silo in enumerate(dataset.silos):
-        learner = build_learner(config, dataset, position, silo.private.X)
-        assert isinstance(learner, Saveable)
-        votes.append(learner.load(folder.models / f"{silo.name}.skops").predict(dataset.test.X))  # type: ignore[attr-defined]
-    ones = np.sum(votes, axis=0)
-    # A tie is drawn by lot.
-    sure = ones != 2
-    right = int(((ones > 2) == dataset.test.y)[sure].sum())
-    found = round(told["scores"]["ensemble"]["accuracy"] * dataset.test.size)
-    assert right <= found <= right + int((~sure).sum())
 
 
 def test_the_card_tells_what_is_known(federation: Federation) -> None:

@@ -1,6 +1,5 @@
 """Replies are noticed soon, in rounds of milliseconds as in rounds of hours, and nobody is waited for twice."""
 
-import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -14,7 +13,6 @@ from flwr.supercore.run import Run
 from fedct_flwr.flower import grid as exchange
 from fedct_flwr.flower.grid import PollingGrid, prompt
 from fedct_flwr.flower.loopback import LoopbackGrid
-from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -109,22 +107,10 @@ def test_a_reply_is_noticed_within_a_tenth_of_the_time_that_it_took(clock: Clock
     assert clock.now - 100 <= delay + max(0.05, min(3.0, 0.1 * delay)) + 1e-9
 
 
-def test_pauses_grow_from_a_twentieth_of_a_second_to_three_seconds(clock: Clock) -> None:
-    PollingGrid(SlowGrid(clock, {1: 100})).send_and_receive(messages(1), timeout=600)
-    assert clock.pauses[:10] == [0.05] * 10
-    assert clock.pauses == sorted(clock.pauses)
-    assert clock.pauses[-1] == 3.0
-
-
 def test_the_deadline_holds_and_a_reply_of_the_last_moment_counts(clock: Clock) -> None:
     grid = PollingGrid(SlowGrid(clock, {1: 50.0, 2: 50.1}))
     assert senders(grid.send_and_receive(messages(1, 2), timeout=50.0)) == [1]
     assert clock.now == pytest.approx(150.0)
-
-
-def test_without_a_deadline_all_are_waited_for(clock: Clock) -> None:
-    grid = PollingGrid(SlowGrid(clock, {1: 4000.0, 2: 1.0}))
-    assert senders(grid.send_and_receive(messages(1, 2))) == [2, 1]
 
 
 def test_a_reply_that_is_there_is_not_asked_for_again(clock: Clock) -> None:
@@ -139,46 +125,12 @@ def test_a_message_that_could_not_be_sent_is_not_waited_for(clock: Clock) -> Non
     assert senders(grid.send_and_receive(messages(1, 2))) == [1]
 
 
-def test_where_nobody_is_asked_there_is_no_waiting(clock: Clock) -> None:
-    assert PollingGrid(SlowGrid(clock, {})).send_and_receive([], timeout=10) == []
-    assert clock.pauses == []
-
-
-def test_all_else_is_the_other_grids(clock: Clock) -> None:
-    slow = SlowGrid(clock, {5: 0.0})
-    grid = prompt(slow)
-    grid.set_run(Run.create_empty(3))
-    assert slow.of_run is not None
-    assert slow.of_run.run_id == 3
-    assert grid.run.run_id == 7
-    assert list(grid.get_node_ids()) == [5]
-    assert [node.name for node in grid.get_nodes()] == ["silo-5"]
-    message = grid.create_message(RecordDict(), "train", 5, "1", ttl=12)
-    assert (message.metadata.dst_node_id, message.metadata.group_id, message.metadata.ttl) == (5, "1", 12)
-
-
 def test_a_grid_is_wrapped_once_and_the_loopback_never(clock: Clock) -> None:
     wrapped = prompt(SlowGrid(clock, {}))
     assert prompt(wrapped) is wrapped
     loopback = LoopbackGrid(lambda message, context: message, {}, [], 1, 1)  # type: ignore[arg-type,return-value]
     assert prompt(loopback) is loopback
     loopback.close()
-
-
-def test_on_a_real_clock_a_fast_round_takes_no_three_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    class RealClock(Clock):
-        now = property(lambda self: time.monotonic(), lambda self, value: None)  # type: ignore[assignment]
-
-        def sleep(self, seconds: float) -> None:
-            self.pauses.append(seconds)
-            time.sleep(seconds)
-
-    clock = RealClock()
-    monkeypatch.setattr(exchange, "time", clock)
-    PollingGrid(SlowGrid(clock, {1: 0.02})).send_and_receive(messages(1), timeout=PATIENCE)
-    # On a busy machine the reply may be there at the first look; if not, it is at the next one, which comes soon.
-    assert len(clock.pauses) <= 1
-    assert sum(clock.pauses) < 1
 
 
 class RefusesParts(SlowGrid):
@@ -272,16 +224,3 @@ def test_a_node_is_asked_again_once_where_the_clock_was_set_back(clock: Clock) -
     grid.set_back(240)
     assert senders(PollingGrid(grid).send_and_receive(messages(1, 2), timeout=600)) == [2, 1]
     assert grid.sendings == [[1, 2], [1]]
-
-
-def test_one_that_kept_its_question_answers_once(clock: Clock) -> None:
-    """It was out of reach for a minute, which looks the same from here."""
-    grid = Restarting(clock, after=57, kept=True)
-    assert senders(PollingGrid(grid).send_and_receive(messages(1, 2), timeout=600)) == [2, 1]
-    assert len(grid.sendings) <= 2
-
-
-def test_in_a_short_round_nobody_asks_who_has_started_anew(clock: Clock) -> None:
-    grid = Restarting(clock, after=-1)
-    assert len(PollingGrid(grid).send_and_receive(messages(1, 2), timeout=600)) == 2
-    assert not hasattr(grid, "looks")

@@ -6,14 +6,13 @@ import time
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedct_flwr.flower.loopback import LoopbackGrid, run_loopback, simulated_nodes
 from fedct_flwr.types import RunError
-from tests.patience import PATIENCE, eventually
+from tests.patience import PATIENCE
 
 
 def instruct(grid: Grid, number: int = 0) -> list[Message]:
@@ -64,19 +63,6 @@ def test_state_lasts_from_round_to_round_and_is_separate_for_each_node() -> None
     assert counts == [[1, 1, 1], [2, 2, 2], [3, 3, 3]]
 
 
-def test_an_exception_in_a_client_app_becomes_an_error_reply() -> None:
-    codes = []
-
-    def train(message: Message, context: Context) -> Message:
-        raise ValueError("no")
-
-    def main(grid: Grid, context: Context) -> None:
-        codes.extend(reply.error.code for reply in grid.send_and_receive(instruct(grid)))
-
-    run(main, train)
-    assert codes == [ErrorCode.CLIENT_APP_RAISED_EXCEPTION] * 3
-
-
 def test_a_node_that_hangs_delays_nobody_beyond_the_timeout_and_its_late_reply_is_dropped() -> None:
     release = threading.Event()
     received = []
@@ -112,23 +98,6 @@ def test_silos_train_in_one_thread_each_whatever_a_new_thread_would_take(monkeyp
     monkeypatch.setattr(LoopbackGrid, "_work", work)
     run(main, train)
     assert found == {1}
-
-
-def test_push_and_pull_find_the_same_replies() -> None:
-    found = []
-
-    def main(grid: Grid, context: Context) -> None:
-        ids = list(grid.push_messages(instruct(grid)))
-
-        def all_there() -> bool:
-            found.extend(reply.metadata.reply_to_message_id for reply in grid.pull_messages(ids))
-            return len(found) == 3
-
-        eventually(all_there)
-        assert sorted(found) == sorted(ids)
-
-    run(main, echo)
-    assert len(found) == 3
 
 
 def test_what_the_server_app_raises_is_raised_here_and_leaves_no_identity_behind(

@@ -77,14 +77,3 @@ def test_where_nobody_listens_no_run_begins(own_files: Path, tmp_path: Path) -> 
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ConfigError):
         check_cluster({"RAY_ADDRESS": address})
-
-
-@pytest.mark.parametrize("address", ["", "auto", "local"])
-def test_rays_own_words_are_left_to_ray(address: str) -> None:
-    check_cluster({"RAY_ADDRESS": address})
-
-
-def test_in_this_process_there_is_no_cluster(tmp_path: Path) -> None:
-    done = fedct(tmp_path, "simulate", "--in-process", "--ray-address", "127.0.0.1:6379", PYTHONPATH=str(ROOT))
-    assert done.returncode == 2
-    assert "--ray-address" in done.stderr

@@ -17,7 +17,7 @@ from fedct_flwr.flower import runtime_client
 from fedct_flwr.flower.runtime_client import SuperNode, SuperNodeError, TaskLostError
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.messages import from_record, to_record
-from tests.hospital.runtime_api import CODE, NODE_ID, RuntimeApi, odd_record, secret_file
+from tests.hospital.runtime_api import CODE, NODE_ID, RuntimeApi, secret_file
 from tests.patience import eventually
 
 
@@ -54,20 +54,6 @@ def test_a_message_is_fetched_and_its_answer_handed_over(api: RuntimeApi, link: 
     assert context is not None
     assert not context.state
     assert link.acquire() is None
-
-
-def test_one_connection_serves_all_messages(api: RuntimeApi, link: SuperNode) -> None:
-    pool = link._client._transport._pool  # type: ignore[attr-defined]
-    ports = set()
-    for number in range(3):
-        api.ask(to_record(b"question %d" % number))
-        task = link.acquire()
-        assert task is not None
-        link.push(task, to_record(b"answer"))
-        api.reply()
-        (connection,) = pool.connections
-        ports.add(connection._connection._network_stream.get_extra_info("client_addr"))
-    assert len(ports) == 1
 
 
 def test_a_wrong_secret_gets_no_task_and_one_sentence(api: RuntimeApi, tmp_path: Path) -> None:
@@ -133,21 +119,6 @@ def test_a_message_of_too_many_bytes_is_not_fetched_to_its_end_but_can_be_answer
     assert from_record(api.reply().content) == b"refusal"
 
 
-def test_a_run_config_that_cannot_be_read_is_answered(
-    api: RuntimeApi, link: SuperNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unknown(proto: object) -> dict[str, Any]:
-        raise TypeError("attribute name must be string, not 'NoneType'")
-
-    monkeypatch.setattr(runtime_client, "user_config_from_proto", unknown)
-    api.ask(to_record(b"question"))
-    task = link.acquire()
-    assert task is not None
-    assert (len(task.message.content), task.run_config) == (0, {})
-    link.push(task, to_record(b"refusal"))
-    assert from_record(api.reply().content) == b"refusal"
-
-
 @pytest.mark.parametrize("content", [b"", b"no head", b"Message,,1\x00\xff", b"Other,,0\x00", b"ConfigRecord,,0\x00"])
 def test_a_message_that_is_none_can_be_answered(
     api: RuntimeApi, link: SuperNode, content: bytes, monkeypatch: pytest.MonkeyPatch
@@ -160,16 +131,6 @@ def test_a_message_that_is_none_can_be_answered(
     assert not task.message.content
     link.push(task, to_record(b"refusal"))
     assert from_record(api.reply().content) == b"refusal"
-
-
-def test_an_expired_message_can_be_answered(api: RuntimeApi, link: SuperNode) -> None:
-    message = api.ask(odd_record())
-    metadata = message.metadata
-    task = link.acquire()
-    assert task is not None
-    task.message.metadata.__dict__["_created_at"] = metadata.created_at - 2 * metadata.ttl
-    link.push(task, to_record(b"late"))
-    assert from_record(api.reply().content) == b"late"
 
 
 def test_a_task_of_a_supernode_that_was_restarted_is_lost(

@@ -108,25 +108,6 @@ def test_it_counts_as_soon_as_it_is_there(first: int, grid: PollingGrid, superli
     assert read(grid, "q1") == [1]
 
 
-def test_no_part_that_is_there_is_fetched_twice(grid: PollingGrid, superlink: SuperLink) -> None:
-    slow = superlink.announce(1)
-    superlink.send(slow, 2)
-    for _ in range(3):
-        assert read(grid, "q1") == []
-    superlink.send(slow)
-    assert read(grid, "q1") == [1]
-    there = [name for name in superlink.fetched if name in list(superlink.parts)[:2]]
-    assert len(there) == len(set(there))
-
-
-def test_a_late_reply_is_kept_for_whoever_asks_for_it(grid: PollingGrid, superlink: SuperLink) -> None:
-    slow = superlink.announce(1)
-    assert read(grid, "q1", "q2") == []
-    superlink.send(slow)
-    assert read(grid, "q2") == []
-    assert read(grid, "q1", "q2") == [1]
-
-
 def test_of_a_reply_that_will_never_come_there_is_an_error(grid: PollingGrid, superlink: SuperLink) -> None:
     """The SuperLink forgets one whose parts stay away."""
     lost = superlink.announce(1)
@@ -135,13 +116,6 @@ def test_of_a_reply_that_will_never_come_there_is_an_error(grid: PollingGrid, su
     superlink.forgotten = set(get_all_nested_objects(lost)) - set(superlink.parts)
     superlink.send(superlink.announce(2))
     assert read(grid, "q1", "q2") == [0, 2]
-
-
-def test_equal_parts_of_two_replies_are_given_to_both(grid: PollingGrid, superlink: SuperLink) -> None:
-    """Parts are known by what they hold, and two silos may say the same."""
-    for number in (1, 2):
-        superlink.send(superlink.announce(number, says=7))
-    assert read(grid, "q1", "q2") == [7, 7]
 
 
 def test_one_of_countless_parts_costs_no_more_than_one_of_few(grid: PollingGrid, superlink: SuperLink) -> None:
@@ -184,13 +158,6 @@ def test_parts_that_are_no_reply_make_an_error_of_this_one_alone(
     superlink.parts[name] = part
     superlink.send(superlink.announce(2))
     assert read(grid, "q1", "q2") == [0, 2]
-
-
-def test_a_reply_of_countless_fields_is_not_read(grid: PollingGrid, superlink: SuperLink) -> None:
-    reply = superlink.announce(1)
-    reply.content["c"] = ConfigRecord({f"{n}": 0 for n in range(1000)})
-    announce_as(superlink, reply, {})
-    assert read(grid, "q1") == [0]
 
 
 @pytest.mark.parametrize(
@@ -257,15 +224,3 @@ def test_silos_that_lie_together_fill_no_coordinators_memory(grid: PollingGrid, 
     superlink.parts = dict.fromkeys(names[:-1], part)
     assert read(grid, "q1") == []
     assert 0 < 16 * kept(grid) <= 256_000_000
-
-
-def test_of_one_that_nobody_waits_for_any_more_nothing_is_kept(grid: PollingGrid, superlink: SuperLink) -> None:
-    """A silo may leave one of its replies unfinished in each round of a long run."""
-    slow = superlink.announce(1)
-    superlink.send(slow, 2)
-    assert read(grid, "q1") == []
-    assert kept(grid) > 0
-    assert read(grid, "q2") == []
-    assert kept(grid) == 0
-    superlink.send(slow)
-    assert read(grid, "q1") == [1]

@@ -1,7 +1,6 @@
 """What each test of this folder does: make a run once more, and compare it with what was recorded."""
 
 import json
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -9,16 +8,16 @@ from typing import Any, Final
 from tests.golden.compare import SAME, differences, machine, tolerance
 from tests.golden.files import path_of, read
 from tests.golden.record import Record, record
-from tests.golden.runs import Golden
+from tests.golden.runs import ALL
 
 ELSEWHERE: Final = "elsewhere"
 
 _MOST: Final = 3
 
 
-def check_run(runs: Mapping[str, Golden], name: str, folder: Path) -> None:
+def check_run(name: str, folder: Path) -> None:
     """Fail where the run is no longer what was recorded, with the first differences."""
-    golden = runs[name]
+    golden = ALL[name]
     check(name, record(golden, folder), tolerance(same_machine=same_machine(name), floats=golden.floats))
 
 

@@ -23,10 +23,9 @@ from fedct_flwr.hospital.agent import run_agent
 from fedct_flwr.hospital.agent_status import (
     STATUS_FILE,
     Shut,
-    sentence_of,
 )
 from fedct_flwr.hospital.latest_state import lost_line
-from fedct_flwr.hospital.log_entry import LOG_FILE, Event
+from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.revocation import is_revoked, withdraw
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import encode_instruction
@@ -193,19 +192,6 @@ def unwell(silo: Silo) -> str:
     return agent.status.shut
 
 
-def test_a_log_that_was_replaced_is_told_before_anybody_asks(silo: Silo) -> None:
-    """As a backup or the rotation of logs leaves it: the same lines, in another file."""
-    silo.start()
-    eventually(lambda: silo.status().get("connected") and not unwell(silo))
-    copy = silo.config.state / "copy"
-    copy.write_bytes((silo.config.state / LOG_FILE).read_bytes())
-    copy.replace(silo.config.state / LOG_FILE)
-    eventually(lambda: unwell(silo) == Shut.LOG)
-    assert sentence_of(Shut.LOG) in silo.said
-    silo.ask()
-    assert silo.outcome() is Refusal.NOT_LOGGED
-
-
 def test_a_disk_without_room_for_the_log_is_told_until_there_is_room(
     silo: Silo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,24 +209,6 @@ def test_a_disk_without_room_for_the_log_is_told_until_there_is_room(
     eventually(lambda: not unwell(silo))
     silo.ask()
     assert isinstance(silo.outcome(), np.ndarray)
-
-
-def test_a_full_disk_is_told_before_anybody_asks(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its status is written over the one before, whatever was longer in that, and health checks see it."""
-    silo.start()
-    eventually(lambda: silo.status().get("connected") and not unwell(silo))
-    before = (silo.config.state / STATUS_FILE).stat().st_ino
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("fedct_flwr.hospital.egress_log.write_atomically", full)
-        patch.setattr(Path, "replace", full)
-        eventually(lambda: unwell(silo) == Shut.LOG)
-        assert (silo.config.state / STATUS_FILE).stat().st_ino == before
-        assert sentence_of(Shut.LOG) in silo.said
-    eventually(lambda: not unwell(silo) and (silo.config.state / STATUS_FILE).stat().st_ino != before)
 
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["in training", "with a SuperNode that hangs"])
@@ -270,34 +238,6 @@ def test_a_withdrawal_stands_in_the_log_whatever_the_agent_does(
     assert [said for said in silo.said if "withdrawn" in said] == wording
 
 
-def test_two_runs_are_kept_apart(silo: Silo) -> None:
-    silo.start()
-    silo.ask(1, run=1)
-    assert isinstance(silo.outcome(1), np.ndarray)
-    silo.ask(2, run=1)
-    silo.ask(1, run=2)
-    replies = [silo.api.reply() for _ in range(2)]
-    assert {reply.metadata.run_id for reply in replies} == {1, 2}
-    assert {(entry.run, entry.round) for entry in silo.of(Event.RELEASED)} == {(1, 1), (1, 2), (2, 1)}
-
-
-def test_stopped_in_the_middle_of_training_it_refuses_before_training_ends(
-    silo: Silo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agent, "_GRACE_SECONDS", PATIENCE)
-    silo.start()
-    silo.hold()
-    silo.ask()
-    silo.training()
-    silo.stop.set()
-    assert silo.outcome() is Refusal.STOPPING
-    assert silo.agent is not None
-    silo.agent.join()
-    (refused,) = silo.of(Event.REFUSED)
-    assert refused.reason == "STOPPING"
-    assert silo.said[-1] == "stopped"
-
-
 def test_sigterm_in_the_middle_of_training_ends_the_process_cleanly(silo: Silo) -> None:
     process = silo.start_process()
     silo.hold()
@@ -315,20 +255,6 @@ def test_sigterm_in_the_middle_of_training_ends_the_process_cleanly(silo: Silo) 
     silo.start_process()
     silo.ask()
     assert isinstance(silo.outcome(), np.ndarray)
-
-
-def test_killed_in_the_middle_of_training_it_comes_back_and_answers(silo: Silo) -> None:
-    process = silo.start_process()
-    silo.hold()
-    silo.ask()
-    silo.training()
-    process.kill()
-    process.communicate()
-    (silo.folder / "hold").unlink()
-    silo.start_process()
-    silo.ask()
-    assert isinstance(silo.outcome(), np.ndarray)
-    assert len(silo.of(Event.RELEASED)) == 1
 
 
 def test_a_supernode_that_goes_away_is_missed_once_and_found_again(silo: Silo) -> None:

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import RecordDict
 
 from fedct_flwr.flower.runtime_client import SuperNode, carried_task
 from fedct_flwr.hospital import carrier
@@ -86,27 +85,6 @@ def test_a_round_by_hand_is_that_of_an_agent(carried: Carried) -> None:
     assert released.code == silo.api.tasks()[0].fab_hash
     # Nothing is left for the next finder of the medium.
     eventually(lambda: not list(carried.files.iterdir()))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_question_answered_twice_has_one_answer(carried: Carried) -> None:
-    silo = carried.silo
-    silo.ask()
-    question = carried.question()
-    first, second = carried.files / "first", carried.files / "second"
-    for path in (first, second):
-        assert answer_file(silo.file, question, path, silo.said.append)
-    secret = silo.config.connection.secret
-    assert read_answer(first, secret) == read_answer(second, secret)
-    assert [entry.payload for entry in silo.of(Event.REPEATED)] == [silo.of(Event.RELEASED)[0].payload]
-
-
-def test_a_message_that_is_none_is_refused_and_not_carried_as_it_came(carried: Carried) -> None:
-    carried.silo.api.ask(RecordDict())
-    question = carried.question()
-    assert read_question(question, carried.silo.config.connection.secret).payload == b""
-    assert not answer_file(carried.silo.file, question, carried.answer_of(question), carried.silo.said.append)
-    assert carried.silo.outcome() is Refusal.MALFORMED
 
 
 def test_the_carrier_takes_no_other_answer(carried: Carried, secret: Path) -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomli_w
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.silo.approval_text import sections
 from fedct_flwr.config import Policy, SiloConfig
@@ -19,7 +17,7 @@ from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.types import LearnerError, RunError
+from fedct_flwr.types import LearnerError
 from fedct_flwr.wire.messages import to_record
 from tests.hospital.gates import KEY, Silo, open_silo
 
@@ -160,17 +158,6 @@ def test_where_files_lie_and_where_its_supernode_listens_changes_nothing(silo: S
     assert terms_digest(moved.model_copy(update={"state": Path("/state")}), silo.study) == before
 
 
-def test_the_digest_is_the_same_however_the_file_is_written(silo: Silo, tmp_path: Path) -> None:
-    def read(mapping: dict[str, str]) -> SiloConfig:
-        path = tmp_path / "other.toml"
-        raw = {"silo": "a", "data": {"file": "f", "mapping": mapping}, "learner": {"name": "svm"}}
-        path.write_text(tomli_w.dumps({**raw, "connection": {"superlink": "a:1"}}))
-        return SiloConfig.read_toml(path)
-
-    one, other = read({"1": "diseased", "0": "healthy"}), read({"0": "healthy", "1": "diseased"})
-    assert terms_digest(one, silo.study) == terms_digest(other, silo.study)
-
-
 def test_an_approval_is_a_line_of_the_log_in_plain_words(silo: Silo) -> None:
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         assert current(log.entries()) is None
@@ -217,14 +204,3 @@ def test_only_the_last_word_counts(silo: Silo) -> None:
         approve(log, silo.config, silo.study)
         log.append(LogEntry(Event.REFUSED))
     assert current(silo.entries()) == terms_digest(silo.config, silo.study)
-
-
-def test_an_approval_that_cannot_be_logged_is_none(silo: Silo, wording: SnapshotAssertion) -> None:
-    log = EgressLog.open(silo.state, silo.config.silo, KEY)
-    log.close()
-    with pytest.raises(RunError) as caught:
-        approve(log, silo.config, silo.study)
-    assert str(caught.value) == wording
-    with pytest.raises(RunError, match="nothing was changed"):
-        revoke(log)
-    assert silo.entries() == []

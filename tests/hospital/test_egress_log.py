@@ -237,12 +237,6 @@ def test_a_last_line_cut_short_by_a_crash_is_no_tampering_and_is_cut_away(rest: 
     assert not verify(tmp_path).cut_short
 
 
-def test_a_cut_off_line_is_excused_only_beyond_the_head(tmp_path: Path) -> None:
-    lines = write(tmp_path, 3)
-    put(tmp_path, [*lines[:2], lines[2][:-40]])
-    assert assert_refused(tmp_path).bad_line == 3
-
-
 @settings(max_examples=300, derandomize=True)
 @given(data=st.data())
 def test_no_byte_can_be_changed_and_no_garbage_raises(
@@ -263,18 +257,6 @@ def test_no_byte_can_be_changed_and_no_garbage_raises(
     (folder / LOG_FILE).write_bytes(data.draw(st.binary(max_size=200)) + bytes(content))
     (folder / HEAD_FILE).write_bytes(data.draw(st.binary(max_size=200)))
     assert not verify(folder).intact
-
-
-def test_two_writers_at_once_are_refused_in_one_sentence(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    with EgressLog.open(tmp_path, SILO, KEY) as log:
-        with pytest.raises(RunError) as caught:
-            EgressLog.open(tmp_path, SILO, KEY)
-        assert str(caught.value) == wording
-        log.append(ENTRY)
-        # To read needs no lock.
-        assert verify(tmp_path).lines == 1
-    log.close()
-    assert len(write(tmp_path, 1)) == 2
 
 
 def test_another_process_is_kept_out_too_and_let_in_when_the_first_is_killed(

@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.hospital import egress_log
 from fedct_flwr.hospital.approval import approve, revoke
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, read_entries
-from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Reply, Scores, Terms
 from fedct_flwr.wire.messages import from_record, to_record
@@ -92,14 +90,6 @@ def test_the_line_is_on_disk_before_the_labels_leave(gate: Gate, silo: Silo, mon
     assert seen[-1] is Event.RELEASED
 
 
-def test_the_same_answer_may_leave_again_and_counts_towards_the_bytes_alone(gate: Gate, silo: Silo) -> None:
-    for _ in range(3):
-        assert silo.ask(gate) == silo.reply()
-    size = len(silo.reply())
-    assert gate.spent() == Spent(1, 5, 3 * size)
-    assert last(silo).event is Event.REPEATED
-
-
 def test_a_round_is_not_answered_twice_with_different_labels(gate: Gate, silo: Silo) -> None:
     silo.ask(gate)
     assert silo.ask(gate, first=0) is Refusal.ROUND
@@ -154,10 +144,6 @@ def test_what_is_not_one_record_with_one_payload_passes_in_neither_direction(
     assert gate.answers() == 0
 
 
-def test_weights_are_refused(gate: Gate) -> None:
-    assert held(gate, RecordDict({"arrays": ArrayRecord({"w": Array(np.zeros(3))})})) is Refusal.WEIGHTS
-
-
 FORGED_TERMS: dict[str, tuple[dict[str, Any], Refusal]] = {
     "study": ({"study": "other"}, Refusal.STUDY),
     "public set": ({"public_fingerprint": bytes(32)}, Refusal.FINGERPRINT),
@@ -171,16 +157,6 @@ def test_only_the_approved_terms_pass(changes: dict[str, Any], reason: Refusal, 
     assert held(gate, to_record(encode_instruction(silo.instruction(), forged))) is reason
     reply = encode_reply(Reply(1, "cleveland", np.ones(5, dtype=np.int16)), forged)
     assert release(gate, silo, to_record(reply)) is reason
-
-
-@pytest.mark.parametrize("size", [0, 229, 2**32 - 1])
-def test_a_query_outside_the_approved_public_set_is_refused(size: int, gate: Gate, silo: Silo) -> None:
-    instruction = replace(silo.instruction(), query=Query(0, size))
-    assert held(gate, to_record(encode_instruction(instruction, silo.terms))) is Refusal.QUERY
-
-
-def test_a_request_of_any_length_is_refused_before_it_is_read(gate: Gate) -> None:
-    assert held(gate, to_record(bytes(10_000_000))) is Refusal.LENGTH
 
 
 def test_a_reply_must_answer_the_very_question(gate: Gate, silo: Silo) -> None:
@@ -229,16 +205,6 @@ def test_files_that_changed_shut_the_gate_also_during_training(gate: Gate, silo:
     assert held(gate, to_record(silo.request())) is Refusal.NOT_APPROVED
 
 
-def test_files_that_cannot_be_looked_at_shut_the_gate(silo: Silo) -> None:
-    def fails() -> bool:
-        raise OSError("gone")
-
-    with EgressLog.open(silo.state, "cleveland", KEY) as log:
-        gate = Gate(silo.config, silo.study, log, fails)
-        assert held(gate, to_record(silo.request())) is Refusal.INTERNAL
-        assert release(gate, silo, to_record(silo.reply())) is Refusal.INTERNAL
-
-
 def test_what_is_revoked_while_the_gate_is_open_stays(silo: Silo) -> None:
     with EgressLog.open(silo.state, "cleveland", KEY) as log:
         gate = Gate(silo.config, silo.study, log, lambda: True)
@@ -247,13 +213,6 @@ def test_what_is_revoked_while_the_gate_is_open_stays(silo: Silo) -> None:
         assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_APPROVED
         approve(log, silo.config, silo.study)
         assert release(gate, silo, to_record(silo.reply())) == silo.reply()
-
-
-def test_a_policy_without_hard_labels_lets_none_out(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path, kinds=["soft", "counts"])
-    with silo.gate() as gate:
-        assert held(gate, to_record(silo.request())) is Refusal.POLICY
-        assert release(gate, silo, to_record(silo.reply())) is Refusal.POLICY
 
 
 def ask_and_answer(gate: Gate, request: bytes, reply: bytes, *, passes: bool) -> None:
@@ -405,14 +364,6 @@ def test_to_approve_again_gives_nothing_back_but_a_higher_limit_does(tmp_path: P
         assert gate.spent().rounds == 1
         assert silo.ask(gate, 2) == silo.reply(2)
         assert held(gate, to_record(silo.request(3))) is Refusal.LIMIT
-
-
-def test_the_longest_reply_is_no_shorter_than_any(silo: Silo) -> None:
-    for scores in (None, SCORES, Scores(1.0, float("nan"), 1.0, 0.25)):
-        for label in (0, 1, ABSTAIN):
-            reply = Reply(1, "cleveland", np.array([label, 1, 1, 0, 1], dtype=np.int16), scores)
-            longest = longest_reply(silo.instruction(), "cleveland", silo.terms, scores=scores is not None)
-            assert len(encode_reply(reply, silo.terms)) <= longest
 
 
 def test_what_cannot_be_logged_does_not_leave(gate: Gate, silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:

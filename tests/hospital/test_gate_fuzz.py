@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from tests.hospital.gates import CODE, RUN, Silo, open_silo, outcome
 pytestmark = pytest.mark.slow
 
 MANY = 2**62
+KINDS = ["labels", "counts", "probabilities"]
 EXAMPLES = int(os.environ.get("FEDCT_FUZZ", "2000"))
 
 
@@ -91,27 +92,39 @@ def check_left(silo: Silo, labels: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[Target]:
-    with silo_in_memory(metrics=True) as silo, silo.gate() as gate:
+def targets() -> Iterator[dict[str, Target]]:
+    """A target for each kind of answer."""
+    with ExitStack() as stack:
+
+        def target(policy: dict[str, Any], request: Callable[[Silo], bytes], reply: Callable[[Silo], bytes]) -> Target:
+            silo = stack.enter_context(silo_in_memory(**policy))
+            return answered(silo, stack.enter_context(silo.gate()), request(silo), reply(silo))
+
         scores = Scores(0.5, 0.25, 1.0, float("nan"))
-        yield answered(silo, gate, silo.request(2, size=40), silo.reply(2, 40, scores=scores))
-        check_left(silo, 40)
+        made = {
+            "labels": target(
+                {"metrics": True}, lambda silo: silo.request(2, size=40), lambda silo: silo.reply(2, 40, scores=scores)
+            ),
+            "counts": target(
+                {"kinds": ["hard", "counts"]},
+                lambda silo: silo.request(2, size=40, votes=2),
+                lambda silo: silo.counts(2, 40, votes=2),
+            ),
+            "probabilities": target(
+                {"kinds": ["hard", "soft"]},
+                lambda silo: silo.soft_request(2, size=40),
+                lambda silo: silo.probabilities(2, 40),
+            ),
+        }
+        yield made
+        for kind, labels in {"labels": 40, "counts": 80, "probabilities": 80}.items():
+            check_left(made[kind].silo, labels)
 
 
-@pytest.fixture(scope="module")
-def counts_target() -> Iterator[Target]:
-    """The same where votes were asked for."""
-    with silo_in_memory(kinds=["hard", "counts"]) as silo, silo.gate() as gate:
-        yield answered(silo, gate, silo.request(2, size=40, votes=2), silo.counts(2, 40, votes=2))
-        check_left(silo, 80)
-
-
-@pytest.fixture(scope="module")
-def soft_target() -> Iterator[Target]:
-    """The same where probabilities were asked for."""
-    with silo_in_memory(kinds=["hard", "soft"]) as silo, silo.gate() as gate:
-        yield answered(silo, gate, silo.soft_request(2, size=40), silo.probabilities(2, 40))
-        check_left(silo, 80)
+@pytest.fixture
+def target(targets: dict[str, Target]) -> Target:
+    """The one that answers with labels."""
+    return targets["labels"]
 
 
 def varint(value: int, padding: int = 0) -> bytes:
@@ -171,11 +184,6 @@ def mutated(draw: Draw, legal: tuple[bytes, ...]) -> bytes:
     return message
 
 
-def legal_replies(target: Target) -> tuple[bytes, ...]:
-    silo = target.silo
-    return target.reply, silo.reply(2, 40), silo.reply(3, 40), silo.reply(2, 41), silo.reply(2, 40, silo="budapest")
-
-
 def check_release(target: Target, content: RecordDict, passes: bool) -> None:
     found = let_out(target.gate, content, target.request)
     if passes:
@@ -199,65 +207,42 @@ def admit(target: Target, content: RecordDict) -> bytes | Refusal:
     return reason
 
 
-def check_reply(data: st.DataObject, target: Target, legal: tuple[bytes, ...]) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@share(0.2)
+@given(data=st.data())
+def test_nothing_but_an_identical_copy_of_a_legal_reply_passes(
+    targets: dict[str, Target], kind: str, data: st.DataObject
+) -> None:
     """Of mutated legal replies, no other than the target's own passes."""
-    reply = data.draw(mutated(legal))
+    target, silo = targets[kind], targets[kind].silo
+    legal = {
+        "labels": [silo.reply(3, 40), silo.reply(2, 41), silo.reply(2, 40, silo="budapest")],
+        "counts": [silo.counts(2, 40, votes=1), silo.counts(2, 41), silo.counts(3, 40)],
+        "probabilities": [silo.probabilities(2, 41), silo.probabilities(3, 40)],
+    }[kind]
+    reply = data.draw(mutated((target.reply, silo.reply(2, 40), *legal)))
     if outcome(reply) is not Refusal.INTERNAL:
         check_release(target, to_record(reply), passes=reply == target.reply)
 
 
-def check_request(data: st.DataObject, target: Target, legal: tuple[bytes, ...]) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@share(0.1)
+@given(data=st.data())
+def test_what_is_admitted_is_a_legal_request_to_the_byte(
+    targets: dict[str, Target], kind: str, data: st.DataObject
+) -> None:
     """Of mutated legal requests, none is admitted that could be written in another way."""
-    payload = data.draw(mutated(legal))
+    target, silo = targets[kind], targets[kind].silo
+    legal = {
+        "labels": [silo.request(3, 40, label=1), silo.request(2**32 - 1, 228)],
+        "counts": [silo.request(3, 40, label=1, votes=1000), silo.request(2, 40, votes=1)],
+        "probabilities": [silo.warm_up_request(3, 40), silo.request(3, 40)],
+    }[kind]
+    payload = data.draw(mutated((target.request, *legal)))
     admitted = admit(target, to_record(payload))
     if isinstance(admitted, bytes):
         assert admitted == payload
-        terms = target.silo.terms
-        assert encode_instruction(decode_instruction(payload, terms), terms) == payload
-
-
-@share(0.25)
-@given(data=st.data())
-def test_nothing_but_an_identical_copy_of_a_legal_reply_passes(target: Target, data: st.DataObject) -> None:
-    check_reply(data, target, legal_replies(target))
-
-
-@share(0.15)
-@given(data=st.data())
-def test_nothing_but_an_identical_copy_of_legal_counts_passes(counts_target: Target, data: st.DataObject) -> None:
-    silo = counts_target.silo
-    legal = counts_target.reply, silo.counts(2, 40, votes=1), silo.counts(2, 41), silo.reply(2, 40), silo.counts(3, 40)
-    check_reply(data, counts_target, legal)
-
-
-@share(0.15)
-@given(data=st.data())
-def test_nothing_but_an_identical_copy_of_legal_probabilities_passes(soft_target: Target, data: st.DataObject) -> None:
-    silo = soft_target.silo
-    legal = soft_target.reply, silo.probabilities(2, 41), silo.probabilities(3, 40), silo.reply(2, 40)
-    check_reply(data, soft_target, legal)
-
-
-@share(0.1)
-@given(data=st.data())
-def test_what_is_admitted_asks_for_probabilities_in_one_way_alone(soft_target: Target, data: st.DataObject) -> None:
-    silo = soft_target.silo
-    check_request(data, soft_target, (soft_target.request, silo.warm_up_request(3, 40), silo.request(3, 40)))
-
-
-@share(0.1)
-@given(data=st.data())
-def test_what_is_admitted_asks_for_votes_in_one_way_alone(counts_target: Target, data: st.DataObject) -> None:
-    silo = counts_target.silo
-    legal = counts_target.request, silo.request(3, 40, label=1, votes=1000), silo.request(2, 40, votes=1)
-    check_request(data, counts_target, legal)
-
-
-@share(0.1)
-@given(data=st.data())
-def test_what_is_admitted_is_a_legal_request_to_the_byte(target: Target, data: st.DataObject) -> None:
-    silo = target.silo
-    check_request(data, target, (target.request, silo.request(3, 40, label=1), silo.request(2**32 - 1, 228)))
+        assert encode_instruction(decode_instruction(payload, silo.terms), silo.terms) == payload
 
 
 SCALARS = st.one_of(
@@ -294,28 +279,6 @@ def test_no_other_record_passes(target: Target, data: st.DataObject) -> None:
     content = data.draw(records(target.request))
     legal = dict(content) == {"fedct": ConfigRecord({"payload": target.request})}
     assert (admit(target, content) == target.request) is legal
-
-
-@pytest.mark.parametrize("count", [2**32 - 1, 2**60])
-def test_probabilities_that_claim_any_number_of_rows_cost_no_memory(count: int, soft_target: Target) -> None:
-    inner = target_terms(soft_target)
-    claim = field(1, 0, varint(count)) + field(2, 2, varint(5) + b"\xff" * 5)
-    begun = field(1, 2, varint(len(inner)) + inner)
-    reply = begun + field(2, 0, varint(2)) + field(3, 2, varint(9) + b"cleveland")
-    query = field(3, 2, varint(2) + field(2, 0, varint(5)))
-    many = field(2, 0, varint(count))
-    request = begun + field(2, 0, varint(3)) + query
-    tracemalloc.start()
-    try:
-        check_release(soft_target, to_record(reply + field(8, 2, varint(len(claim)) + claim)), passes=False)
-        for size in (field(2, 0, varint(5)), many):
-            soft = field(1, 0, varint(1)) + field(3, 2, varint(len(size)) + size)
-            soft += field(4, 2, varint(len(claim)) + claim)
-            found = admit(soft_target, to_record(request + field(6, 2, varint(len(soft)) + soft)))
-            assert isinstance(found, Refusal)
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("count", [2**32 - 1, 2**60])

@@ -16,15 +16,14 @@ from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.approval import approve, terms_digest
-from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.approval import terms_digest
+from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.kinds.joint import GRADIENTS, STEPS
 from fedct_flwr.privacy.common_budget import common_budget
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import SumRefused
-from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.silo.joint import joint_labeler
 from fedct_flwr.silo.release import DATA_SET
@@ -183,23 +182,6 @@ def test_beyond_the_budget_nothing_is_ready_and_nothing_added(hospitals: dict[st
         if other is not hospital:
             ask(other, more, RUN + 1)
     assert total(hospitals, more).summands == ("budapest", "cleveland", "long-beach")
-
-
-def test_what_was_drawn_for_other_terms_is_added_to_no_sum(hospitals: dict[str, Hospital]) -> None:
-    hospital, question = hospitals["zurich"], step(hospitals["zurich"])
-    ask(hospital, question)
-    invited = coordinator_of(hospitals).invite()["zurich"]
-    assert Header.of(hospital.add(invited)).step is Step.INTRODUCED
-    path = hospital.silo.config.study / "study.toml"
-    # More silos in a sum: each adds less noise.
-    path.write_text(path.read_text().replace("\n[sums.keys]", "\n[sums]\nmin-summands = 4\n\n[sums.keys]"))
-    study = read_study(hospital.silo.config.study)
-    log = hospital.gate._log
-    approve(log, hospital.silo.config, study)
-    hospital.silo.study, hospital.gate = study, Gate(hospital.silo.config, study, log, lambda: True)
-    subject = shape_of(hospital, question).subject.hex()
-    assert subject not in hospital.gate._books.ready
-    assert ask(hospital, question, RUN + 1) is Refusal.POLICY
 
 
 def test_the_model_learns_the_labels_once_the_answer_has_left_whatever_becomes_of_it(

@@ -14,17 +14,11 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 from client_app.main import app as client_app
-from fedct_flwr.cli.privacy_sheet import _of_silo
-from fedct_flwr.cli.silo.approval_text import sections
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.study_folder import read_records, read_study
+from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
-from fedct_flwr.hospital.books import Left, Spent
-from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.hospital.gate import Gate
-from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.hospital.log_proof import verify_log
-from fedct_flwr.kinds import NOISY_SUMS, SUMS
+from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.tally_shares import VoteShares
@@ -55,15 +49,6 @@ HONEST = 2
 def hospitals(tmp_path: Path) -> Iterator[dict[str, Hospital]]:
     with ExitStack() as stack:
         yield opened(tmp_path, stack, sum_epsilon=20.0)
-
-
-@pytest.fixture
-def teaching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Hospital]]:
-    """As FedKT asks at level L1: each silo's vote is that of its student."""
-    # Processes for the teachers would take longer to start than to train.
-    monkeypatch.setattr("fedct_flwr.silo.site.os.cpu_count", lambda: 1)
-    with ExitStack() as stack:
-        yield opened(tmp_path, stack, kinds=["count-sum"], sum_epsilon=20.0)
 
 
 def asked(hospital: Hospital, noise: float = NOISE, number: int = 1, votes: int = 0) -> Instruction:
@@ -124,45 +109,6 @@ def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[
         assert 5 < found.epsilon <= 20
 
 
-def test_students_votes_get_the_same_noise_and_charge_and_are_on_record(teaching: dict[str, Hospital]) -> None:
-    for hospital in teaching.values():
-        assert isinstance(answer(hospital, asked(hospital, votes=1)), bytes)
-    total = opened_sum(teaching, asked(next(iter(teaching.values())), votes=1))
-    shares = VoteShares(NOISE, 200, 2, HONEST)
-    wanted = shares.share_scale * math.sqrt(len(teaching)) / shares.grid
-    assert wanted * 0.8 < (total / shares.grid).std() < wanted * 1.2
-    for name, hospital in teaching.items():
-        found = account_of_sums(hospital.silo.config, hospital.silo.terms.study)
-        assert (found.charges, found.unit) == (1, PrivacyUnit.SILO)
-        assert found.epsilon == pytest.approx(shares.price(1e-5).upper, rel=1e-3)
-        entries = list(hospital.gate._log.entries())
-        assert {entry.kind for entry in entries if entry.event is Event.RELEASED} == {"count-sum"}
-        assert len([entry for entry in entries if entry.event is Event.ADDED and entry.request]) == 1
-        assert hospital.gate.spent().queries == 400
-        assert verify_log(hospital.silo.state, hospital.key.public_key(), name).intact
-
-
-@pytest.mark.parametrize("kind", ["sum", "count-sum"])
-def test_an_approval_tells_of_noise_in_all_that_leaves(tmp_path: Path, kind: str) -> None:
-    with ExitStack() as stack:
-        silo = opened(tmp_path, stack, kinds=[kind], sum_epsilon=20.0)["cleveland"].silo
-    records = read_records(silo.config.data, silo.study)
-    found = find_duplicates(records.X, silo.study.public.X, silo.study.schema)
-    told = sections(silo.config, silo.study, Spent(), Left(), found, [])
-    (noisy,) = [each for each in NOISY_SUMS.values() if each.policy == kind]
-    assert noisy.leaves in told["What leaves, to the coordinator"]
-    # Without noise a sum shows votes of silos that agree; with it, it does not.
-    assert not any(plain.beware in told["What you should know"] for plain in SUMS.values())
-    (limits,) = (lines for title, lines in told.items() if "secure sum" in title)
-    assert any("epsilon 20 at delta 1e-05" in line for line in limits)
-
-
-def test_little_noise_is_refused_by_the_ledger_and_charges_nothing(hospitals: dict[str, Hospital]) -> None:
-    hospital = hospitals["cleveland"]
-    assert answer(hospital, asked(hospital, noise=0.01)) is Refusal.PRIVACY_BUDGET
-    assert account_of_sums(hospital.silo.config, hospital.silo.terms.study).charges == 0
-
-
 def test_no_noise_that_a_coordinator_asks_for_keeps_a_silo_at_work_on_its_price(hospitals: dict[str, Hospital]) -> None:
     hospital = hospitals["cleveland"]
     for number in (1, 2):
@@ -199,37 +145,6 @@ def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) ->
         after = kept(hospital, question)
         assert isinstance(answer(hospital, question, RUN + 2), bytes)
         np.testing.assert_array_equal(kept(hospital, question), after)
-
-
-def test_votes_of_settings_that_are_approved_no_more_are_in_no_sum(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        hospital = opened(tmp_path, stack)["cleveland"]
-        question, log = asked(hospital, noise=0.0), hospital.gate._log
-        assert isinstance(answer(hospital, question), bytes)
-        before, subject = kept(hospital, question, SUMS), subject_of(hospital, question).hex()
-        # The hospital finds that it has called the classes by each other's name.
-        path = hospital.silo.config.study.parent / "silo.toml"
-        path.write_text(path.read_text() + '\n[data.mapping]\nhealthy = "diseased"\ndiseased = "healthy"\n')
-        config = SiloConfig.read_toml(path)
-        approve(log, config, hospital.silo.study)
-        hospital.gate = Gate(config, hospital.silo.study, log, lambda: True)
-        restart()
-        assert answer(hospital, question) is Refusal.ROUND
-        assert subject not in hospital.gate._books.ready
-        assert isinstance(answer(hospital, question, RUN + 1), bytes)
-        assert subject in hospital.gate._books.ready
-        assert (kept(hospital, question, SUMS) != before).mean() > 0.5
-
-
-def test_what_left_before_there_was_noise_is_said(tmp_path: Path) -> None:
-    """A sum without noise, and then an approval of another policy."""
-    with ExitStack() as stack:
-        hospital = opened(tmp_path, stack)["cleveland"]
-        answer(hospital, asked(hospital, noise=0.0))
-        config = hospital.silo.config
-        promising = config.model_copy(update={"policy": config.policy.model_copy(update={"sum_epsilon": 20.0})})
-        approve(hospital.gate._log, promising, hospital.silo.study)
-        assert "**400 labels of this study left before, without noise**" in _of_silo(promising).markdown
 
 
 @pytest.mark.parametrize(

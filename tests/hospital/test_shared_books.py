@@ -1,10 +1,7 @@
 """Limits over several studies about the same records: real gates, real logs, one folder, several processes."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,8 +16,8 @@ from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.messages import to_record
+from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, KEY, RUN, Silo
 from tests.hospitals import write_silo_folder
 
@@ -104,16 +101,6 @@ def test_each_total_has_a_limit_and_the_log_names_it(
     assert next(record.getMessage() for record in caplog.records if field in record.getMessage()) == wording
 
 
-def test_it_is_counted_before_it_leaves(study: Callable[..., Silo], folder: Path) -> None:
-    silo = study("one", **MANY)
-    with silo.gate() as gate:
-        payload = gate.admit(to_record(silo.request(1)), RUN, CODE)
-        assert counted(folder)[0] == Spent(rounds=1, queries=5)
-        left = gate.release(to_record(silo.reply(1, silo="one")), payload, RUN, CODE)
-        assert left is not None
-        assert counted(folder)[0].bytes == len(from_record(left))
-
-
 def test_where_it_cannot_be_counted_nothing_leaves(
     study: Callable[..., Silo], folder: Path, wording: SnapshotAssertion
 ) -> None:
@@ -164,59 +151,6 @@ def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
         shutil.rmtree(folder)
         assert gate.release(to_record(silo.reply(3, silo="one")), payload, RUN, CODE) is None
         assert not folder.exists()
-
-
-def test_a_folder_that_is_lost_for_good_is_begun_anew_once_somebody_says_so(
-    study: Callable[..., Silo], folder: Path
-) -> None:
-    silo, other = study("one", **MANY), study("other", **MANY)
-    assert isinstance(ask(other, 1), bytes)
-    assert isinstance(ask(silo, 1), bytes)
-    shutil.rmtree(folder)
-    (mark,) = silo.config.state.glob("shared-*.mark")
-    mark.unlink()
-    assert isinstance(ask(silo, 2), bytes)
-    # What this study let out is in its own log.
-    assert counted(folder)[0].queries == 10
-
-
-CHARGE = """
-import sys, pathlib
-from fedct_flwr.hospital.books import Spent
-from fedct_flwr.hospital.shared_books import SharedBooks
-from fedct_flwr.wire.refusal import Refused
-books = SharedBooks(pathlib.Path(sys.argv[1]), sys.argv[2], dict(max_rounds=50, max_queries=10**6, max_bytes=10**6))
-done = 0
-for _ in range(40):
-    try:
-        books.charge(Spent(1, 1, 1))
-        done += 1
-    except Refused:
-        pass
-print(done)
-"""
-
-
-def test_agents_that_charge_at_once_never_exceed_the_limit(folder: Path) -> None:
-    with ExitStack() as stack:
-        agents = [
-            stack.enter_context(
-                subprocess.Popen([sys.executable, "-c", CHARGE, folder, name], stdout=subprocess.PIPE, text=True)
-            )
-            for name in ("a", "b")
-        ]
-        done = [int(agent.communicate(timeout=120)[0]) for agent in agents]
-    assert sum(done) == 50
-    assert counted(folder) == (Spent(50, 50, 50), 2)
-
-
-def test_a_line_that_nobody_wrote_ends_it(folder: Path) -> None:
-    books = SharedBooks(folder, "a", MANY)
-    books.charge(Spent(1, 1, 1))
-    with books._kept.transaction() as file:
-        file.execute("UPDATE charges SET event = 'nonsense'")
-    with pytest.raises(Refused, match="ledger"):
-        books.charge(Spent(1, 1, 1))
 
 
 # --- settings and approval

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 
 import fedct_flwr
-from fedct_flwr.learners.build import learner_for
-from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs import scores
@@ -51,8 +49,9 @@ def simulated(path: Path, learner: str, **settings: Any) -> fedct_flwr.Run:
     )
 
 
-@pytest.mark.parametrize("preprocessing", ["standard", "none"])
-@pytest.mark.parametrize("name", PARAMS)
+@pytest.mark.parametrize(
+    ("name", "preprocessing"), [*((name, "standard") for name in PARAMS), ("xgboost.XGBClassifier", "none")]
+)
 def test_from_the_run_to_a_prediction(tmp_path: Path, name: str, preprocessing: str) -> None:
     pytest.importorskip(name.partition(".")[0])
     path = tmp_path / "run"
@@ -88,14 +87,3 @@ def test_a_package_that_nobody_named_is_not_run(tmp_path: Path) -> None:
     simulated(tmp_path / "run", name, rounds=1, student=name, student_params=PARAMS[name])
     with pytest.raises(DataError, match=r"add --package lightgbm"):
         load_model(tmp_path / "run" / "models" / "global.skops")
-
-
-def test_a_model_of_another_package_is_not_read(tmp_path: Path) -> None:
-    pytest.importorskip("lightgbm")
-    run = simulated(tmp_path / "run", "lightgbm.LGBMClassifier", rounds=1)
-    silo = run.dataset.silos[0]
-    settings = run.config.learner_settings(0, 3).model_copy(update={"name": "decision-tree", "params": {}})
-    other = learner_for(settings, silo.name, run.dataset.schema, run.dataset.public, silo.private.X)
-    assert isinstance(other, SklearnLearner)
-    with pytest.raises(DataError, match="lightgbm"):
-        other.load(tmp_path / "run" / "models" / "ahlen.skops")

@@ -65,13 +65,6 @@ def trained(name: str, y: Any = None) -> tuple[Learner, Any]:
     return learner.fit(X, labels if y is None else y), transformer
 
 
-def trained_on_numbers(name: str) -> Learner:
-    X, labels = table()
-    transformer = preprocessing.standard(SCHEMA, X)
-    settings = LearnerSettings(name=name, params=SMALL.get(name, {}))
-    return untrained(settings, 0, 0, X[:2], transformer).fit(X, labels + 0.5)
-
-
 def saved(path: Path, name: str, y: Any = None) -> tuple[Learner, bytes]:
     learner, transformer = trained(name, y)
     return learner, save_model(path, learner, transformer, description(name))
@@ -83,19 +76,6 @@ def refused(path: Path, content: bytes) -> str:
         load_model(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
-
-
-REGRESSORS = ("decision-tree", "random-forest", "extra-trees", "linear-regression", "ridge")
-"""Those whose files are read without naming a package."""
-
-
-@pytest.mark.parametrize("name", REGRESSORS)
-def test_a_number_is_predicted_elsewhere_as_it_is_here(tmp_path: Path, name: str) -> None:
-    learner, said = trained_on_numbers(name), {"classes": (), "quantity": "days"}
-    save_model(tmp_path / "m.skops", learner, None, description(name, **said))
-    model, (X, _) = load_model(tmp_path / "m.skops"), table(seed=1)
-    np.testing.assert_array_equal(model.predict(X), learner.predict(X))
-    assert model.probabilities(X) is None
 
 
 LABELS = {
@@ -155,11 +135,6 @@ def test_functions_are_refused_before_they_are_looked_up(tmp_path: Path) -> None
         for name, value in others.items():
             file.writestr(name, value)
     assert "os.system" in refused(tmp_path / "m", forged.getvalue())
-
-
-def test_rules_are_not_evaluated(tmp_path: Path) -> None:
-    imodels = pytest.importorskip("imodels")
-    assert "imodels" in refused(tmp_path / "m", pack(imodels.RuleFitClassifier()))
 
 
 class Bomb:

@@ -1,7 +1,5 @@
 """One privacy budget over several studies' ledgers: real files, several processes."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -90,34 +88,6 @@ def test_a_folder_that_was_lost_ends_all_releases(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="is gone, and was used"):
         charge(ledger(tmp_path, "heart"), 1)
     assert own(tmp_path, "heart") == 1
-
-
-CHARGE = """
-import sys, pathlib
-from fedct_flwr.privacy.budget import Budget
-from fedct_flwr.privacy.common_budget import CommonBudget
-from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
-folder = pathlib.Path(sys.argv[1])
-done = 0
-with Ledger(folder / sys.argv[2], common=CommonBudget(folder / "common", Budget(1.0, 0.0))) as ledger:
-    for _ in range(10):
-        try:
-            ledger.charge("study", "records", Budget(1.0, 0.0), pure(0.1))
-            done += 1
-        except BudgetExceeded:
-            pass
-print(done)
-"""
-
-
-def test_agents_that_charge_at_once_never_exceed_the_budget(tmp_path: Path) -> None:
-    agents = [
-        subprocess.Popen([sys.executable, "-c", CHARGE, tmp_path, name], stdout=subprocess.PIPE, text=True)
-        for name in ("heart", "lung")
-    ]
-    assert sum(int(agent.communicate(timeout=200)[0]) for agent in agents) == 10
-    assert spent(tmp_path) == pytest.approx(1.0)
 
 
 # --- settings

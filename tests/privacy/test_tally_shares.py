@@ -21,7 +21,6 @@ from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.privacy.mechanisms import Gaussian
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.privacy.tally_shares import VoteShares, noisiest, shares_for, spent_on_sum
@@ -126,12 +125,6 @@ def test_shares_are_never_too_little_nor_too_coarse_nor_too_large_for_a_sum(
     assert 100 * shares.grid + 10 * shares.share_scale * 10 < 2**31
 
 
-def test_a_sum_costs_what_the_coordinators_noise_of_that_scale_does() -> None:
-    for shares in (COARSE, VoteShares(40.0, 60, 3, 9)):
-        coordinators = Gaussian(shares.scale, unit=PrivacyUnit.SILO).event(shares.queries)
-        assert shares.price(1e-5).upper == pytest.approx(epsilon(coordinators, 1e-5).upper, rel=1e-3)
-
-
 @pytest.mark.parametrize("votes", [1, 3])
 def test_noise_is_the_least_that_keeps_the_budget_of_a_silo(votes: int, tmp_path: Path) -> None:
     shares = shares_for(plan(), votes, 100, 4, 5)
@@ -166,19 +159,6 @@ def test_noise_that_protects_cannot_be_predicted(tmp_path: Path) -> None:
 
 TERMS = Terms("study", bytes(32), 50, ("a", "b", "c"))
 QUESTION = Instruction(1, Query(0, 50), np.full(50, ABSTAIN, dtype=np.int16), summed=True, noise=10.0)
-
-
-def test_a_question_is_charged_once_and_drawn_for_once(tmp_path: Path) -> None:
-    made = adder(tmp_path, SecureNoise(), secure=True)
-    vector = np.tile(np.uint64([1, 0, 0]), 50)
-    first, again, other = (with_noise(vector, QUESTION, TERMS, made, payload) for payload in (b"1", b"1", b"2"))
-    assert first.max() < 2**32
-    assert (first == again).all()
-    assert (first != other).any()
-    with made.ledger as ledger:
-        spent = ledger.spent("study", WHOLE_SILO)
-    assert spent is not None
-    assert spent.charges == 2
 
 
 def test_what_is_added_is_the_votes_on_the_grid_and_a_share(tmp_path: Path) -> None:

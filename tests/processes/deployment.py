@@ -46,7 +46,6 @@ from fedct_flwr.hospital.keys import (
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.workplace import WITHOUT_GATE
 from fedct_flwr.types import FedctError
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
 from tests.marks import MARK, end_all
@@ -127,7 +126,6 @@ class Deployment:
     """All of it, in one folder. A context manager.
 
     ``learner`` is each silo's, in place of one that a test can hold; ``policy`` what it changes of the usual one.
-    ``stock``: without agents, SuperNodes start a process for each message and run the code that was sent.
     ``bare``: a SuperLink that knows nobody, and the rest is for the test to start. ``relayed``: silos reach it through
     the ``relays`` that are there for each.
     """
@@ -139,13 +137,11 @@ class Deployment:
         *,
         learner: dict[str, Any] | None = None,
         policy: dict[str, Any] | None = None,
-        stock: bool = False,
         bare: bool = False,
         relayed: bool = False,
     ) -> None:
         self.folder = folder
         self._tables = {name: table for name, table in (("learner", learner), ("policy", policy)) if table}
-        self._stock = stock
         self._seeds = itertools.count(1)
         self._bare = bare
         self.port = free_port()
@@ -233,14 +229,6 @@ class Deployment:
 
     def start_silo(self, silo: SiloFolder) -> None:
         """Start its SuperNode and its agent."""
-        if self._stock:
-            connection = silo.config.connection
-            self.start(f"supernode {silo.folder.name}", [
-                str(BIN / "flower-supernode"), "--superlink", connection.superlink,
-                "--root-certificates", str(connection.ca_certificate), "--host", "127.0.0.1", "--port", str(silo.port),
-                "--auth-supernode-private-key", str(connection.node_key), "--node-config", f"silo-file='{silo.file}'",
-            ])  # fmt: skip
-            return
         self.start_supernode(silo)
         self.start(f"agent {silo.folder.name}", [str(BIN / "fedct"), "silo", "start", str(silo.folder)])
 
@@ -335,7 +323,7 @@ class Deployment:
         return SiloFolder(self.folder / "silos" / name, hospital, address, self.coordinator.ca, **self._tables)
 
     def _wait_for_agents(self) -> None:
-        for silo in self.silos.values() if not self._stock else ():
+        for silo in self.silos.values():
             self.wait(lambda silo=silo: silo.status().get("connected"), f"{silo.name}'s agent")  # type: ignore[misc]
 
     def _is_over(self, run: int) -> bool:
@@ -349,10 +337,9 @@ class Deployment:
             return False
 
     def _spawn(self, name: str) -> None:
-        extra = {WITHOUT_GATE: "1"} if self._stock and name.startswith("supernode ") else {}
         with (self.folder / "logs" / f"{name}.log").open("ab") as output:
             self._processes[name] = subprocess.Popen(
-                self._wanted[name], env=self.environment | extra, cwd=self.folder, stdin=subprocess.DEVNULL,
+                self._wanted[name], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
                 stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 

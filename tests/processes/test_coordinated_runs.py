@@ -4,22 +4,17 @@ import json
 import re
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from fedct_flwr.algorithms.table import find_algorithm
-from fedct_flwr.cli.coordinator import run
 from fedct_flwr.config import RunConfig
 from fedct_flwr.flower.command import BIN
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation import scoreboard
-from fedct_flwr.types import RunError
 from tests.hospitals import dataset
 from tests.patience import PATIENCE
 from tests.processes.deployment import Deployment
@@ -40,67 +35,10 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         yield deployment
 
 
-def failure(done: Result) -> str:
-    assert isinstance(done.exception, RunError), (done.output, done.exception)
-    assert "\n" not in str(done.exception)
-    return str(done.exception)
-
-
-def test_keys_are_registered_once(deployment: Deployment, tmp_path: Path) -> None:
-    again = deployment.coordinate("register")
-    assert again.exit_code == 0
-    assert again.output.count("is registered already\n") == 4
-    create_node_key(tmp_path / "node.key")
-    more = deployment.coordinate("register", f"basel={tmp_path / 'node.key.pub'}")
-    assert more.output == "basel is registered\n"
-    (deployment.coordinator.silos / "basel.pub").unlink()
-
-
-def test_a_run_that_nobody_takes_is_given_up_and_stopped(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run, "_PENDING_SECONDS", 1.0)
-    monkeypatch.setattr(run, "_ASK_SECONDS", 0.5)
-    assert (
-        failure(deployment.coordinate("run"))
-        == "no SuperExec took the run within 1 s: see that the coordinator's SuperExec runs"
-    )
-    assert deployment.superlink.unfinished() == []
-
-
 @pytest.fixture(scope="module")
 def superexec(deployment: Deployment) -> Deployment:
     deployment.start_superexec()
     return deployment
-
-
-def test_a_run_to_which_nobody_comes_fails_with_one_sentence_and_keeps_its_log(
-    superexec: Deployment, tmp_path: Path
-) -> None:
-    done = superexec.coordinate("run", "--run-dir", tmp_path / "run", "--set", "roster-deadline=1")
-    assert failure(done) == (
-        "only 0 of 4 silos came within 1 s but min-silos is 2: start their nodes, or raise roster-deadline"
-    )
-    assert "The run failed: only 0 of 4 silos" in (tmp_path / "run" / "flower.log").read_text("utf-8")
-
-
-def test_a_run_that_somebody_else_stops_is_over_here_too(
-    superexec: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run, "_ASK_SECONDS", 1.0)
-
-    def stop() -> None:
-        superexec.wait((tmp_path / "run" / "config.json").exists, "the coordinator's app")
-        for number in superexec.superlink.unfinished():
-            superexec.superlink.stop(number)
-
-    thread = threading.Thread(target=stop)
-    thread.start()
-    done = superexec.coordinate("run", "--run-dir", tmp_path / "run", "--set", f"roster-deadline={2 * PATIENCE}")
-    thread.join()
-    said = failure(done)
-    assert said.startswith("the run is over for Flower (finished:stopped) but left no result in")
-    assert superexec.coordinate("stop").output == "no run is under way\n"
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -169,14 +168,3 @@ def test_who_was_not_let_in_has_never_been_asked_anything(deployment: Deployment
         assert {entry.event for entry in silo.entries()} == {Event.APPROVED, Event.OPENED}
         assert not (silo.folder / "fits").exists()
         assert silo.status()["pid"]
-
-
-@pytest.mark.slow
-def test_agents_that_wait_cost_next_to_nothing(deployment: Deployment) -> None:
-    process = deployment.process("agent unregistered")
-    before, began = process.cpu_times(), time.monotonic()
-    time.sleep(5)
-    after = process.cpu_times()
-    share = (after.user + after.system - before.user - before.system) / (time.monotonic() - began)
-    print(f"idle: {share:.2%} of a core")
-    assert share < 0.02

@@ -11,7 +11,6 @@ from flwr.clientapp import ClientApp
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
-from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.cotraining import CoTraining
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
@@ -91,23 +90,6 @@ def test_real_silos_give_the_same_rounds_and_labels_as_simulated_ones(study: Pat
     assert facts[0] == facts[1]
 
 
-def test_silos_that_report_scores_report_those_of_the_simulated_ones(study: Path, tmp_path: Path) -> None:
-    silos = [write_silo_folder(tmp_path / name, name, policy={"metrics": True}) for name in HOSPITALS]
-    real = run(settings(study, tmp_path / "real", report_scores=True), silos)
-    expected = simulated(tmp_path / "simulated", **{"report-scores": True})
-    assert told(real) == told(expected)
-    assert all(silo["scores"] for silo in real.rounds()[-1]["silos"].values())
-
-
-def test_a_run_with_real_silos_is_gone_on_with(study: Path, tmp_path: Path) -> None:
-    silos = [write_silo_folder(tmp_path / name, name) for name in HOSPITALS]
-    first = run(settings(study, tmp_path / "run", num_server_rounds=2), silos)
-    assert len(first.rounds()) == 2
-    whole = run(settings(study, tmp_path / "run", num_server_rounds=10, resume=True), silos)
-    expected = simulated(tmp_path / "simulated")
-    assert (whole.path / "labels.csv").read_text() == (expected.path / "labels.csv").read_text()
-
-
 def test_networks_at_real_silos_do_not_change_what_stop_at_fixed_point_says(study: Path, tmp_path: Path) -> None:
     # In simulation the coordinator sees that learners train on, and goes through all rounds.
     network = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 1}
@@ -159,13 +141,6 @@ def test_settings_that_real_silos_have_for_themselves_are_refused(
     assert said == wording
 
 
-def test_silos_of_a_simulation_cannot_be_those_of_a_study_folder(study: Path, tmp_path: Path) -> None:
-    from fedct_flwr import datasets
-
-    with pytest.raises(ConfigError, match="is for real silos, whose records are at the silos: run it on a SuperLink"):
-        datasets.load(RunConfig.from_flower(settings(study, tmp_path / "run")))
-
-
 def test_a_node_that_stands_for_no_silo_on_the_roster_does_not_count(study: Path, tmp_path: Path) -> None:
     silos = [write_silo_folder(tmp_path / name, name) for name in HOSPITALS]
     config = settings(study, tmp_path / "run", roster=",".join(HOSPITALS[:3]), num_server_rounds=1)
@@ -185,12 +160,6 @@ def test_a_student_learns_from_the_labels_of_real_silos(study: Path, tmp_path: P
     # The study's folder has a test set; the silos' models are at the silos.
     assert list(told["scores"]) == ["student"]
     assert "Each silo decides for itself" in (folder.models / "global.md").read_text()
-
-
-def test_a_student_that_cannot_be_made_is_refused_before_the_run_begins(study: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="did you mean 'decision-tree'"):
-        run(settings(study, tmp_path / "real", student="decision-tre"), [])
-    assert not (tmp_path / "real").exists()
 
 
 def test_an_unexpected_error_leaves_a_reason_and_its_details(

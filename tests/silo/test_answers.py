@@ -139,24 +139,6 @@ def test_a_silo_that_was_stopped_in_a_round_answers_as_if_it_had_not_been(
     assert answers[0] != answers[1]
 
 
-def test_a_network_that_was_reset_in_memory_goes_on_from_the_disk(real_node: RealNode) -> None:
-    node = real_node(learner=NETWORK)
-    one, other = Silo(node, run_id=1), Silo(node, run_id=2)
-    alone = [one.outcome(one.instruction(number, number % 2)).tobytes() for number in (1, 2)]
-    restart()
-    # Two runs at once, in turns and with a restart between.
-    for number in (1, 2):
-        assert other.outcome(other.instruction(number, number % 2)).tobytes() == alone[number - 1]
-        one.outcome(one.instruction(number + 2, 0))
-        restart()
-
-
-def test_a_run_that_asks_the_same_round_with_other_labels_is_a_new_question(real_node: RealNode) -> None:
-    node = real_node(learner=NETWORK)
-    one, other = Silo(node), Silo(node, run_id=2)
-    assert one.outcome(one.instruction(2, 0)).tobytes() != other.outcome(other.instruction(2, 1)).tobytes()
-
-
 # --- models
 
 
@@ -190,22 +172,6 @@ def test_a_network_goes_on_from_its_model_when_the_run_was_resumed(real_node: Re
 
 
 # --- refusals
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"study": "another"}, Refusal.STUDY),
-        ({"public_fingerprint": bytes(32)}, Refusal.FINGERPRINT),
-        ({"classes": ("diseased", "healthy")}, Refusal.CLASSES),
-        ({"num_public": 229}, Refusal.QUERY),
-    ],
-)
-def test_an_instruction_under_other_terms_is_refused(silo: Silo, change: dict[str, Any], reason: Refusal) -> None:
-    terms = Terms(**{**vars(silo.terms), **change})
-    size = terms.num_public
-    instruction = Instruction(1, Query(0, size), np.full(size, -1, dtype=np.int16))
-    assert silo.outcome(instruction, terms) is reason
 
 
 @pytest.mark.parametrize(
@@ -316,22 +282,6 @@ def test_a_real_silo_answers_what_the_simulated_one_does(
         one, other = simulated.reply(instruction), real.reply(instruction)
         assert (one.silo, one.round) == (other.silo, other.round) == (name, number)
         np.testing.assert_array_equal(one.outcome, other.outcome)
-
-
-@pytest.mark.parametrize(
-    ("policy", "run", "sent"),
-    [
-        (False, False, False),
-        (False, True, False),
-        (True, False, False),
-        (True, True, True),
-    ],
-)
-def test_a_real_silo_tells_its_scores_only_if_its_policy_and_the_run_want_it(
-    real_node: RealNode, policy: bool, run: bool, sent: bool
-) -> None:
-    silo = Silo(real_node(policy={"metrics": policy}), **{"report-scores": run})
-    assert (silo.reply(silo.instruction()).scores is not None) == sent
 
 
 HOSTILE: list[dict[str, Any]] = [

@@ -29,17 +29,6 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def test_it_goes_through_a_file(path: Path) -> None:
-    found = read_decision(path, SUBJECT, 3, resumed=False)
-    assert found is not None
-    assert (found.trust, found.round) == (DECISION.trust, 2)
-    assert found.targets.tolist() == [1, -1, 0]
-    write_decision(path, SUBJECT, Decision(Trust(1.0), DECISION.targets, 2))
-    found = read_decision(path, SUBJECT, 2, resumed=False)
-    assert found is not None
-    assert found.trust == Trust(1.0)
-
-
 def test_a_resumed_run_goes_on_with_it_and_another_run_does_not(path: Path) -> None:
     other = SUBJECT._replace(run_id=8)
     assert read_decision(path, other, 3, resumed=False) is None

@@ -1,14 +1,9 @@
 """What a silo makes of the consensus."""
 
-from pathlib import Path
-
 import fedct_flwr
 from fedct_flwr import Run
 from fedct_flwr.silo.judgment import Judgment
-from fedct_flwr.verdict import Verdict
 from tests.hospitals import in_collusion
-
-LOST = Verdict(-0.2, 1, 12, 0.003)
 
 
 def judgments(run: Run) -> dict[str, Judgment]:
@@ -39,12 +34,3 @@ def test_a_wrong_consensus_is_not_taken():
     assert found.gain < -found.error
     row = next(row for row in run.rows if row.silo == "cleveland")
     assert row.own["federated"] > row.own["local"] - 0.02
-
-
-def test_it_goes_through_a_file(tmp_path: Path):
-    path = tmp_path / "judgments" / "essen.json"
-    assert Judgment.read(path) is None
-    judgment = Judgment(3, "random forest", 0.3, -0.01, 0.02, 80, {"2": LOST, "3": LOST})
-    judgment.write(path)
-    assert Judgment.read(path) == judgment
-    assert judgment.last_test == LOST

@@ -44,19 +44,6 @@ def learn(silo: Silo, number: int, label: int = -1) -> np.ndarray:
     return labels
 
 
-def models(folder: Path) -> list[str]:
-    return sorted(path.name.split("-")[0] for path in (folder / "state").glob(f"*{SUFFIX}"))
-
-
-def test_no_model_is_kept_before_the_answer_has_left_and_none_is_trained_for_later(tmp_path: Path) -> None:
-    silo = silo_in(tmp_path)
-    with asked(silo, 1) as (_, afterwards):
-        assert models(tmp_path) == []
-        for each in afterwards:
-            each()
-        assert models(tmp_path) == ["before", "model"]
-
-
 def test_the_model_of_before_is_trained_once_and_leaves_no_trace_in_the_other(tmp_path: Path) -> None:
     once, twice = silo_in(tmp_path / "once"), silo_in(tmp_path / "twice")
     for silo in (once, twice):
@@ -95,13 +82,3 @@ def test_a_model_that_cannot_be_replaced_is_said_to_be_an_earlier_rounds(
     assert f"The model in {kept} is that of an earlier round" in caplog.text
     # The silo itself has learned.
     assert "did not learn" not in caplog.text
-
-
-def test_a_resumed_run_goes_on_from_where_the_network_stood(tmp_path: Path) -> None:
-    silo = silo_in(tmp_path)
-    for number in (1, 2):
-        learn(silo, number, 1)
-    state = tmp_path / "state"
-    learner = (state / f"learner-{RUN}").read_bytes()
-    learn(silo_in(tmp_path, RUN + 1), 2, 1)
-    assert (state / f"learner-{RUN + 1}").read_bytes() == learner

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,10 @@ from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
-from fedct_flwr.privacy.randomness import simulated
 from fedct_flwr.silo import release
 from fedct_flwr.silo.release import DATA_SET, STATE, approve_budget
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.silo.state import FolderState
-from fedct_flwr.silo.workplace import open_workplace
-from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
@@ -153,13 +149,6 @@ def test_a_question_costs_once_in_all_runs_and_after_a_restart(silo: Silo) -> No
     assert silo.charges == len(silo.drawn) == 2
 
 
-def test_more_than_planned_ends_at_the_budget(silo: Silo) -> None:
-    answers = [silo.ask(number) for number in (1, 2)]
-    assert [silo.ask(3), silo.ask(3, run=2), silo.ask(4)] == [Refusal.PRIVACY_BUDGET] * 3
-    assert silo.charges == len(silo.drawn) == 2
-    assert [silo.ask(number, run=3) for number in (1, 2)] == answers
-
-
 def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
     restart()
@@ -179,41 +168,6 @@ def test_a_budget_raised_after_use_needs_a_new_approval(silo: Silo, caplog: pyte
     assert silo.ask(6) is Refusal.PRIVACY_BUDGET
     silo.write(epsilon=1.0)
     assert [silo.ask(number, run=2) for number in (1, 2)] == before
-
-
-def test_a_lower_budget_needs_nobody(silo: Silo) -> None:
-    silo.ask(1)
-    silo.write(epsilon=0.5)
-    assert silo.ask(2) is Refusal.PRIVACY_BUDGET
-
-
-@pytest.mark.parametrize("lost", ["privacy/ledger.sqlite", "ledger.mark"])
-def test_a_ledger_that_is_lost_or_broken_lets_nothing_out(silo: Silo, lost: str) -> None:
-    silo.ask(1)
-    (silo.state / lost).rename(silo.folder / "lost")
-    assert silo.ask(2) is Refusal.LEDGER
-    (silo.state / lost).unlink(missing_ok=True)
-    (silo.folder / "lost").rename(silo.state / lost)
-    assert isinstance(silo.ask(2), bytes)
-
-
-def test_a_ledger_with_fewer_charges_than_its_mark_lets_nothing_out(silo: Silo) -> None:
-    silo.ask(1)
-    kept = {path: path.read_bytes() for path in (silo.state / "privacy").iterdir()}
-    silo.ask(2)
-    shutil.rmtree(silo.state / "privacy")
-    (silo.state / "privacy").mkdir()
-    for path, content in kept.items():
-        path.write_bytes(content)
-    assert silo.ask(3) is Refusal.LEDGER
-
-
-def test_noise_that_can_be_predicted_is_for_simulations(silo: Silo) -> None:
-    found = open_workplace(silo.context()).release
-    assert found is not None
-    assert found.noise(b"").secure
-    with pytest.raises(ConfigError, match="can be predicted"):
-        replace(found, noise=lambda question: simulated(np.random.default_rng(0)))
 
 
 # --- killed

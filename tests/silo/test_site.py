@@ -9,7 +9,7 @@ import pytest
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.kinds.hard import HARD
-from fedct_flwr.silo.site import Site, real_site, simulated_site, terms_of
+from fedct_flwr.silo.site import Site, real_site, simulated_site
 from fedct_flwr.types import ConfigError
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder
 
@@ -33,14 +33,6 @@ def test_a_real_silo_is_the_simulated_one_to_the_last_bit(tmp_path: Path, positi
             np.testing.assert_array_equal(one, other)
 
 
-def test_the_terms_are_the_studys(tmp_path: Path) -> None:
-    write_silo_folder(tmp_path)
-    study = read_study(tmp_path / "study")
-    terms = terms_of(study)
-    assert (terms.study, terms.classes, terms.num_public) == (STUDY, study.schema.classes, len(study.public))
-    assert terms.public_fingerprint == study.public.fingerprint
-
-
 # --- test records
 
 
@@ -61,13 +53,6 @@ def test_a_share_is_held_out_of_the_file_and_never_trained_on(tmp_path: Path) ->
     assert site.private.size == whole.size - whole.size // 4
     rows = sorted(row.tobytes() for part in (site.private, site.own_test) for row in np.column_stack(part))
     assert rows == sorted(row.tobytes() for row in np.column_stack(whole))
-
-
-def test_what_is_held_out_is_the_same_after_a_restart_and_another_with_another_seed(tmp_path: Path) -> None:
-    data = {"test-file": "", "test-fraction": 0.25}
-    first, again, other = (open_real(tmp_path, data=data, learner={"seed": seed}).own_test.X for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other, equal_nan=True)
 
 
 def test_a_test_file_is_read_with_the_silos_own_mapping(tmp_path: Path) -> None:

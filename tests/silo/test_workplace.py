@@ -8,7 +8,7 @@ from flwr.app import Context, RecordDict
 
 from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.workplace import Workplace, open_workplace
-from tests.hospitals import HOSPITALS, STUDY, restart, write_silo_folder
+from tests.hospitals import STUDY, restart, write_silo_folder
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 
@@ -45,10 +45,6 @@ def test_a_real_silo_keeps_everything_in_its_state_folder(tmp_path: Path) -> Non
     assert (tmp_path / "state" / "a-name").read_bytes() == b"x"
 
 
-def test_a_real_silo_hands_out_no_weights(tmp_path: Path) -> None:
-    assert opened(tmp_path).hands_out_weights is False
-
-
 @pytest.mark.parametrize("wanted", [False, True, "true", 1, None])
 @pytest.mark.parametrize("allowed", [False, True])
 def test_scores_need_the_policy_and_the_run(tmp_path: Path, allowed: bool, wanted: Any) -> None:
@@ -63,13 +59,6 @@ def test_data_and_learner_are_read_once_and_not_again_when_files_change(tmp_path
     (tmp_path / "data.csv").unlink()
     (tmp_path / "study" / "public.csv").write_text("age\n1\n", "utf-8")
     assert open_workplace(context(node)).site is site
-
-
-def test_silos_in_one_process_are_kept_apart(tmp_path: Path) -> None:
-    nodes = [real(tmp_path / name, name) for name in HOSPITALS]
-    places = [open_workplace(context(node)) for node in nodes]
-    assert [place.site.silo for place in places] == list(HOSPITALS)
-    assert [open_workplace(context(node)).site for node in nodes] == [place.site for place in places]
 
 
 # --- simulated silos

@@ -12,7 +12,7 @@ from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.wire import codec, labels_pb2
-from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_reply
+from fedct_flwr.wire.codec import decode_reply, encode_reply
 from fedct_flwr.wire.content import Reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -57,16 +57,6 @@ def refusal_of(call: Callable[[], object]) -> Refusal:
 # --- a newer coordinator
 
 
-@pytest.mark.parametrize("more", [b"", UNKNOWN, LONG], ids=["", "more", "long"])
-@pytest.mark.parametrize("version", [0, NEWER, 2**31])
-def test_a_question_of_another_version_is_refused_as_such_whatever_else_it_has(
-    silo: Silo, version: int, more: bytes
-) -> None:
-    question = of_version(silo.request(), labels_pb2.Instruction, version) + more
-    assert refusal_of(lambda: decode_instruction(question, silo.terms)) is Refusal.VERSION
-    assert "update the older side" in Refusal.VERSION.sentence
-
-
 def test_in_the_middle_of_a_study_the_silo_refuses_and_goes_on_with_its_own_version(silo: Silo) -> None:
     with silo.gate() as gate:
         assert isinstance(silo.ask(gate, 1), bytes)
@@ -93,21 +83,6 @@ def test_in_the_middle_of_a_study_the_silo_refuses_and_goes_on_with_its_own_vers
 
 
 # --- a newer silo
-
-
-def test_a_newer_silo_refuses_an_older_coordinators_question_which_reads_why(
-    silo: Silo, newer: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    question = silo.request()
-    instruction = decode_instruction(question, silo.terms)
-    with silo.gate() as gate:
-        newer()
-        with pytest.raises(Held) as held:
-            gate.admit(to_record(question), RUN, CODE)
-        monkeypatch.undo()
-        assert held.value.record is not None
-        answer = from_record(held.value.record)
-    assert decode_reply(answer, silo.terms, instruction).outcome is Refusal.VERSION
 
 
 @pytest.mark.parametrize("more", [b"", LONG], ids=["", "long"])
