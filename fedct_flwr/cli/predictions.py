@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from fedct_flwr.cli.output import Output, echo
-from fedct_flwr.datasets.inspection import gathered
+from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.unlabeled import Unlabeled
 from fedct_flwr.files.atomic import write_atomically

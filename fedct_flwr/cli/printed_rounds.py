@@ -12,7 +12,7 @@ from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import FACT
-from fedct_flwr.datasets.inspection import Finding
+from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import notes
 from fedct_flwr.runs.scores import SiloScores, comparable, means

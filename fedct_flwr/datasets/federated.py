@@ -7,7 +7,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection import Finding, TableOne
+from fedct_flwr.datasets.inspection.finding import Finding
+from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import Answers, DataError, Examples, Groups, SiloName

@@ -10,7 +10,9 @@ import pyarrow as pa
 from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
-from fedct_flwr.datasets.inspection import TESTED, Inspection, Words, inspect_tables, refuse
+from fedct_flwr.datasets.inspection.cells import TESTED
+from fedct_flwr.datasets.inspection.finding import Words, refuse
+from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.missing_columns import no_column
 from fedct_flwr.datasets.public_set import PublicSet

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from fedct_flwr.config import TableSettings
 from fedct_flwr.datasets.image_folder import images_in, read_images
-from fedct_flwr.datasets.inspection import Finding, Severity, inspect_new, refuse
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
+from fedct_flwr.datasets.inspection.inspect import inspect_new
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode

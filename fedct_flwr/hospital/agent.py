@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController
 
 from client_app.main import app
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.inspection import gathered
+from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile, missed_rounds

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm, what_leaves
 from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.datasets.inspection import TableOne
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
+from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.schema import Outcome, outcome_of
 from fedct_flwr.files.json_file import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for

@@ -13,7 +13,7 @@ from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloC
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out
 from fedct_flwr.datasets.groups import split_silo
-from fedct_flwr.datasets.inspection import Finding, refuse
+from fedct_flwr.datasets.inspection.finding import Finding, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema

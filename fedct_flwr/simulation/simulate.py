@@ -18,7 +18,7 @@ from fedct_flwr.algorithms.fedct import FedCT
 from fedct_flwr.config import MEMORY, RunConfig
 from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import kebab
-from fedct_flwr.datasets.inspection import gathered
+from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.memory import FOLDER, Tables
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, package
 from fedct_flwr.privacy.budget import PrivacyWarning

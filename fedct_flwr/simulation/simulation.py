@@ -16,8 +16,9 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.datasets.inspection import Finding, Severity, TableOne
+from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
+from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.inspections import accepted, inspect_dataset, table_of_dataset
 from fedct_flwr.files.json_file import write_json
 from fedct_flwr.flower.engine import check_interpreter, run_on_engine

@@ -11,7 +11,7 @@ import tomli_w
 
 from fedct_flwr.config import DataSettings, RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
-from fedct_flwr.datasets.inspection import inspect_new
+from fedct_flwr.datasets.inspection.inspect import inspect_new
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.inspection import CODES, Finding, Severity
+from fedct_flwr.datasets.inspection.finding import CODES, Finding, Severity
 from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.types import ConfigError, DataError

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 from numpy.random import Generator
 
-from fedct_flwr.datasets.inspection import Words, inspect_tables, shared_records
+from fedct_flwr.datasets.inspection.finding import Words
+from fedct_flwr.datasets.inspection.inspect import inspect_tables
+from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.tables import columns_of, encode
 from tests.messy.patients import LABEL
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.inspection import TableOne, Words, inspect_tables, largest, row_of
 from fedct_flwr.datasets.inspection.cells import Cells, Column
-from fedct_flwr.datasets.inspection.table_one import cells_of
+from fedct_flwr.datasets.inspection.finding import Words
+from fedct_flwr.datasets.inspection.inspect import inspect_tables
+from fedct_flwr.datasets.inspection.table_one import TableOne, cells_of, largest, row_of
 from fedct_flwr.datasets.inspections import inspect_folder
 
 SEEDS = range(2)

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from fedct_flwr.cli import findings
 from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, by_amount, good, or_bad, warning
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.inspection import Inspection
-from fedct_flwr.datasets.inspection.words import HIDDEN_BELOW as HIDDEN_BELOW
+from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW as HIDDEN_BELOW
+from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.types import Examples, FedctError

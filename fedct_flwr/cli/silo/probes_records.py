@@ -15,7 +15,8 @@ from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad,
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
-from fedct_flwr.datasets.inspection import Severity, Words, gathered, largest
+from fedct_flwr.datasets.inspection.finding import Severity, Words, gathered
+from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import form_of, read_records, read_study

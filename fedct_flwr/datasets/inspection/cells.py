@@ -18,8 +18,6 @@ FEWEST: Final = 20
 """Cells with a value, at least, of which anything is said."""
 TESTED: Final = ".test"
 """Ends the name of a table that a silo is tested with."""
-UNKNOWN: Final = "(unknown)"
-"""A category that the public set does not have, where only its number is known."""
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -58,7 +56,7 @@ class Cells:
         if any(test(kind) for test in numeric):
             values = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64, copy=True)
             values[np.isinf(values)] = np.nan
-            return cls(Kind.NUMBERS, values) if not np.isnan(values).all() else cls(Kind.NOTHING, nothing)
+            return cls.of_numbers(values)
         if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
             return cls(Kind.DATES, nothing)
         if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
@@ -71,15 +69,19 @@ class Cells:
         codes[blank[codes]] = -1
         return cls(Kind.TEXT, codes, tuple(words)) if (codes >= 0).any() else cls(Kind.NOTHING, nothing)
 
+    @classmethod
+    def of_numbers(cls, values: Floats, words: tuple[str, ...] = ()) -> "Cells":
+        """Numbers, or numbers of ``words``, with NaN where a value is missing."""
+        if np.isnan(values).all():
+            return cls(Kind.NOTHING, values)
+        if not words:
+            return cls(Kind.NUMBERS, values)
+        return cls(Kind.TEXT, np.where(np.isnan(values), -1, values).astype(np.int64), words)
+
     @property
     def records(self) -> int:
         """Cells, those without a value too."""
         return len(self.numbers)
-
-    @property
-    def missing(self) -> int:
-        """Cells without a value."""
-        return self.records - self.valid
 
     @cached_property
     def valid(self) -> int:
@@ -99,15 +101,11 @@ class Cells:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """In how many cells each word is."""
-        found = np.bincount(np.asarray(self.numbers[self.numbers >= 0], dtype=np.int64), minlength=len(self.words))
-        return {word: number for word, number in zip(self.words, found.tolist(), strict=True) if number}
-
-    @cached_property
-    def values(self) -> Mapping[float | str, int]:
-        """In how many cells each word or number is."""
-        values, cells = ([*self.counts], [*self.counts.values()]) if self.words else map(np.ndarray.tolist, self.tally)
-        return dict(zip(values, cells, strict=True))
+        """In how many cells each word, or each number as a word, is."""
+        if self.words:
+            found = np.bincount(self.numbers[self.numbers >= 0].astype(np.int64), minlength=len(self.words)).tolist()
+            return {word: number for word, number in zip(self.words, found, strict=True) if number}
+        return dict(zip([f"{value:.15g}" for value in self.tally[0]], self.tally[1].tolist(), strict=True))
 
     @property
     def distinct(self) -> int:
@@ -161,19 +159,9 @@ def columns_of_tables(public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> I
 
 def columns_of_arrays(public: Features, silos: Mapping[SiloName, Features], schema: Schema) -> Iterator[Column]:
     """The same of tables that are numbers already, ``(records, columns)`` as the schema numbers them; texts are not."""
-    for position, column in enumerate(schema.columns):
-        if column.text:
-            continue
-        words = None if column.categories is None else (*column.categories, UNKNOWN)
-        tables = {
-            silo: _of_numbers(X[:, position].astype(np.float64), words) for silo, X in {"": public, **silos}.items()
-        }
-        yield Column(column.name, tables.pop(""), tables)
-
-
-def _of_numbers(values: Floats, words: tuple[str, ...] | None) -> Cells:
-    if np.isnan(values).all():
-        return Cells(Kind.NOTHING, values)
-    if words is None:
-        return Cells(Kind.NUMBERS, values)
-    return Cells(Kind.TEXT, np.where(np.isnan(values), -1, values).astype(np.int64), words)
+    for at, column in enumerate(schema.columns):
+        if not column.text:
+            # A value that the public set lacks has the last number.
+            words = () if column.categories is None else (*column.categories, "(unknown)")
+            own = {silo: Cells.of_numbers(X[:, at].astype(np.float64), words) for silo, X in silos.items()}
+            yield Column(column.name, Cells.of_numbers(public[:, at].astype(np.float64), words), own)

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED
-from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.datasets.inspection.spelling import are_dates, folded, twice_named, without_accents
-from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import SiloName

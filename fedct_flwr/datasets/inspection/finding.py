@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
@@ -12,35 +13,32 @@ from fedct_flwr.types import ConfigError, DataError, SiloName
 CODES: Final = (
     *("number-as-text", "dates-as-text", "one-per-record", "index-column", "unknown-values", "label-spellings"),
     *("no-common-class", "labels-in-a-cell", "number-to-predict", "many-classes", "unreadable"),
-    *("few-of-class", "other-scale", "class-shares", "out-of-range", "far-number", "constant-column"),
+    *("few-of-class", "other-scale", "class-shares", "far-number", "constant-column"),
     *("missing-as-number", "value-spellings", "tells-the-label", "label-in-public", "reversed-labels"),
     *("one-class", "class-at-one-silo", "few-records", "shared-records", "repeated-records"),
 )
 """Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""
 
-_GONE: Final[dict[str, str]] = {
-    **dict.fromkeys(("public-records", "test-records", "contradicting-labels"), "'shared-records' covers it"),
-    "unrelated-labels": "'reversed-labels' covers opposite labels",
-    **dict.fromkeys(
-        (
-            *(
-                "missing-values",
-                "repeated-number",
-                "rounded-numbers",
-                "unequal-sizes",
-                "many-categories",
-                "few-numbers",
-            ),
-            *("codes-as-numbers", "record-number", "empty-texts", "repeated-text", "two-scales", "values-in-a-cell"),
-            *("wrong-encoding", "heading-row", "summary-row", "pasted-cells", "dates-as-numbers", "spreadsheet-words"),
-            *("filled-down", "missing-as-class", "ordinal-classes", "survival", "slipped-rows", "unrelated-rows"),
-            *("contradicting-columns", "swapped-columns", "reversed-column", "unrelated-column"),
-        ),
-        "no check replaces it, and the table by site of `fedct inspect` shows what columns hold",
-    ),
+_COVERED: Final = {
+    "shared-records": ("public-records", "test-records", "contradicting-labels"),
+    "reversed-labels": ("unrelated-labels",),
+    "far-number": ("out-of-range",),
 }
+_GONE: Final = {name: f"{code!r} covers it" for code, names in _COVERED.items() for name in names} | dict.fromkeys(
+    (
+        *("missing-values", "repeated-number", "rounded-numbers", "unequal-sizes", "many-categories", "few-numbers"),
+        *("codes-as-numbers", "record-number", "empty-texts", "repeated-text", "two-scales", "values-in-a-cell"),
+        *("wrong-encoding", "heading-row", "summary-row", "pasted-cells", "dates-as-numbers", "spreadsheet-words"),
+        *("filled-down", "missing-as-class", "ordinal-classes", "survival", "slipped-rows", "unrelated-rows"),
+        *("contradicting-columns", "swapped-columns", "reversed-column", "unrelated-column"),
+    ),
+    "no check replaces it, and the table by site of `fedct inspect` shows what columns hold",
+)
 """Names that findings had, and what serves now."""
 
+HIDDEN_BELOW: Final = 5
+"""Smaller counts are hidden at a real silo, as they may identify a person."""
+_FEW_VALUES: Final = 20
 _MOST_SAID: Final = 3
 _MOST_LISTED: Final = 3
 
@@ -80,11 +78,6 @@ class Finding:
         """What is wrong, where, and what to do."""
         return f"{self.said}: {self.fix}" if self.fix else self.said
 
-    def accepted_by(self, accept: Collection[str]) -> bool:
-        """Whether one of these names is meant for it: ``code``, ``code:column``, ``code:silo``, or with both."""
-        names = {self.code, f"{self.code}:{self.column}", f"{self.code}:{self.silo}"}
-        return not names.isdisjoint(accept) or f"{self.code}:{self.column}:{self.silo}" in accept
-
 
 def check_accept(accept: Iterable[str], where: str = "accept") -> None:
     """Raise ConfigError for a name that is no finding's, with the nearest one or what serves in its place."""
@@ -102,9 +95,17 @@ def known_names(accept: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_accepted(findings: Iterable[Finding], accept: Collection[str]) -> list[Finding]:
-    """The findings, where some are meant so. Raises ConfigError for a name that is no finding's."""
+    """The findings, where ``CODE``, ``CODE:COLUMN``, ``CODE:SILO`` or ``CODE:COLUMN:SILO`` accepts some.
+
+    Raises ConfigError for a name that is no finding's.
+    """
     check_accept(accept)
-    return [replace(found, severity=Severity.ACCEPTED) if found.accepted_by(accept) else found for found in findings]
+    found = []
+    for each in findings:
+        names = (each.code, f"{each.code}:{each.column}", f"{each.code}:{each.silo}")
+        meant = any(name in accept for name in (*names, f"{each.code}:{each.column}:{each.silo}"))
+        found.append(replace(each, severity=Severity.ACCEPTED) if meant else each)
+    return found
 
 
 def gathered(findings: Iterable[Finding]) -> list[Finding]:
@@ -120,10 +121,9 @@ def gathered(findings: Iterable[Finding]) -> list[Finding]:
     together = []
     for first, *others in groups.values():
         places = dict.fromkeys(" at ".join(filter(None, (found.column, found.silo))) for found in [first, *others])
-        same = (
-            f" (the same: {listed([*places][1:], _MOST_LISTED)})" if len(places) > 1 else f" (and {len(others):,} more)"
-        )
-        together.append(replace(first, said=first.said + (same if others else "")))
+        same = listed([*places][1:], _MOST_LISTED)
+        same = f" (the same: {same})" if len(places) > 1 else f" (and {len(others):,} more)" if others else ""
+        together.append(replace(first, said=first.said + same))
     return together
 
 
@@ -136,3 +136,85 @@ def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> Non
     more = f"; and {len(refused) - _MOST_SAID} more findings" if len(refused) > _MOST_SAID else ""
     meant = next((f" (if it is meant so, accept {quoted(one.name)})" for one in refused if one.lifted), "")
     raise DataError(f"{shown}{more}{meant}")
+
+
+@dataclass(frozen=True)
+class Words:
+    """How findings speak of cells: openly in a simulation, and without values and small counts at a real silo.
+
+    ``private``: at a real silo, whose findings may be e-mailed. ``settings``: where ``TableSettings`` are written, as
+    sentences name it; empty where tables are in memory.
+
+    Formal guarantee: with ``private``, what the methods return holds no value of a cell, and no count below
+    ``HIDDEN_BELOW`` but zero. Percentages are whole, and stand only for counts that may be said.
+    """
+
+    private: bool = False
+    settings: str = "data.toml"
+    place: str = "of the public set"
+    """Where a column is that is at no silo."""
+
+    @property
+    def elsewhere(self) -> str:
+        """All tables that a table is compared with."""
+        return "the public set" if self.private else "any other table"
+
+    def number(self, amount: int, noun: str) -> str:
+        """An amount of something, such as "fewer than 5 records"."""
+        hidden = self.private and 0 < amount < HIDDEN_BELOW
+        return f"fewer than {HIDDEN_BELOW} {noun}s" if hidden else count(amount, noun)
+
+    def share(self, part: int, whole: int) -> str:
+        """A part of all cells.
+
+        >>> Words().share(1, 400), Words(private=True).share(1, 400), Words(private=True).share(40, 400)
+        ('1 of 400 cells', 'fewer than 5 of 400 cells', '10% of its cells')
+        """
+        if part == whole:
+            return "all cells"
+        if not self.private:
+            return f"{part:,} of {whole:,} cells"
+        return (
+            f"fewer than {HIDDEN_BELOW} of {whole:,} cells"
+            if part < HIDDEN_BELOW
+            else f"{part / whole:.0%} of its cells"
+        )
+
+    def example(self, value: str | None, record: int) -> str:
+        """Where one such cell is (records are counted from 1), and what it holds, if that may be quoted.
+
+        >>> Words().example("<5", 12), Words(private=True).example("<5", 12)
+        (", for example '<5' in record 12", ', for example in record 12')
+        """
+        quote = "" if self.private or value is None else f" {quoted(value)}"
+        return f", for example{quote} in record {record:,}"
+
+    def values(self, cells: Mapping[str, int]) -> str:
+        """Those values in brackets that several cells hold: one that few do may be a person's name or number.
+
+        >>> Words().values({"m": 200, "f": 190, "Erika": 1}), Words(private=True).values({"m": 200})
+        (" ('m', 'f')", '')
+        """
+        few = not self.private and len(cells) <= _FEW_VALUES
+        shown = [value for value, number in cells.items() if number >= HIDDEN_BELOW and few]
+        return f" ({listed(shown, _MOST_LISTED)})" if shown else ""
+
+    def set(self, key: str, value: str) -> str:
+        """Advice to write a setting, for the end of a sentence; empty where tables are in memory."""
+        return f", or set {key} = {value} in {self.settings}" if self.settings else ""
+
+    @property
+    def leave_out(self) -> str:
+        """Advice not to use a column."""
+        if self.private:
+            return "ask the coordinator to take the column out of the study"
+        own = f", or name it under leave-out in {self.settings}" if self.settings else ""
+        return f"take the column out of all tables{own}"
+
+    def column(self, column: str, silo: SiloName) -> str:
+        """A column and where it is; an empty silo is the public set."""
+        return f"column {quoted(column)} {self.at(silo)}"
+
+    def at(self, silo: SiloName) -> str:
+        """Where a table is; an empty silo is the public set."""
+        return f"at silo {silo}" if silo else self.place

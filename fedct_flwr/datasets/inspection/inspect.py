@@ -12,9 +12,8 @@ from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection import classes, leakage, refused, said, table_one
 from fedct_flwr.datasets.inspection.cells import Cells, Column, Ints, Kind, columns_of_tables
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, check_accept, with_accepted
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.table_one import Row, TableOne
-from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.datasets.labels import class_name
 from fedct_flwr.datasets.schema import Column as Feature
 from fedct_flwr.types import SiloName

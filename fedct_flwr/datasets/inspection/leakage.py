@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 
 from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind
-from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.types import SiloName
 
 _TOLD: Final = 0.95

@@ -10,9 +10,8 @@ from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import likely_forms
 from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Kind
-from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.datasets.inspection.spelling import are_dates
-from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
 _NUMBERS: Final = 0.5
@@ -43,7 +42,7 @@ def of_public(column: Column, say: Words, categories: Collection[str], dated: Co
         return
     where = say.column(name, "")
     if cells.kind is Kind.DATES:
-        fix = _remedy(say, name, '"%Y-%m-%d"')
+        fix = _remedy(say, '"%Y-%m-%d"')
         yield Finding("dates-as-text", Severity.REFUSED, f"{where} holds dates", fix, name, lifted=False)
     elif cells.kind is Kind.TEXT:
         found = None if name in categories else _number_or_date(cells, name, "", say)
@@ -52,10 +51,10 @@ def of_public(column: Column, say: Words, categories: Collection[str], dated: Co
         elif cells.valid >= FEWEST and cells.distinct >= _ONCE * cells.valid:
             said = f"{where} has {cells.distinct:,} different texts in {cells.valid:,} records, as names, "
             said += "identifiers and free text have"
-            yield Finding("one-per-record", Severity.REFUSED, said, say.leave_out(name), name)
+            yield Finding("one-per-record", Severity.REFUSED, said, say.leave_out, name)
     elif cells.kind is Kind.NUMBERS and name not in dated and _numbers_rows(cells, name):
         said = f"{where} {'' if name.strip() else 'without a name '}numbers the records"
-        yield Finding("index-column", Severity.REFUSED, said, say.leave_out(name), name)
+        yield Finding("index-column", Severity.REFUSED, said, say.leave_out, name)
 
 
 def of_silo(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
@@ -98,14 +97,14 @@ def _dates(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | Non
     days = [word for word, is_date in zip(words, found, strict=True) if is_date]
     row, word = cells.first(days)
     of_day, forms = all(map(_TIME_OF_DAY.fullmatch, days)), likely_forms(days)
-    fix = _remedy(say, name, "" if of_day else " or ".join(f'"{form}"' for form in forms or ()))
+    fix = _remedy(say, "" if of_day else " or ".join(f'"{form}"' for form in forms or ()))
     said = f"{say.column(name, silo)} holds {'times' if of_day else 'dates'}{say.example(word, row)}"
     return Finding("dates-as-text", Severity.REFUSED, said, fix, name, silo, lifted=of_day or not forms)
 
 
-def _remedy(say: Words, name: str, forms: str) -> str:
-    ways = ["turn them into numbers, such as an age or minutes", *([say.set("dates", forms)] if forms else [])]
-    return ", or ".join([*filter(None, ways), say.leave_out(name)])
+def _remedy(say: Words, forms: str) -> str:
+    dates = say.set("dates", forms) if forms else ""
+    return f"turn them into numbers, such as an age or minutes{dates}, or {say.leave_out}"
 
 
 def _are_codes(cells: Cells) -> bool:
@@ -127,19 +126,18 @@ def _number_as_text(cells: Cells, name: str, silo: SiloName, say: Words) -> Find
     bad = ~looks.plain
     if _weigh(looks.comma, counts) > _weigh(bad, counts) / 2:
         shown, how = looks.comma, say.set("decimal", '","')
-        fix = f"write a point as the decimal sign, and no marks between thousands{f', or {how}' if how else ''}"
+        fix = f"write a point as the decimal sign, and no marks between thousands{how}"
     elif not bad.any():
         shown, fix = looks.plain, "turn it into numbers, without blanks of another kind"
     else:
         # What has the form of a number, or stands for a missing one, may be quoted: it is no name.
         known = looks.comma | looks.bound | looks.missing
         shown = known if known.any() else bad
-        named = ", ".join(f'"{word}"' for word in words[known][:_SHOWN])
-        few = bad.sum() <= _SHOWN
-        how = say.set("missing", f"[{named if named and not say.private else '...'}]") if few else ""
-        fix = f"write only numbers there, or leave the cells empty{f', or {how}' if how else ''}"
+        named = "" if say.private else ", ".join(f'"{word}"' for word in words[known][:_SHOWN])
+        how = say.set("missing", f"[{named or '...'}]") if bad.sum() <= _SHOWN else ""
+        fix = f"write only numbers there, or leave the cells empty{how}"
     if not silo and (how := say.set("categories", f'["{name}"]')):
-        fix += f"; if it holds codes, {how}"
+        fix += f"{how} if it holds codes"
     row, word = cells.first(words[shown].tolist())
     quote = bool((looks.number | looks.missing)[shown].any())
     share = say.share(_weigh(bad, counts), cells.valid)
@@ -165,7 +163,7 @@ def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, say: Words) -
     if cells <= _SOME_UNKNOWN * own.valid or bdtrc(cells - 1, own.valid, chance) > _UNLIKELY:
         return
     refused = cells >= _UNKNOWN * own.valid
-    fix = f"write them as the public set does{say.values(public.counts)}, or {say.leave_out(name)}"
+    fix = f"write them as the public set does{say.values(public.counts)}, or {say.leave_out}"
     yield Finding("unknown-values", Severity.REFUSED if refused else Severity.SAID, said, fix, name, silo)
 
 

@@ -1,4 +1,4 @@
-"""What is suspicious of a column: spellings, numbers that stand for none, far numbers, ranges, a single value."""
+"""What is suspicious of a column: spellings, numbers that stand for none, far numbers, a single value."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Floats, Ints, Kind
-from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.datasets.inspection.spelling import twice_named, without_accents
-from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
 _CODES: Final = (
@@ -25,13 +24,9 @@ _MANY: Final = 10
 _SHARE: Final = 0.02
 _FAR: Final = 0.7
 """Gap of far numbers from all others, by the width of all others."""
-_MOST_FAR: Final = 0.02
+_MOST_FAR: Final = 0.5
 _FEW_FAR: Final = 3
 _ENOUGH: Final = 50
-_OUTSIDE: Final = 0.1
-"""Share of a silo's numbers outside of all other tables' range, from which that is said if it is no chance."""
-_NO_CHANCE: Final = 1e-4
-"""Chance, at most, that as many of a silo's numbers lie at one end of all numbers."""
 _FAR_FROM_ZERO: Final = 0.25
 _BY_CHANCE: Final = 1e-6
 """Chance, at most, that a table has one value alone where all others vary."""
@@ -42,11 +37,10 @@ def of_column(column: Column, say: Words, categories: bool) -> Iterator[Finding]
     yield from _constant(column, say)
     for silo, cells in column.tables.items():
         if column.of_numbers:
-            if len(found := _sentinels(column, silo)):
+            if found := _sentinels(column, silo):
                 yield _sentinel(column.name, [f"{value:g}" for value in found], silo, say)
             else:
                 yield from _far_numbers(column, silo, say)
-                yield from _outside(column, silo, say)
         elif cells.kind is Kind.TEXT:
             if not categories:
                 yield from _nines(column.name, cells, silo, say)
@@ -84,17 +78,17 @@ def _sentinel(name: str, values: Sequence[str], silo: SiloName, say: Words) -> F
     how = "" if say.private else say.set("missing", f"[{named}]")
     what = "a number" if say.private else ", ".join(values)
     said = f"{say.column(name, silo)} has {what} where a value seems to be missing"
-    fix = f"leave the cell empty where nothing is known{f', or {how}' if how else ''}"
+    fix = f"leave the cell empty where nothing is known{how}"
     return Finding("missing-as-number", Severity.SAID, said, fix, name, silo)
 
 
-def _sentinels(column: Column, silo: SiloName) -> Floats:
+def _sentinels(column: Column, silo: SiloName) -> list[float]:
     """Codes at an end of a table's numbers: farther from all others than these from each other, or far more often.
 
     A negative code also counts where no other table has negative numbers.
     """
-    own, found = column.tables[silo], []
-    values, cells = own.tally
+    found: list[float] = []
+    values, cells = column.tables[silo].tally
     others = [other.ordered for other in column.others(silo) if other.valid >= FEWEST]
     for sign in (1, -1):
         ordered, often = (values, cells) if sign > 0 else (-values[::-1], cells[::-1])
@@ -104,9 +98,9 @@ def _sentinels(column: Column, silo: SiloName) -> Floats:
         positive = sign < 0 and bool(others) and all(each[0] >= 0 for each in others)
         for few in range(most, 0, -1):
             if _stand_out(ordered[-few:], often[-few:], ordered[:-few], often[:-few], alone=positive):
-                found.append(sign * ordered[-few:])
+                found += (sign * ordered[-few:]).tolist()
                 break
-    return np.sort(np.concatenate(found)) if found else np.zeros(0)
+    return sorted(found)
 
 
 def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: bool) -> bool:
@@ -125,7 +119,7 @@ def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: 
 
 
 def _far_numbers(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """At most 2% of a table's numbers, or three, beyond a gap of 0.7 times the width of all other numbers."""
+    """Up to half of a table's numbers beyond a gap of 0.7 times the width of all others; or negative ones alone."""
     own = column.tables[silo].ordered
     others = [other.ordered for other in column.others(silo) if other.valid]
     if len(own) + sum(map(len, others)) < _ENOUGH or len(own) < 2:
@@ -136,10 +130,13 @@ def _far_numbers(column: Column, silo: SiloName, say: Words) -> Iterator[Finding
         at = first + int(np.diff(ordered[first - 1 :]).argmax())
         far, rest = ordered[at:], ordered[:at]
         ends = [rest[0], rest[-1], *(sign * end for each in others for end in (each[0], each[-1]))]
-        if _is_far(float(far[0]), min(ends), float(np.median(rest)), max(ends)):
+        near = min((float(each[0]) for each in others), default=0.0)
+        middle = min((float(each[len(each) // 2]) for each in others), default=0.0)
+        negative = sign < 0 < far[0] and near > _FAR_FROM_ZERO * middle > 0
+        if negative or _is_far(float(far[0]), min(ends), float(np.median(rest)), max(ends)):
             value = f" ({sign * far[0]:g})" if far[0] == far[-1] and not say.private else ""
             said = f"{say.column(column.name, silo)} has numbers far from all others{value}, in "
-            fix = "correct them, leave the cells empty, or take a line of sums out"
+            fix = "check unit and sign, correct them, leave the cells empty, or take a line of sums out"
             yield Finding("far-number", Severity.SAID, said + say.number(len(far), "cell"), fix, column.name, silo)
 
 
@@ -152,41 +149,24 @@ def _is_far(far: float, low: float, middle: float, high: float) -> bool:
     return low > 0 and bool(np.log(far / high) > _FAR * np.log(high / low))
 
 
-def _outside(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """A tenth of a silo's numbers outside all other tables' range, or negative ones where these are far from zero."""
-    own = column.tables[silo].ordered
-    others = [other.ordered for other in column.others(silo) if other.valid >= FEWEST]
-    if not silo or silo.endswith(TESTED) or len(own) < FEWEST or not others:
-        return
-    low, high = min(each[0] for each in others), max(each[-1] for each in others)
-    outside = int(np.count_nonzero((own < low) | (own > high)))
-    share = len(own) / (len(own) + sum(map(len, others)))
-    if outside >= _OUTSIDE * len(own) and share**outside < _NO_CHANCE:
-        what = f"{say.share(outside, len(own), 'number')} outside the range of {say.elsewhere}"
-    elif own[0] < 0 < _FAR_FROM_ZERO * float(np.median(np.concatenate(others))) < low:
-        what = f"negative numbers, and {say.elsewhere} has none near zero"
-    else:
-        return
-    said, fix = f"{say.column(column.name, silo)} has {what}", "check the unit, the sign and the values"
-    yield Finding("out-of-range", Severity.SAID, said, fix, column.name, silo)
-
-
 def _constant(column: Column, say: Words) -> Iterator[Finding]:
     """A column with one value in all tables, or in one table where it is no chance that the others have others."""
-    shown = {silo: cells for silo, cells in column.tables.items() if cells.valid >= FEWEST}
-    alone = {silo: next(iter(cells.values)) for silo, cells in shown.items() if cells.distinct == 1}
+    shown = {
+        silo: cells for silo, cells in column.tables.items() if cells.valid >= FEWEST and not silo.endswith(TESTED)
+    }
+    alone = {silo: next(iter(cells.counts)) for silo, cells in shown.items() if cells.distinct == 1}
     if len(alone) == len(shown) > 0 and len({*alone.values()}) == 1:
         said = f"column {column.name!r} has the same value wherever it has one"
         fix = "take it out of all tables: it tells nothing"
         yield Finding("constant-column", Severity.SAID, said, fix, column.name)
         return
     for silo, value in alone.items():
-        others = [cells for other, cells in shown.items() if other != silo and not other.endswith(TESTED)]
-        number, total = sum(own.values.get(value, 0) for own in others), sum(own.valid for own in others)
+        others = [cells for other, cells in shown.items() if other != silo]
+        number, total = sum(own.counts.get(value, 0) for own in others), sum(own.valid for own in others)
         share = (number + 1) / (total + 1)
         # A text that is nowhere else is unknown, and a number that is nowhere else is of another scale.
-        if (number or not silo) and share ** shown[silo].valid < _BY_CHANCE and not silo.endswith(TESTED):
+        if (number or not silo) and share ** shown[silo].valid < _BY_CHANCE:
             said = f"{say.column(column.name, silo)} has a single value, and {say.elsewhere} has others in "
-            said += f"{1 - share:.0%} of the records"
             fix = "write the values, or take the column out of all tables"
+            said += f"{1 - share:.0%} of the records"
             yield Finding("constant-column", Severity.SAID, said, fix, column.name, silo)

@@ -10,15 +10,13 @@ equal records is compared; for the test part and for repeats within a table, the
 tell records apart beyond doubt, chance makes none.
 """
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.types import Features, SiloName
 
 SHARE: Final = 0.02
@@ -36,16 +34,9 @@ _NO_CHANCE: Final = 0.05
 """Pairs of equal records to be expected, below which chance makes none."""
 _PART: Final = " (test)"
 
-_Keys = NDArray[np.uint64]
-
-
-class _Equal(NamedTuple):
-    """Of each two tables, how many records of the one are in the other, and how many pairs of records agree, of all."""
-
-    records: NDArray[np.float64]
-    pairs: NDArray[np.float64]
-    every: NDArray[np.float64]
-    sizes: NDArray[np.int64]
+_Keys = NDArray[np.int64]
+"""64 bits for each record."""
+_Pair = tuple[SiloName, SiloName]
 
 
 def shared_records(
@@ -62,21 +53,17 @@ def shared_records(
     kept = {silo: X for silo, X in tables.items() if silo in largest and len(X)}
     parts = {f"{silo}{_PART}": X for silo, X in tests.items() if silo in kept and len(X)}
     exact, rounded, bits = _digests({**kept, **parts}, categorical)
-    found: dict[tuple[SiloName, SiloName], int] = {}
+    found: dict[_Pair, int] = {}
     for keys in (exact, rounded):
-        whole = {
-            silo: np.concatenate([keys[silo], *([keys[silo + _PART]] if silo + _PART in keys else [])]) for silo in kept
-        }
-        for pair, number in _beyond_chance(whole, [(a, b) for a in whole for b in whole if a < b], bits):
-            found[pair] = max(found.get(pair, 0), number)
-        own = [(silo, f"{silo}{_PART}") for silo in kept if f"{silo}{_PART}" in keys]
-        for pair, number in _beyond_chance(keys, own, bits):
-            found[pair] = max(found.get(pair, 0), number)
-    again = dict(_repeated(exact, kept, bits))
+        whole = {silo: np.concatenate([keys[each] for each in (silo, silo + _PART) if each in keys]) for silo in kept}
+        between = _beyond_chance(whole, [(a, b) for a in whole for b in whole if a < b], bits)
+        tested = _beyond_chance(keys, [(silo, silo + _PART) for silo in kept if silo + _PART in keys], bits)
+        found |= {pair: max(number, found.get(pair, 0)) for pair, number in (between | tested).items()}
     # Copies within a silo reach its test part by themselves.
     for (one, other), number in sorted(found.items(), key=lambda item: -item[1]):
         yield _shared(one, other, number, say)
-    for silo, number in again.items():
+    again = _beyond_chance({silo: exact[silo] for silo in kept}, [(silo, silo) for silo in kept], bits)
+    for (silo, _), number in again.items():
         said = f"{say.number(number, 'record')} {say.at(silo) if silo else 'of the public set'} repeat others exactly"
         fix = "remove copies, or name the column that says which records belong together as group"
         yield Finding("repeated-records", Severity.SAID, said, fix, silo=silo)
@@ -96,44 +83,33 @@ def _shared(one: SiloName, other: SiloName, number: int, say: Words) -> Finding:
     return Finding("shared-records", Severity.SAID, said, fix, silo=other)
 
 
-def _beyond_chance(
-    keys: Mapping[SiloName, _Keys], chosen: Sequence[tuple[SiloName, SiloName]], bits: float
-) -> Iterator[tuple[tuple[SiloName, SiloName], int]]:
-    """Pairs of tables with more equal records than chance explains, and how many."""
-    names, (equal, pairs, every, sizes) = [*keys], _equal([*keys.values()])
-    at = {name: position for position, name in enumerate(names)}
+def _beyond_chance(keys: Mapping[SiloName, _Keys], chosen: Sequence[_Pair], bits: float) -> dict[_Pair, int]:
+    """Pairs of tables with more equal records than chance explains, and how many; of a table with itself, repeats."""
+    at = {name: position for position, name in enumerate(keys)}
+    equal, pairs, every = _equal([*keys.values()])
     apart = np.triu(np.ones(pairs.shape, dtype=bool), k=1)
-    for name in (name for name in names if name.endswith(_PART)):
+    for name in (name for name in keys if name.endswith(_PART)):
         own = at[name.removesuffix(_PART)]
         apart[own, at[name]] = apart[at[name], own] = False
     within = _rate(np.diag(pairs), np.diag(every))
+    found = {}
     for one, other in chosen:
-        a, b = sorted((at[one], at[other]), key=lambda position: sizes[position])
-        number = int(equal[a, b])
-        if number < max(_FEWEST, SHARE * sizes[a]):
+        a, b = sorted((at[one], at[other]), key=lambda position: equal[position, position])
+        size, number = equal[a, a], equal[a, b] if a != b else equal[a, a] - len(np.unique(keys[one]))
+        if number < max(_FEWEST, SHARE * size):
             continue
-        # A table that is a copy may have been copied more than once.
         others = apart.copy()
-        others[[a, b]] = others[:, [a, b]] = False
+        if a != b:
+            # A table that is a copy may have been copied more than once.
+            others[[a, b]] = others[:, [a, b]] = False
         rate = _rate(pairs[others], every[others])
-        if not other.endswith(_PART):
+        if a != b and not other.endswith(_PART):
             rate = max(rate, within)
-        if _is_more(number, min(sizes[a], every[a, b] * rate), every[a, b], bits):
-            yield (one, other), number
-
-
-def _repeated(
-    keys: Mapping[SiloName, _Keys], tables: Mapping[SiloName, Features], bits: float
-) -> Iterator[tuple[SiloName, int]]:
-    """Tables with more records that repeat others of it than chance explains, and how many."""
-    _, pairs, every, sizes = _equal([keys[name] for name in tables])
-    apart = np.triu(np.ones(pairs.shape, dtype=bool), k=1)
-    for at, name in enumerate(tables):
-        number = int(sizes[at] - len(np.unique(keys[name])))
-        rate = _rate(pairs[apart], every[apart])
-        enough = number >= max(_FEWEST, SHARE * sizes[at])
-        if enough and _is_more(number, every[at, at] * rate, every[at, at], bits):
-            yield name, number
+        # Where records differ in many bits, chance makes no equal ones.
+        expected = 0.0 if every[a, b] * 2**-bits < _NO_CHANCE else min(size, every[a, b] * rate)
+        if number > _TIMES * (expected + np.sqrt(expected)):
+            found[one, other] = int(number)
+    return found
 
 
 def _rate(agreeing: NDArray[np.float64], every: NDArray[np.float64]) -> float:
@@ -142,14 +118,11 @@ def _rate(agreeing: NDArray[np.float64], every: NDArray[np.float64]) -> float:
     return float(agreeing[kept].sum() / max(1.0, every[kept].sum()))
 
 
-def _is_more(number: int, expected: float, pairs: float, bits: float) -> bool:
-    """Whether chance does not explain a number of equal records; where records differ in many bits, it makes none."""
-    expected = 0.0 if pairs * 2**-bits < _NO_CHANCE else expected
-    return number > _TIMES * (expected + float(np.sqrt(expected)))
+def _equal(keys: Sequence[_Keys]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Of each two tables, how many records of the one are in the other; how many pairs of records agree; and all pairs.
 
-
-def _equal(keys: Sequence[_Keys]) -> _Equal:
-    """Counts for each two tables ``(tables, tables)``, by products of matrices ``(tables, different records)``."""
+    Each ``(tables, tables)``, by products of matrices ``(tables, different records)``.
+    """
     # SciPy takes its time to import.
     from scipy.sparse import csr_array
 
@@ -163,44 +136,49 @@ def _equal(keys: Sequence[_Keys]) -> _Equal:
     # Within a table, each pair of different records once.
     np.fill_diagonal(pairs, (np.diag(pairs) - sizes) / 2)
     np.fill_diagonal(every, sizes * (sizes - 1) / 2)
-    return _Equal((times @ there.T).toarray(), pairs, every, sizes)
+    return (times @ there.T).toarray(), pairs, every
 
 
 def _digests(
     tables: Mapping[SiloName, Features], categorical: Sequence[int]
 ) -> tuple[dict[SiloName, _Keys], dict[SiloName, _Keys], float]:
-    """64 bits for each record of each table, exact, and rounded without identifiers; and in how many bits they differ.
+    """The keys of each table, exact, and rounded without identifiers; and in how many bits records differ.
 
     Half of those in which they would differ if columns had nothing to do with each other.
     """
-    flat = {name: X.reshape(len(X), -1) for name, X in tables.items()}
-    exact = {name: np.zeros(len(X), dtype=np.uint64) for name, X in flat.items()}
-    rounded = {name: np.zeros(len(X), dtype=np.uint64) for name, X in flat.items()}
-    pictures = any(X.ndim > 2 for X in tables.values())
+    if any(X.ndim > 2 for X in tables.values()):
+        pictures = {name: _keys([*X]) for name, X in tables.items()}
+        return pictures, pictures, 0.0
+    exact = {name: [np.zeros(len(X))] for name, X in tables.items()}
+    rounded = {name: [np.zeros(len(X))] for name, X in tables.items()}
     bits = 0.0
-    for at in range(next(iter(flat.values())).shape[1]):
-        cells = {name: _numbers(X[:, at]) for name, X in flat.items()}
-        for name, own in cells.items():
-            exact[name] = _mixed(exact[name], own)
-        if pictures or _are_identifiers([*cells.values()], word=at in categorical):
+    for at in range(next(iter(tables.values())).shape[1]):
+        cells = [_numbers(X[:, at]) for X in tables.values()]
+        for name, own in zip(tables, cells, strict=True):
+            exact[name].append(own.view(np.float64))
+        if _are_identifiers(cells, word=at in categorical):
             continue
-        if at not in categorical and cells and next(iter(cells.values())).dtype == np.float64:
-            decimals = _decimals([*cells.values()])
-            cells = {name: np.round(own, decimals) for name, own in cells.items()}
-        for name, own in cells.items():
-            rounded[name] = _mixed(rounded[name], own)
-        sample = np.concatenate([own[:: -(-len(own) // _SAMPLE)] for own in cells.values()])
+        if at not in categorical and cells[0].dtype == np.float64:
+            decimals = _decimals(cells)
+            cells = [np.round(own, decimals) + 0.0 for own in cells]
+        for name, own in zip(tables, cells, strict=True):
+            rounded[name].append(own.view(np.float64))
+        sample = np.concatenate([own[:: -(-len(own) // _SAMPLE)] for own in cells])
         _, counts = np.unique(sample, return_counts=True)
         bits -= float(np.log2(np.square(counts / counts.sum()).sum())) / 2
-    return exact, exact if pictures else rounded, bits
+    both = [{name: _keys(np.stack(own, axis=1)) for name, own in columns.items()} for columns in (exact, rounded)]
+    return both[0], both[1], bits
+
+
+def _keys(rows: Iterable[NDArray[Any]]) -> _Keys:
+    return np.array([hash(row.tobytes()) for row in rows])
 
 
 def _numbers(values: NDArray[Any]) -> NDArray[Any]:
-    """Numbers as floats, with one zero; of texts 64 bits of their hash, in small letters and without blanks around."""
+    """Numbers as floats, with one zero and one NaN; of texts a hash, in small letters and without blanks around."""
     if values.dtype == np.object_ and len(values) and isinstance(values[0], str):
-        hashes = (hashlib.blake2b(text.strip().casefold().encode(), digest_size=8).digest() for text in values)
-        return np.frombuffer(b"".join(hashes), dtype=np.uint64)
-    return values.astype(np.float64) + 0.0
+        return np.array([hash(text.strip().casefold()) for text in values])
+    return np.where(np.isnan(values := values.astype(np.float64)), np.nan, values + 0.0)
 
 
 def _are_identifiers(tables: Sequence[NDArray[Any]], word: bool) -> bool:
@@ -225,14 +203,3 @@ def _decimals(tables: Sequence[NDArray[np.float64]]) -> int:
         if any(len(values) and (np.abs(np.round(values, decimals) - values) < 1e-9 * usual).all() for values in some):
             return decimals
     return digits
-
-
-def _mixed(digest: _Keys, values: NDArray[Any]) -> _Keys:
-    if values.dtype == np.float64:
-        values = np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
-    # The finalizer of MurmurHash3.
-    mixed = digest ^ values
-    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(factor)
-    found: _Keys = digest * np.uint64(31) + (mixed ^ (mixed >> np.uint64(33)))
-    return found

@@ -9,15 +9,15 @@ share outside of all other tables' shares. Columns of at most five different who
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Kind
-from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Floats, Ints, Kind
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
@@ -32,6 +32,7 @@ NOTE: Final = (
     "outside all others."
 )
 SENTENCE: Final = "largest differences; check unit, coding and join"
+_QUARTILES: Final = (0.25, 0.5, 0.75)
 _MOST: Final = 99.9
 _FEW_NUMBERS: Final = 5
 _MOST_WORDS: Final = 50
@@ -103,24 +104,6 @@ class TableOne:
         """The label, then the largest differences first."""
         return sorted(self.rows, key=lambda row: (not row.label, -row.furthest[0]))
 
-    def differences(self, say: Words, most: int = _PRINTED) -> list[str]:
-        """The largest differences, one a column. At a real silo without values: the SMD alone, to one decimal."""
-        found = []
-        for row in sorted(self.rows, key=lambda row: -row.furthest[0])[:most]:
-            smd, site = row.furthest
-            if site is None:
-                continue
-            where = quoted(row.column) + ("" if say.private else f" {say.at(site.silo)}")
-            value = site.what == "median"
-            what = site.what if not say.private or site.what in ("median", "missing") else "shares"
-            if say.private:
-                found.append(f"{where}: {what} (SMD {smd:.1f})")
-                continue
-            low, high = site.there
-            here, others = _shown(site.here, value), _range(low, high, value)
-            found.append(f"{where}: {what} {here}, elsewhere {others} (SMD {smd:.2g})")
-        return found
-
     def document(self) -> list[dict[str, Any]]:
         """As JSON takes it."""
         return [{**asdict(row), "sites": [asdict(site) for site in row.sites]} for row in self.ordered]
@@ -134,15 +117,28 @@ class TableOne:
 def row_of(column: Column, label: bool = False) -> Row:
     """A column by site. Tables that silos are tested with are not in it."""
     tables = {silo: cells for silo, cells in column.tables.items() if not silo.endswith(TESTED)}
-    few = [cells for cells in tables.values() if cells.kind is Kind.NUMBERS]
-    distinct = (
-        np.unique(np.concatenate([each.tally[0] for each in few]))
-        if few and max(each.distinct for each in few) <= _FEW_NUMBERS
-        else np.zeros(0)
-    )
-    as_words = label or (0 < len(distinct) <= _FEW_NUMBERS and not (distinct % 1).any())
-    sites = tuple(_numbers(tables) if column.of_numbers and not as_words else _words(tables))
-    return Row(column.name, sites, label)
+    few = label or not column.of_numbers or all(cells.distinct <= _FEW_NUMBERS for cells in tables.values())
+    counts = [Counter(cells.counts if few else {}) for cells in tables.values()]
+    total = sum(counts, Counter[str]())
+    shown: list[dict[str, Any]]
+    if column.of_numbers and not label and not (0 < len(total) <= _FEW_NUMBERS and all(map(_is_whole, total))):
+        quartiles = [np.quantile(cells.ordered, _QUARTILES) if cells.valid else None for cells in tables.values()]
+        shown = [{} if each is None else {"numbers": tuple(each.tolist())} for each in quartiles]
+        own = _of_numbers([cells.ordered for cells in tables.values()], quartiles)
+    else:
+        words = [word for word, _ in total.most_common(_MOST_WORDS)]
+        shown = [{"words": {word: each[word] for word in words[:_SHOWN_WORDS]}} for each in counts]
+        own = _of_shares(
+            words, np.array([[each[word] for word in words] for each in counts]), [*map(Counter.total, counts)]
+        )
+    records = [cells.records for cells in tables.values()]
+    lacking = [cells.records - cells.valid for cells in tables.values()]
+    missing = _of_shares(["missing"], np.array(lacking)[:, None], records)
+    sites = []
+    for at, (silo, *both) in enumerate(zip(tables, missing, own, strict=True)):
+        furthest = max(both, key=lambda each: abs(each.get("smd", 0.0)))
+        sites.append(Site(silo, records[at], lacking[at], **shown[at], **furthest))
+    return Row(column.name, tuple(sites), label)
 
 
 def said_of(row: Row, say: Words) -> Iterator[Finding]:
@@ -152,15 +148,12 @@ def said_of(row: Row, say: Words) -> Iterator[Finding]:
             continue
         smd = f"SMD {abs(site.smd or 0):.1f}"
         if row.label:
-            shares = f"{_shown(site.here)} of class {quoted(site.what)}, elsewhere {_range(*site.there)}"
-            said = f"silo {site.silo} has other class shares than all other silos ({shares}, {smd})"
+            said = f"silo {site.silo} has other class shares than all other silos ({_compared(site)}, {smd})"
             fix = "check that the classes mean the same there"
             yield Finding("class-shares", Severity.SAID, said, fix, silo=site.silo)
-        elif site.numbers or all(_is_number(word) for word in site.words or ()):
-            value = site.what == "median"
-            shown = f"{site.what} {_shown(site.here, value)}, elsewhere {_range(*site.there, value)}, "
-            said = f"{say.column(row.column, site.silo)} lies apart from {say.elsewhere} "
-            said += f"({'' if say.private else shown}{smd})"
+        elif site.numbers or all(map(_is_whole, site.words or ())):
+            shown = smd if say.private else f"{_compared(site)}, {smd}"
+            said = f"{say.column(row.column, site.silo)} lies apart from {say.elsewhere} ({shown})"
             yield Finding("other-scale", Severity.SAID, said, "check unit, coding and join", row.column, site.silo)
 
 
@@ -174,8 +167,18 @@ def of_classes(counts: Mapping[SiloName, Mapping[str, int]], label: str) -> Row:
 
 
 def largest(table: TableOne, say: Words) -> str:
-    """The three largest differences in one sentence; empty where nothing can be compared."""
-    found = table.differences(say)
+    """The three largest differences, one a column, in one sentence; empty where nothing can be compared.
+
+    At a real silo without values: the SMD alone, to one decimal.
+    """
+    found = []
+    for row in sorted(table.rows, key=lambda row: -row.furthest[0])[:_PRINTED]:
+        smd, site = row.furthest
+        if site and say.private:
+            what = site.what if site.what in ("median", "missing") else "shares"
+            found.append(f"{quoted(row.column)}: {what} (SMD {smd:.1f})")
+        elif site:
+            found.append(f"{quoted(row.column)} {say.at(site.silo)}: {_compared(site)} (SMD {smd:.2g})")
     return f"{SENTENCE}: {'; '.join(found)}" if found else ""
 
 
@@ -200,93 +203,57 @@ def caption(table: TableOne) -> str:
     return f"Table 1 by site ({count(len(table.rows), 'column')}): {SENTENCE}"
 
 
-def _numbers(tables: Mapping[SiloName, Cells]) -> Iterator[Site]:
-    numbers = [cells.ordered for cells in tables.values() if cells.valid]
-    # Around a number of the column, as squares of far ones would lose their digits.
-    center = float(numbers[0][len(numbers[0]) // 2]) if numbers else 0.0
+def _of_numbers(numbers: Sequence[Floats], quartiles: Sequence[Floats | None]) -> Iterator[dict[str, Any]]:
+    """Of each table, the difference of its mean from that of all others."""
+    # Around a number of the column, so that equal numbers differ by nothing.
+    center = next((own[len(own) // 2] for own in numbers if len(own)), 0.0)
     # An SMD has no unit: by a power of two, which loses no digit, squares neither overflow nor vanish.
-    largest = max((float(np.abs(ordered[[0, -1]]).max()) for ordered in numbers), default=0.0)
-    scale = 2.0 ** (math.frexp(largest)[1] - 1)
-    moments = {silo: _moments(cells, center, scale) for silo, cells in tables.items()}
-    quartiles = {
-        silo: np.quantile(cells.ordered, (0.25, 0.5, 0.75)) if cells.valid else None for silo, cells in tables.items()
+    scale = 2.0 ** (math.frexp(max((np.abs(own[[0, -1]]).max() for own in numbers if len(own)), default=0.0))[1] - 1)
+    scaled = [own / scale - center / scale if len(own) else np.zeros(1) for own in numbers]
+    n, mean, variance = np.array([(len(own), own.mean(), own.var()) for own in scaled]).T
+    for at, others in _others([*map(len, numbers)]):
+        if not others:
+            yield {}
+            continue
+        weights = n[others] / n[others].sum()
+        pooled = weights @ mean[others]
+        spread = weights @ (variance[others] + (mean[others] - pooled) ** 2)
+        smd = _standardized(mean[at] - pooled, (variance[at] + spread) / 2)
+        here, there = np.array(quartiles[at])[1], np.array([quartiles[other] for other in others])
+        inside = there[:, 0].min() <= here <= there[:, 2].max()
+        yield _difference(smd, "median", here, there[:, 1], inside)
+
+
+def _of_shares(names: Sequence[str], counts: Ints, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Of each table, the value whose share differs most from that in all others. ``counts``: ``(tables, names)``."""
+    shares = counts / np.maximum(sizes, 1)[:, None]
+    for at, others in _others(sizes):
+        if not others or not names:
+            yield {}
+            continue
+        pooled = counts[others].sum(axis=0) / np.take(sizes, others).sum()
+        smds = [_standardized(p - q, (p * (1 - p) + q * (1 - q)) / 2) for p, q in zip(shares[at], pooled, strict=True)]
+        most = int(np.abs(smds).argmax())
+        here, there = shares[at, most], shares[others, most]
+        yield _difference(smds[most], names[most], here, there, there.min() <= here <= there.max())
+
+
+def _others(sizes: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """Each table with the others that it is compared with; with none if it has fewer than 20 values itself."""
+    for at, size in enumerate(sizes):
+        yield at, [other for other, of in enumerate(sizes) if min(size, of) >= FEWEST and other != at]
+
+
+def _difference(smd: float, what: str, here: float, there: Floats, inside: bool) -> dict[str, Any]:
+    """The fields of a site about what differs most."""
+    span = (float(there.min()), float(there.max()))
+    return {
+        "smd": smd,
+        "what": what,
+        "here": float(here),
+        "there": span,
+        "marked": bool(abs(smd) > MARKED and not inside),
     }
-    for silo, cells in tables.items():
-        own = quartiles[silo]
-        others = [other for other in tables if other != silo and tables[other].valid >= FEWEST]
-        best = _of_missing(silo, tables)
-        if own is not None and cells.valid >= FEWEST and others:
-            n, mean, square = np.sum([moments[other] for other in others], axis=0)
-            size, mine, squares = moments[silo]
-            spread = ((squares / size - (mine / size) ** 2) + (square / n - (mean / n) ** 2)) / 2
-            smd = _standardized(mine / size - mean / n, max(0.0, float(spread)))
-            theirs = np.array([quartiles[other] for other in others])
-            outside = bool(own[1] < theirs[:, 0].min() or own[1] > theirs[:, 2].max())
-            there = float(theirs[:, 1].min()), float(theirs[:, 1].max())
-            best = max(best, (smd, "median", float(own[1]), there, outside), key=_largest)
-        shown = None if own is None else (float(own[0]), float(own[1]), float(own[2]))
-        yield _site(silo, cells, best, numbers=shown)
-
-
-def _moments(cells: Cells, center: float, scale: float) -> tuple[float, float, float]:
-    """Cells, the sum of their numbers from a center, and the sum of the squares."""
-    values = cells.ordered / scale - center / scale
-    return float(len(values)), float(values.sum()), float(values @ values)
-
-
-_Best = tuple[float | None, str, float, tuple[float, float], bool]
-"""SMD, what differs, here, there, and whether it lies outside of the others' range."""
-
-
-def _words(tables: Mapping[SiloName, Cells]) -> Iterator[Site]:
-    counts = {silo: _counts(cells) for silo, cells in tables.items()}
-    total: dict[str, int] = {}
-    for own in counts.values():
-        for word, number in own.items():
-            total[word] = total.get(word, 0) + number
-    words = sorted(total, key=lambda word: -total[word])[:_MOST_WORDS]
-    shares = np.array([[own.get(word, 0) for word in words] for own in counts.values()], dtype=float)
-    valid = np.array([max(1, sum(own.values())) for own in counts.values()])
-    for at, (silo, cells) in enumerate(tables.items()):
-        others = [other for other in np.flatnonzero(valid >= FEWEST) if other != at]
-        best = _of_missing(silo, tables)
-        if valid[at] >= FEWEST and len(others) and words:
-            here, there = shares[at] / valid[at], shares[others] / valid[others][:, None]
-            pooled = shares[others].sum(axis=0) / valid[others].sum()
-            for word, p, q, of in zip(words, here, pooled, there.T, strict=True):
-                smd = _of_shares(p, q)
-                outside = bool(p < of.min() or p > of.max())
-                best = max(best, (smd, word, float(p), (float(of.min()), float(of.max())), outside), key=_largest)
-        yield _site(silo, cells, best, words={word: counts[silo].get(word, 0) for word in words[:_SHOWN_WORDS]})
-
-
-def _counts(cells: Cells) -> dict[str, int]:
-    return {word if isinstance(word, str) else f"{word:g}": number for word, number in cells.values.items()}
-
-
-def _of_missing(silo: SiloName, tables: Mapping[SiloName, Cells]) -> _Best:
-    others = [cells for other, cells in tables.items() if other != silo and cells.records >= FEWEST]
-    if tables[silo].records < FEWEST or not others:
-        return None, "", 0.0, (0.0, 0.0), False
-    here = tables[silo].missing / tables[silo].records
-    shares = [cells.missing / cells.records for cells in others]
-    pooled = sum(cells.missing for cells in others) / sum(cells.records for cells in others)
-    outside = not min(shares) <= here <= max(shares)
-    return _of_shares(here, pooled), "missing", here, (min(shares), max(shares)), outside
-
-
-def _site(silo: SiloName, cells: Cells, best: _Best, **shown: Any) -> Site:
-    smd, what, here, there, outside = best
-    marked = outside and smd is not None and abs(smd) > MARKED
-    return Site(silo, cells.records, cells.missing, smd=smd, what=what, here=here, there=there, marked=marked, **shown)
-
-
-def _largest(best: _Best) -> float:
-    return -1.0 if best[0] is None else abs(best[0])
-
-
-def _of_shares(p: float, q: float) -> float:
-    return _standardized(p - q, (p * (1 - p) + q * (1 - q)) / 2)
 
 
 def _standardized(difference: float, variance: float) -> float:
@@ -296,18 +263,12 @@ def _standardized(difference: float, variance: float) -> float:
     return float(np.clip(found, -_MOST, _MOST))
 
 
-def _shown(number: float, value: bool = False) -> str:
-    return f"{number:.4g}" if value else f"{number:.0%}"
+def _compared(site: Site) -> str:
+    """What differs, here and elsewhere, such as "m 80%, elsewhere 40% to 50%"."""
+    form = ".4g" if site.what == "median" else ".0%"
+    here, low, high = (format(number, form) for number in (site.here, *site.there))
+    return f"{site.what} {here}, elsewhere {low if low == high else f'{low} to {high}'}"
 
 
-def _range(low: float, high: float, value: bool = False) -> str:
-    low_, high_ = _shown(low, value), _shown(high, value)
-    return low_ if low_ == high_ else f"{low_} to {high_}"
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+def _is_whole(word: str) -> bool:
+    return word.removeprefix("-").isdecimal()
