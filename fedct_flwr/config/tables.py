@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fedct_flwr.config.names import Name
 from fedct_flwr.config.settings import Names, Settings, kebab
-from fedct_flwr.text.normal_form import normalized
+from fedct_flwr.text.spelling import normalized
 
 DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""

@@ -20,10 +20,10 @@ from fedct_flwr.datasets import files
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source
-from fedct_flwr.datasets.inspection.agreement import opposed
 from fedct_flwr.datasets.inspection.cells import FEWEST, columns_of_arrays
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, check_accept, known_names, with_accepted
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
+from fedct_flwr.datasets.inspection.labels import opposed
 from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspection.table_one import TableOne, of_classes, row_of
 from fedct_flwr.datasets.missing_columns import no_column

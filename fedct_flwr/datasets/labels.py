@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedct_flwr.datasets.table_files import NUMBER, usual
-from fedct_flwr.text.normal_form import normalized
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.spelling import normalized
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels
 
 _WHOLE: Final = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:\.0*)?")

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from fedct_flwr.datasets.inspection.spelling import without_accents
 from fedct_flwr.datasets.table_files import NO_HEADER, NUMBER
 from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import DataError
 
 

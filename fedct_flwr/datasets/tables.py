@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedct_flwr.datasets.inspection.spelling import without_accents
 from fedct_flwr.datasets.schema import Column, check_names
 from fedct_flwr.datasets.table_files import is_number, is_text, usual
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import DataError, Features, Values
 

@@ -43,7 +43,7 @@ from scipy.stats import binom
 
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.hospital.text_similarity import similar_texts
-from fedct_flwr.text.normal_form import normalized
+from fedct_flwr.text.spelling import normalized
 from fedct_flwr.types import DataError, Features
 
 SIGNIFICANCE: Final = 0.01

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.spelling import Looks
+from fedct_flwr.datasets.dates import is_dated
+from fedct_flwr.datasets.inspection.looks import Looks, looks_of
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.table_files import is_number, is_text, usual
 from fedct_flwr.types import Features, SiloName
 
 FEWEST: Final = 20
@@ -48,19 +50,15 @@ class Cells:
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> "Cells":
         """A column of a table. Text of blanks alone is missing."""
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        nothing = np.full(len(column), np.nan)
+        column, nothing = usual(column), np.full(len(column), np.nan)
         if column.null_count == len(column):
             return cls(Kind.NOTHING, nothing)
-        numeric = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-        if any(test(kind) for test in numeric):
+        if is_number(column.type):
             values = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64, copy=True)
             values[np.isinf(values)] = np.nan
             return cls.of_numbers(values)
-        if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
-            return cls(Kind.DATES, nothing)
-        if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
-            return cls(Kind.OTHER, nothing)
+        if not is_text(column.type):
+            return cls(Kind.DATES if is_dated(column.type) or pa.types.is_time(column.type) else Kind.OTHER, nothing)
         encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
         encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -115,7 +113,7 @@ class Cells:
     @cached_property
     def looks(self) -> Looks:
         """How the words look, in the order of ``counts``."""
-        return Looks.of(pa.array([*self.counts], pa.string()))
+        return looks_of(self.counts)
 
     def first(self, words: Sequence[str]) -> tuple[int, str]:
         """The first record, counted from 1, with one of these words, and the word."""
@@ -143,9 +141,16 @@ class Column:
         kinds = {cells.kind for cells in self.tables.values()}
         return Kind.NUMBERS in kinds and kinds <= {Kind.NUMBERS, Kind.NOTHING}
 
+    @property
+    def trained(self) -> "Column":
+        """The same without the tables that silos are tested with."""
+        return Column(
+            self.name, self.public, {name: cells for name, cells in self.silos.items() if not name.endswith(TESTED)}
+        )
+
     def others(self, silo: SiloName) -> list[Cells]:
         """The cells of all other tables, but those that silos are tested with."""
-        return [cells for name, cells in self.tables.items() if name != silo and not name.endswith(TESTED)]
+        return [cells for name, cells in self.trained.tables.items() if name != silo]
 
 
 def columns_of_tables(public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> Iterator[Column]:

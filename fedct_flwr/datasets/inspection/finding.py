@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
@@ -218,3 +218,12 @@ class Words:
     def at(self, silo: SiloName) -> str:
         """Where a table is; an empty silo is the public set."""
         return f"at silo {silo}" if silo else self.place
+
+    def finding(self, code: str, column: str, silo: SiloName, what: str, fix: str, **more: Any) -> Finding:
+        """A said finding of a column; ``more`` are other fields."""
+        said = Finding(code, Severity.SAID, f"{self.column(column, silo)} {what}", fix, column, silo)
+        return replace(said, **more) if more else said
+
+    def refused(self, code: str, column: str, silo: SiloName, what: str, fix: str, lifted: bool = True) -> Finding:
+        """A refused finding of a column."""
+        return self.finding(code, column, silo, what, fix, severity=Severity.REFUSED, lifted=lifted)

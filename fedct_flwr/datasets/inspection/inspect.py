@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
-from fedct_flwr.datasets.inspection import classes, leakage, refused, said, table_one
-from fedct_flwr.datasets.inspection.cells import Cells, Column, Ints, Kind, columns_of_tables
+from fedct_flwr.datasets.inspection import columns, table_one
+from fedct_flwr.datasets.inspection.cells import Cells, Column, Kind, columns_of_tables
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, check_accept, with_accepted
+from fedct_flwr.datasets.inspection.labels import few_records, of_classes, telling
 from fedct_flwr.datasets.inspection.table_one import Row, TableOne
 from fedct_flwr.datasets.labels import class_name
 from fedct_flwr.datasets.schema import Column as Feature
@@ -62,79 +63,73 @@ def inspect_tables(
     check_accept([*settings.accept, *accept])
     unused = {label, *([settings.group] if settings.group else []), *settings.leave_out, *settings.text}
     features = public.select([at for at, name in enumerate(public.column_names) if name not in unused])
-    labels = {silo: _label(table.column(label)) for silo, table in silos.items()}
+    answers = {silo: _label(table.column(label)) for silo, table in silos.items()}
     rows: list[Row] = []
-    found: list[Finding] = []
+    found = [*few_records({silo: table.num_rows for silo, table in silos.items()}, public.num_rows, say)]
     if label and label in public.column_names:
-        what = f"{say.column(label, '')} has the name of the label column, and is not used"
+        what = "has the name of the label column, and is not used"
         fix = "nothing, if these are answers to compare with later; a feature needs another name"
-        found.append(Finding("label-in-public", Severity.SAID, what, fix, label))
-    y: dict[SiloName, Ints] = {}
+        found.append(say.finding("label-in-public", label, "", what, fix))
     if number:
-        outcome = Column(label, None, labels)
-        rows = [table_one.row_of(outcome)]
-        texts = [refused.number_as_text(cells, label, silo, say) for silo, cells in labels.items()]
-        found += filter(None, texts) if any(texts) else said.of_column(outcome, say, categories=False)
+        outcome = Column(label, None, answers)
+        rows = [table_one.row_of(outcome.trained)]
+        texts = [columns.number_as_text(cells, label, silo, say) for silo, cells in answers.items()]
+        found += filter(None, texts) if any(texts) else columns.suspicious(outcome, say, categories=False)
+        # Classes of a number to predict are its halves.
+        middle = np.median(
+            [float(np.median(cells.ordered)) for cells in answers.values() if len(cells.ordered)] or [0.0]
+        )
+        y = {silo: (cells.numbers > middle).astype(np.int64) for silo, cells in answers.items() if not any(texts)}
+        most = 2
     else:
         # As they are read: a study's class "True" is what a file means by "true".
         means = {class_name(name): meant for name, meant in (mapping or {name: name for name in agreed}).items()}
-        named = {silo: _classes(cells, means) for silo, cells in labels.items()}
+        named = {silo: _classes(cells, means) for silo, cells in answers.items()}
         counts = {silo: Counter(own[own != ""].tolist()) for silo, own in named.items()}
         every = sorted({name for own in counts.values() for name in own})
         if every:
-            found += classes.of_classes(counts, agreed, label, say)
+            found += of_classes(counts, agreed, label, say)
             rows = [table_one.of_classes(counts, label)]
         # Records without a label are refused elsewhere, and of no class here.
         y = {silo: np.searchsorted(every, own) for silo, own in named.items() if not (own == "").any()}
-    sizes = {silo: table.num_rows for silo, table in silos.items()}
-    found += classes.few_records(sizes, public.num_rows, say)
+        most = len(every)
     categories, days = frozenset(settings.categories), dated(public)
     for column in columns_of_tables(features, silos):
-        rows.append(table_one.row_of(column))
-        of_column = [*refused.of_public(column, say, categories, days)]
-        if not of_column:
-            of_column = [each for silo in column.silos for each in refused.of_silo(column, silo, say)]
-        if all(each.severity is not Severity.REFUSED for each in of_column):
-            more = [*said.of_column(column, say, column.name in categories)]
+        rows.append(table_one.row_of(column.trained))
+        here = [*columns.of_public(column, say, categories, days)]
+        here = here or [each for silo in column.silos for each in columns.of_silo(column, silo, say)]
+        if all(each.severity is not Severity.REFUSED for each in here):
+            more = [*columns.constant(column.trained, say)]
+            more += columns.suspicious(column, say, column.name in categories)
             spelled = {each.silo for each in more if each.code == "value-spellings"}
-            of_column = [each for each in of_column if each.silo not in spelled] + more
-        found += of_column
-        if number:
-            answers = {silo: cells.numbers.astype(float) for silo, cells in labels.items() if not cells.words}
-            found += leakage.following(column, answers, label)
-        else:
-            found += leakage.telling(column, y, len(every), label, say)
-    # What another finding explains is not said twice, and neither is a range next to a scale.
-    known = {(each.column, each.silo) for each in found if each.code != "out-of-range"}
-    known |= {
-        (each.column, silo) for each in found if each.severity is Severity.REFUSED for silo in silos if not each.silo
-    }
-    known |= {("", each.silo) for each in found if each.code in ("one-class", "no-common-class", "class-at-one-silo")}
-    if any(each.code == "label-spellings" for each in found):
-        known |= {("", silo) for silo in silos}
+            here = [each for each in here if each.silo not in spelled] + more
+        found += [*here, *telling(column, y, most, label, say)]
+    # What another finding explains is not said twice.
+    known = {(each.column, each.silo) for each in found}
+    for each in found:
+        if each.code in ("one-class", "no-common-class", "class-at-one-silo"):
+            known.add(("", each.silo))
+        if (each.severity is Severity.REFUSED and not each.silo) or each.code == "label-spellings":
+            known |= {("" if each.column == label else each.column, silo) for silo in silos}
     apart = [each for row in rows for each in table_one.said_of(row, say) if (each.column, each.silo) not in known]
-    explained = {(each.column, each.silo) for each in apart}
-    found = [each for each in found if each.code != "out-of-range" or (each.column, each.silo) not in explained]
     accepted = with_accepted([*found, *apart], [*settings.accept, *accept])
     return Inspection(TableOne(tuple(rows)), tuple(accepted))
 
 
-def inspect_new(table: pa.Table, columns: Sequence[Feature], accept: Collection[str] = ()) -> list[Finding]:
+def inspect_new(table: pa.Table, features: Sequence[Feature], accept: Collection[str] = ()) -> list[Finding]:
     """Findings on new records for a model of these columns: only unknown values, or text for numbers.
 
     Other columns are left aside. Raises ConfigError for names in ``accept`` that no finding has.
     """
     say = Words(place="in the new records", settings="")
     found: list[Finding] = []
-    for column in columns:
-        if column.text or column.name not in table.column_names:
-            continue
-        known = Cells(Kind.NUMBERS, np.zeros(1))
-        if (words := column.categories) is not None:
+    for column in features:
+        if not column.text and column.name in table.column_names:
             # Twice each: the public set's counts are not known, and a value that occurs once would make others likely.
-            known = Cells(Kind.TEXT, np.arange(2 * len(words)) // 2, words)
-        new = Column(column.name, known, {"": Cells.of(table.column(column.name))})
-        found += refused.of_silo(new, "", say)
+            words = np.arange(2 * len(column.categories or ()), dtype=np.float64) // 2
+            known = Cells(Kind.NUMBERS if column.categories is None else Kind.TEXT, words, column.categories or ())
+            new = Column(column.name, known, {"": Cells.of(table.column(column.name))})
+            found += columns.of_silo(new, "", say)
     return with_accepted(found, accept)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Floats, Ints, Kind
+from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import quoted
@@ -32,7 +32,6 @@ NOTE: Final = (
     "outside all others."
 )
 SENTENCE: Final = "largest differences; check unit, coding and join"
-_QUARTILES: Final = (0.25, 0.5, 0.75)
 _MOST: Final = 99.9
 _FEW_NUMBERS: Final = 5
 _MOST_WORDS: Final = 50
@@ -63,13 +62,10 @@ class Site:
     @property
     def shown(self) -> str:
         """Median and quartiles, or the most frequent words with their shares."""
-        valid = self.records - self.missing
-        if not valid:
-            return ""
         if self.numbers:
-            low, middle, high = self.numbers
-            return f"{middle:.4g} [{low:.4g}, {high:.4g}]"
-        return ", ".join(f"{word} {number / valid:.0%}" for word, number in (self.words or {}).items())
+            return "{1:.4g} [{0:.4g}, {2:.4g}]".format(*self.numbers)
+        valid = self.records - self.missing
+        return ", ".join(f"{word} {number / valid:.0%}" for word, number in (self.words or {}).items() if valid)
 
 
 @dataclass(frozen=True)
@@ -115,22 +111,25 @@ class TableOne:
 
 
 def row_of(column: Column, label: bool = False) -> Row:
-    """A column by site. Tables that silos are tested with are not in it."""
-    tables = {silo: cells for silo, cells in column.tables.items() if not silo.endswith(TESTED)}
+    """A column by site."""
+    tables = column.tables
     few = label or not column.of_numbers or all(cells.distinct <= _FEW_NUMBERS for cells in tables.values())
     counts = [Counter(cells.counts if few else {}) for cells in tables.values()]
     total = sum(counts, Counter[str]())
     shown: list[dict[str, Any]]
     if column.of_numbers and not label and not (0 < len(total) <= _FEW_NUMBERS and all(map(_is_whole, total))):
-        quartiles = [np.quantile(cells.ordered, _QUARTILES) if cells.valid else None for cells in tables.values()]
-        shown = [{} if each is None else {"numbers": tuple(each.tolist())} for each in quartiles]
-        own = _of_numbers([cells.ordered for cells in tables.values()], quartiles)
+        numbers = [cells.ordered for cells in tables.values()]
+        quartiles = [np.quantile(each if len(each) else [0.0], (0.25, 0.5, 0.75)) for each in numbers]
+        shown = [
+            {"numbers": tuple(three.tolist()) if len(each) else None}
+            for each, three in zip(numbers, quartiles, strict=True)
+        ]
+        own = _of_numbers(numbers, np.array(quartiles))
     else:
         words = [word for word, _ in total.most_common(_MOST_WORDS)]
         shown = [{"words": {word: each[word] for word in words[:_SHOWN_WORDS]}} for each in counts]
-        own = _of_shares(
-            words, np.array([[each[word] for word in words] for each in counts]), [*map(Counter.total, counts)]
-        )
+        shares = np.array([[each[word] for word in words] for each in counts])
+        own = _of_shares(words, shares, [each.total() for each in counts])
     records = [cells.records for cells in tables.values()]
     lacking = [cells.records - cells.valid for cells in tables.values()]
     missing = _of_shares(["missing"], np.array(lacking)[:, None], records)
@@ -153,17 +152,15 @@ def said_of(row: Row, say: Words) -> Iterator[Finding]:
             yield Finding("class-shares", Severity.SAID, said, fix, silo=site.silo)
         elif site.numbers or all(map(_is_whole, site.words or ())):
             shown = smd if say.private else f"{_compared(site)}, {smd}"
-            said = f"{say.column(row.column, site.silo)} lies apart from {say.elsewhere} ({shown})"
-            yield Finding("other-scale", Severity.SAID, said, "check unit, coding and join", row.column, site.silo)
+            what = f"lies apart from {say.elsewhere} ({shown})"
+            yield say.finding("other-scale", row.column, site.silo, what, "check unit, coding and join")
 
 
 def of_classes(counts: Mapping[SiloName, Mapping[str, int]], label: str) -> Row:
     """The row of the classes of each silo's records."""
-    cells = {}
-    for silo, own in counts.items():
-        words = tuple(own)
-        cells[silo] = Cells(Kind.TEXT, np.repeat(np.arange(len(words)), [*own.values()]), words)
-    return row_of(Column(label, None, cells), label=True)
+    words = {silo: np.repeat(np.arange(len(own)), [*own.values()]) for silo, own in counts.items()}
+    cells = {silo: Cells(Kind.TEXT, words[silo], tuple(own)) for silo, own in counts.items()}
+    return row_of(Column(label, None, cells).trained, label=True)
 
 
 def largest(table: TableOne, say: Words) -> str:
@@ -184,18 +181,13 @@ def largest(table: TableOne, say: Words) -> str:
 
 def cells_of(row: Row, silos: Sequence[SiloName]) -> list[str]:
     """A row as text: what it holds at each of these silos, empty for the public set, and the largest SMD."""
-    sites = {site.silo: site for site in row.sites}
-    found = []
-    for silo in silos:
-        site = sites.get(silo)
-        if site is None:
-            found.append("")
-            continue
-        size = f" (n {site.records:,})" if row.label else ""
+    found = dict.fromkeys(silos, "")
+    for site in (site for site in row.sites if site.silo in found):
         missing = f"{site.missing / site.records:.0%} missing" if site.missing else ""
-        found.append(f"{'! ' if site.marked else ''}{', '.join(filter(None, (site.shown, missing)))}{size}")
+        shown = ", ".join(filter(None, (site.shown, missing)))
+        found[site.silo] = f"{'! ' if site.marked else ''}{shown}{f' (n {site.records:,})' if row.label else ''}"
     smd, furthest = row.furthest
-    return [*found, f"{smd:.2g} ({furthest.silo or 'public'})" if furthest else ""]
+    return [*found.values(), f"{smd:.2g} ({furthest.silo or 'public'})" if furthest else ""]
 
 
 def caption(table: TableOne) -> str:
@@ -203,7 +195,7 @@ def caption(table: TableOne) -> str:
     return f"Table 1 by site ({count(len(table.rows), 'column')}): {SENTENCE}"
 
 
-def _of_numbers(numbers: Sequence[Floats], quartiles: Sequence[Floats | None]) -> Iterator[dict[str, Any]]:
+def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[str, Any]]:
     """Of each table, the difference of its mean from that of all others."""
     # Around a number of the column, so that equal numbers differ by nothing.
     center = next((own[len(own) // 2] for own in numbers if len(own)), 0.0)
@@ -219,9 +211,8 @@ def _of_numbers(numbers: Sequence[Floats], quartiles: Sequence[Floats | None]) -
         pooled = weights @ mean[others]
         spread = weights @ (variance[others] + (mean[others] - pooled) ** 2)
         smd = _standardized(mean[at] - pooled, (variance[at] + spread) / 2)
-        here, there = np.array(quartiles[at])[1], np.array([quartiles[other] for other in others])
-        inside = there[:, 0].min() <= here <= there[:, 2].max()
-        yield _difference(smd, "median", here, there[:, 1], inside)
+        here, (low, middle, high) = quartiles[at, 1], quartiles[others].T
+        yield _difference(smd, "median", here, middle, low.min() <= here <= high.max())
 
 
 def _of_shares(names: Sequence[str], counts: Ints, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,274 @@
+"""Findings on a column: text for numbers, row numbers, unknown values, spellings, missing or far numbers, one value."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtrc
+
+from fedct_flwr.datasets.dates import likely_forms
+from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
+from fedct_flwr.datasets.inspection.looks import are_dates
+from fedct_flwr.text.spelling import spelled_alike
+from fedct_flwr.types import SiloName
+
+_SHOWN: Final = 3
+_MANY: Final = 10
+"""Different numbers; fewer may well be names of categories."""
+# What pandas, R and spreadsheets call a column that numbers the rows.
+_UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
+_CODES: Final = (
+    *(7, 8, 9, 66, 77, 88, 97, 98, 99, 99.9, 99.99, 555, 666, 777, 888, 996, 997, 998, 999, 999.9, 8888, 9996, 9997),
+    *(9998, 9999, 99997, 99998, 99999, 999999, 9999999, 99999999, 999999999),
+)
+"""Numbers that stand for a missing value, positive or negative; 0 and -1 do, too."""
+_FAR: Final = 0.7
+"""Gap of far numbers from all others, by the width of all others."""
+
+
+def of_public(column: Column, say: Words, categories: Collection[str], dated: Collection[str]) -> Iterator[Finding]:
+    """What is refused of a public column. ``categories`` are names whatever they look like, ``dated`` columns days."""
+    name, cells = column.name, column.public
+    if cells is None:
+        return
+    if cells.kind is Kind.DATES:
+        yield say.refused("dates-as-text", name, "", "holds dates", _remedy(say, '"%Y-%m-%d"'), lifted=False)
+    elif cells.kind is Kind.TEXT and name not in categories and (found := _number_or_date(cells, name, say)):
+        yield found
+    elif cells.kind is Kind.TEXT and cells.valid >= FEWEST and cells.distinct >= 0.9 * cells.valid:
+        what = f"has {cells.distinct:,} different texts in {cells.valid:,} records, as names, identifiers and free text"
+        yield say.refused("one-per-record", name, "", f"{what} have", say.leave_out)
+    elif cells.kind is Kind.NUMBERS and name not in dated and _numbers_rows(cells, name):
+        what = f"{'' if name.strip() else 'without a name '}numbers the records"
+        yield say.refused("index-column", name, "", what, say.leave_out)
+
+
+def of_silo(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """What is refused of a silo's column next to the public one."""
+    public, own, name = column.public, column.silos[silo], column.name
+    if public is None:
+        return
+    if public.kind is Kind.NUMBERS and own.kind is Kind.TEXT:
+        what = f"holds text, and numbers in the public set{say.example(None, own.first([*own.counts])[0])}"
+        other = say.refused("number-as-text", name, silo, what, "write numbers")
+        yield _dates(own, name, silo, say) or number_as_text(own, name, silo, say) or other
+    elif public.kind is Kind.NUMBERS and own.kind is Kind.DATES:
+        what = "holds dates, and numbers in the public set"
+        yield say.refused("dates-as-text", name, silo, what, "turn them into numbers")
+    elif public.kind is Kind.TEXT and own.kind is Kind.TEXT:
+        yield from _unknown(public, own, name, silo, say)
+
+
+def _numbers_rows(cells: Cells, name: str) -> bool:
+    numbers, rows = np.asarray(cells.numbers), np.arange(cells.records)
+    whole = cells.valid == cells.records >= FEWEST and cells.distinct == cells.records and not (cells.ordered % 1).any()
+    counts = bool((numbers == rows).all() or (numbers == rows + 1).all())
+    return whole and (counts or bool(_UNNAMED.fullmatch(name)))
+
+
+def _number_or_date(cells: Cells, name: str, say: Words) -> Finding | None:
+    """Whether a public text column holds dates, or in half of its cells numbers, however they are written."""
+    if found := _dates(cells, name, "", say):
+        return found
+    looks, words = cells.looks, [*cells.counts]
+    numbers, bare = _cells(cells, looks.number), cells.valid - _cells(cells, looks.missing)
+    if np.count_nonzero(looks.number) <= min(_MANY, bare / 2) or numbers < bare / 2:
+        return None
+    # Digits with leading zeros, or of one length, are codes.
+    digits = bool(looks.plain.all()) and all(word.isdigit() for word in words)
+    codes = digits and (len({len(word) for word in words}) == 1 or any(word[0] == "0" for word in words))
+    return None if codes else _number_as_text(cells, name, "", say)
+
+
+def _dates(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | None:
+    """Whether 80% of a text column's cells are dates or times of day."""
+    found = are_dates(cells.counts)
+    if not found.any() or _cells(cells, found) < 0.8 * cells.valid:
+        return None
+    days = [word for word, is_date in zip(cells.counts, found, strict=True) if is_date]
+    row, word = cells.first(days)
+    forms = likely_forms(days)
+    fix = _remedy(say, " or ".join(f'"{form}"' for form in forms or ()))
+    return say.refused("dates-as-text", name, silo, f"holds dates{say.example(word, row)}", fix, lifted=not forms)
+
+
+def _remedy(say: Words, forms: str) -> str:
+    dates = say.set("dates", forms) if forms else ""
+    return f"turn them into numbers, such as an age or minutes{dates}, or {say.leave_out}"
+
+
+def number_as_text(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | None:
+    """The finding that a column to predict holds numbers as text, if it does."""
+    is_text = cells.kind is Kind.TEXT and bool(cells.looks.number.any())
+    return _number_as_text(cells, name, silo, say) if is_text else None
+
+
+def _number_as_text(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding:
+    """The finding that some cells of a column of numbers are text, with the mend that fits most of them."""
+    looks, words = cells.looks, np.array([*cells.counts], dtype=object)
+    bad = ~looks.plain
+    if _cells(cells, looks.comma) > _cells(cells, bad) / 2:
+        shown, how = looks.comma, say.set("decimal", '","')
+        fix = f"write a point as the decimal sign, and no marks between thousands{how}"
+    elif not bad.any():
+        shown, fix = looks.plain, "turn it into numbers, without blanks of another kind"
+    else:
+        # What has the form of a number, or stands for a missing one, may be quoted: it is no name.
+        known = looks.comma | looks.bound | looks.missing
+        shown = known if known.any() else bad
+        named = "" if say.private else ", ".join(f'"{word}"' for word in words[known][:_SHOWN])
+        how = say.set("missing", f"[{named or '...'}]") if bad.sum() <= _SHOWN else ""
+        fix = f"write only numbers there, or leave the cells empty{how}"
+    if not silo and (how := say.set("categories", f'["{name}"]')):
+        fix += f"{how} if it holds codes"
+    row, word = cells.first(words[shown].tolist())
+    quote = bool((looks.number | looks.missing)[shown].any())
+    text = f", and {say.share(_cells(cells, bad), cells.valid)} are text{say.example(word if quote else None, row)}"
+    return say.refused("number-as-text", name, silo, f"holds numbers{text if bad.any() else ' as text'}", fix)
+
+
+def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """Values unknown in public: said from 5% of the cells, with a chance below 0.1%; refused from 95%."""
+    values = {word: cells for word, cells in own.counts.items() if word not in public.counts}
+    cells = sum(values.values())
+    # The chance that one more public value would be a new one, by the values that occur once (Good 1953).
+    chance = (sum(number == 1 for number in public.counts.values()) + 1) / (public.valid + 1)
+    if cells > 0.05 * own.valid and bdtrc(cells - 1, own.valid, chance) <= 0.001:
+        what = f"has values that the public set does not have, in {say.share(cells, own.valid)}{say.values(values)}"
+        fix = f"write them as the public set does{say.values(public.counts)}, or {say.leave_out}"
+        make = say.refused if cells >= 0.95 * own.valid else say.finding
+        yield make("unknown-values", name, silo, what, fix)
+
+
+def suspicious(column: Column, say: Words, categories: bool) -> Iterator[Finding]:
+    """All that is suspicious of a column in some table, each thing at most once a table."""
+    for silo, cells in column.tables.items():
+        if column.of_numbers:
+            if found := _sentinels(column, silo):
+                yield _sentinel(column.name, [f"{value:g}" for value in found], silo, say)
+            else:
+                yield from _far_numbers(column, silo, say)
+        elif cells.kind is Kind.TEXT:
+            if not categories:
+                yield from _nines(column.name, cells, silo, say)
+            if column.public is None or column.public.kind is Kind.TEXT:
+                yield from _spellings(column, silo, say)
+
+
+def _spellings(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """Words that differ in case, blanks, accents or the word for truth or sex alone, here or from public ones."""
+    public, own, name = column.public, column.tables[silo], column.name
+    both = {**(public.counts if silo and public else {}), **own.counts}
+    for pair in spelled_alike(both) if own.distinct <= own.valid / 2 else ():
+        if not own.counts.keys().isdisjoint(pair) and (not silo or not public or pair[1] not in public.counts):
+            what = f"has values that differ in spelling alone{say.values({word: both[word] for word in pair})}"
+            yield say.finding("value-spellings", name, silo, what, "write each value in one way")
+            return
+
+
+def _nines(name: str, cells: Cells, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """Numbers such as 999 where all other values are words."""
+    words = [word for word in cells.counts if re.fullmatch(r"\s*(-?(9{1,5}|8{2,5}|7{2,5})|-1)\s*", word)]
+    others = [word for word in cells.counts if word not in words]
+    if words and len(others) > 1 and not any(char.isdigit() for word in others for char in word):
+        yield _sentinel(name, words[:_SHOWN], silo, say)
+
+
+def _sentinel(name: str, values: Sequence[str], silo: SiloName, say: Words) -> Finding:
+    how = "" if say.private else say.set("missing", "[" + ", ".join(f'"{value}"' for value in values) + "]")
+    what = f"has {'a number' if say.private else ', '.join(values)} where a value seems to be missing"
+    return say.finding("missing-as-number", name, silo, what, f"leave the cell empty where nothing is known{how}")
+
+
+def _sentinels(column: Column, silo: SiloName) -> list[float]:
+    """Codes at an end of a table's numbers: farther from all others than these from each other, or far more often.
+
+    A negative code also counts where no other table has negative numbers.
+    """
+    found: list[float] = []
+    values, cells = column.tables[silo].tally
+    others = [other.ordered for other in column.others(silo) if other.valid >= FEWEST]
+    for sign in (1, -1):
+        ordered, often = (values, cells) if sign > 0 else (-values[::-1], cells[::-1])
+        codes = np.isin(ordered, _CODES) | ((sign < 0) & ((ordered == 1) | (ordered == 0)))
+        # The largest numbers that are codes, or only the last of them: 77 may be an amount, next to 999.
+        most = int(np.cumprod(codes[::-1]).sum())
+        positive = sign < 0 and bool(others) and all(each[0] >= 0 for each in others)
+        for few in range(most, 0, -1):
+            if _stand_out(ordered[-few:], often[-few:], ordered[:-few], often[:-few], alone=positive):
+                found += (sign * ordered[-few:]).tolist()
+                break
+    return sorted(found)
+
+
+def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: bool) -> bool:
+    """Whether codes, the largest numbers, lie far from the rest, or are four times as frequent as the nearest tenth.
+
+    ``alone``: it is enough that they are negative, and the rest is not; numbers are with the opposite sign then.
+    """
+    if len(rest) < 2 or often.sum() < 2 or (codes[0] == 0 and (len(rest) < _MANY or often.sum() > there.sum())):
+        return False
+    if codes[0] - rest[-1] > rest[-1] - rest[0] or (alone and codes[0] > 0 >= rest[-1]):
+        return True
+    cells = int(often.sum() + there.sum())
+    near = there[np.cumsum(there[::-1])[::-1] <= max(0.1 * cells, there[-1])]
+    return bool(
+        often.min() >= max(5, 0.02 * cells, 4 * near.max(initial=1)) and len(rest) > _MANY and abs(codes[0]) > 1
+    )
+
+
+def _far_numbers(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """Up to half of a table's numbers beyond a gap of 0.7 times the width of all others; or negative ones alone."""
+    own = column.tables[silo].ordered
+    others = [other.ordered for other in column.others(silo) if other.valid]
+    if len(own) + sum(map(len, others)) < 50 or len(own) < 2:
+        return
+    for sign in (1, -1):
+        ordered = own if sign > 0 else -own[::-1]
+        first = max(1, min(len(own) - 3, (len(own) + 1) // 2))
+        at = first + int(np.diff(ordered[first - 1 :]).argmax())
+        far, rest = ordered[at:], ordered[:at]
+        ends = [rest[0], rest[-1], *(sign * end for each in others for end in (each[0], each[-1]))]
+        middle = min((float(each[len(each) // 2]) for each in others), default=0.0)
+        negative = sign < 0 < far[0] and min((each[0] for each in others), default=0.0) > middle / 4 > 0
+        if negative or _is_far(float(far[0]), min(ends), float(np.median(rest)), max(ends)):
+            value = f" ({sign * far[0]:g})" if far[0] == far[-1] and not say.private else ""
+            what = f"has numbers far from all others{value}, in {say.number(len(far), 'cell')}"
+            fix = "check unit and sign, correct them, leave the cells empty, or take a line of sums out"
+            yield say.finding("far-number", column.name, silo, what, fix)
+
+
+def _is_far(far: float, low: float, middle: float, high: float) -> bool:
+    """Whether the gap is wide, also in logarithms where the numbers have a long tail, as amounts in blood."""
+    if high <= low or far - high < _FAR * (high - low):
+        return False
+    if high - middle <= 2 * (middle - low):
+        return True
+    return low > 0 and bool(np.log(far / high) > _FAR * np.log(high / low))
+
+
+def constant(column: Column, say: Words) -> Iterator[Finding]:
+    """A column with one value in all tables, or in one table where it is no chance that the others have others."""
+    shown = {silo: cells for silo, cells in column.tables.items() if cells.valid >= FEWEST}
+    alone = {silo: next(iter(cells.counts)) for silo, cells in shown.items() if cells.distinct == 1}
+    if len(alone) == len(shown) > 0 and len({*alone.values()}) == 1:
+        what, fix = f"column {column.name!r} has the same value wherever it has one", "take it out of all tables"
+        yield Finding("constant-column", Severity.SAID, what, fix, column.name)
+        return
+    for silo, value in alone.items():
+        others = [cells for other, cells in shown.items() if other != silo]
+        number, total = sum(own.counts.get(value, 0) for own in others), sum(own.valid for own in others)
+        share = (number + 1) / (total + 1)
+        # A text that is nowhere else is unknown, and a number that is nowhere else is of another scale.
+        if (number or not silo) and share ** shown[silo].valid < 1e-6:
+            what = f"has a single value, and {say.elsewhere} has others in {1 - share:.0%} of the records"
+            fix = "write the values, or take the column out of all tables"
+            yield say.finding("constant-column", column.name, silo, what, fix)
+
+
+def _cells(cells: Cells, mask: NDArray[np.bool_]) -> int:
+    """How many cells hold one of the different values that the mask chooses."""
+    return int(np.array([*cells.counts.values()])[mask].sum())

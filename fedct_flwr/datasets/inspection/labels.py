@@ -1,0 +1,276 @@
+"""Findings on labels: how they are written, how rare they are, what tells them, and where they are the opposite."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Ints
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
+from fedct_flwr.datasets.inspection.looks import are_dates
+from fedct_flwr.datasets.schema import Column as Feature
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.spelling import folded, spelled_alike
+from fedct_flwr.types import Examples, SiloName
+
+Counts = Mapping[SiloName, Mapping[str, int]]
+"""By silo, how many records have each class."""
+
+_Floats = NDArray[np.float32]
+
+_NUMBER: Final = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
+_FEW: Final = 5
+"""Records of a silo or a class below which that is said."""
+_MANY: Final = 20
+"""Classes that may well be."""
+_MOST: Final = 30
+"""Classes that a column may tell, and words of a column that are compared."""
+_OPPOSITE: Final = 0.35
+"""AUC of the others' direction, from which a silo's labels are the opposite; three standard errors below one half."""
+_PREDICTS: Final = 0.6
+"""AUC with which the other silos must predict their own labels, one half of the records those of the other half."""
+_CELLS: Final = 5_000_000
+"""Cells of all silos that are compared."""
+
+
+def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) -> Iterator[Finding]:
+    """All findings on classes. ``agreed`` are a study's own, if it has any."""
+    total = sum(map(Counter[str], counts.values()), Counter[str]())
+    # Where one thing is refused, the rest follows from it.
+    refused = [*_too_many(total, label, say)]
+    refused = refused or [*_spellings(counts, agreed, total, label, say), *_several(counts, label)]
+    if not refused:
+        alone = [] if agreed else [*_without_common(counts, say)]
+        refused = [*alone, *_few(counts, total, agreed, say, {found.silo for found in alone})]
+    yield from refused
+
+
+def few_records(silos: Mapping[SiloName, int], public: int, say: Words) -> Iterator[Finding]:
+    """Silos with fewer than five records, and a public set with fewer than ten."""
+    if 0 < public < 10:
+        said = f"the public set has {count(public, 'record')}, and silos learn from each other by its labels alone"
+        yield Finding("few-records", Severity.SAID, said, "add records without labels, a hundred or more")
+    for silo, records in silos.items():
+        if 0 < records < _FEW and not silo.endswith(TESTED):
+            said = f"silo {silo} has {say.number(records, 'record')}"
+            yield Finding("few-records", Severity.SAID, said, "check that its table is complete", silo=silo)
+
+
+def _too_many(total: Counter[str], label: str, say: Words) -> Iterator[Finding]:
+    """Numbers, with fewer than ten records each, dates or names as labels, with fewer than three."""
+    where, column = f"the label column {quoted(label)}", "check that it is the right column"
+    each, size = total.total() / max(1, len(total)), f"in {say.number(total.total(), 'record')}"
+    if len(total) > _MANY and all(map(_NUMBER.fullmatch, total)):
+        if each < 10:
+            said = f"{where} holds {len(total):,} different numbers {size}"
+            fix = "set outcome = 'number' to predict a number, or make classes of it"
+            yield Finding("number-to-predict", Severity.REFUSED, said, fix, label)
+    elif len(total) > _FEW and are_dates(total).mean() > 0.8:
+        yield Finding("dates-as-text", Severity.REFUSED, f"{where} holds dates", column, label)
+    elif len(total) > _MANY and each < 3:
+        said = f"{where} has {len(total):,} different labels {size}"
+        yield Finding("many-classes", Severity.REFUSED, said, column, label)
+
+
+def _spellings(
+    counts: Counts, agreed: Collection[str], total: Counter[str], label: str, say: Words
+) -> Iterator[Finding]:
+    """Two classes that are one in another spelling."""
+    names: dict[str, SiloName] = dict.fromkeys(agreed, "")
+    for silo, own in counts.items():
+        names |= {name: silo for name in own if name not in names}
+    if pair := next(spelled_alike(names), None):
+        silo = names[pair[1]]
+        said = f"two classes in the label column {quoted(label)} are one in another spelling"
+        said += say.values({name: total[name] for name in pair}) + (f" at silo {silo}" if silo else "")
+        fix = "write each class in one way at all silos"
+        if agreed:
+            fix = f"write them as the study does ({listed([*agreed])}), or say under [data.mapping] what each means"
+        yield Finding("label-spellings", Severity.REFUSED, said, fix, label, silo)
+
+
+def _several(counts: Counts, label: str) -> Iterator[Finding]:
+    """Cells of several labels: each part between commas is a class; between ``;`` or ``|``, it is in two cells."""
+    names = {name: re.sub(r"[\[\](){}\"']", "", name) for own in counts.values() for name in own}
+    for separator in (";", "|", ","):
+        parts = {name: [part.strip() for part in bare.split(separator)] for name, bare in names.items()}
+        several = {name for name, own in parts.items() if len(own) > 1 and all(own) and not _NUMBER.fullmatch(name)}
+        single = {folded(own[0]) for own in parts.values() if len(own) == 1}
+        uses = Counter(folded(part) for name in several for part in {*parts[name]})
+        known = single if separator == "," else {*single, *(part for part, number in uses.items() if number > 1)}
+        for silo, own in counts.items():
+            if any(known.issuperset(map(folded, parts[name])) for name in several.intersection(own)):
+                said = f"cells of the label column {quoted(label)} at silo {silo} hold several labels, separated by "
+                fix = "give each record one class, such as the first, or run once for each label (yes or no)"
+                yield Finding("labels-in-a-cell", Severity.REFUSED, said + quoted(separator), fix, label, silo)
+                return
+
+
+def _without_common(counts: Counts, say: Words) -> Iterator[Finding]:
+    silos_of = Counter(name for own in counts.values() for name in own)
+    for silo, own in counts.items():
+        if len(counts) > 1 and sum(own.values()) >= _FEW and all(silos_of[name] == 1 for name in own):
+            said = f"silo {silo} has no class in common with the others{say.values(own)}"
+            fix = "write the classes as they do, or leave the silo out"
+            yield Finding("no-common-class", Severity.REFUSED, said, fix, silo=silo)
+
+
+def _few(
+    counts: Counts, total: Counter[str], agreed: Collection[str], say: Words, known: Collection[SiloName]
+) -> Iterator[Finding]:
+    """Silos of one class, classes of few records, and classes of one silo, but for silos ``known`` to share none."""
+    counts = {silo: own for silo, own in counts.items() if not silo.endswith(TESTED)}
+    for silo, own in counts.items():
+        if len(own) == 1 and len({*total, *agreed}) > 1 and sum(own.values()) >= _FEW:
+            said = f"all records of silo {silo} have one class{say.values(own)}"
+            yield Finding(
+                "one-class", Severity.SAID, said, "nothing, if that is so: others teach it the rest", silo=silo
+            )
+    if say.private:
+        return
+    for number in sorted(number for number in total.values() if number < _FEW):
+        # Its name may be a patient's. Of one or two records it is hardly a class, rather a cut or wrong cell.
+        said = f"a class has {count(number, 'record')} at all silos together"
+        severity = Severity.REFUSED if number <= 2 and total.total() >= FEWEST else Severity.SAID
+        yield Finding("few-of-class", severity, said, "correct the cell, join the class with another, or remove it")
+    for name, number in total.items():
+        silos = [silo for silo, own in counts.items() if name in own]
+        if len(counts) > 2 and len(silos) == 1 and number >= _FEW and silos[0] not in known:
+            said = f"only silo {silos[0]} has class {quoted(name)}"
+            yield Finding("class-at-one-silo", Severity.SAID, said, "check that others write it so, too", silo=silos[0])
+
+
+def telling(column: Column, y: Mapping[SiloName, Ints], classes: int, label: str, say: Words) -> Iterator[Finding]:
+    """Whether a column tells the class of 95% of all records, or of one silo's. ``y`` ``(records,)`` are classes.
+
+    The records alone cannot tell whether such a column is a proxy, such as a treatment given after the diagnosis, or
+    an honest sign: the odor of mushrooms tells 98.5%.
+    """
+    own = {silo: cells for silo, cells in column.silos.items() if silo in y}
+    if not own or not 1 < classes <= _MOST:
+        return
+    bins = _bins(own)
+    most = 1 + max(int(each.max(initial=0)) for each in bins.values())
+    tables = {
+        silo: np.bincount(each * classes + y[silo], minlength=most * classes).reshape(most, classes)
+        for silo, each in bins.items()
+    }
+    every: Ints = np.sum([*tables.values()], axis=0)
+    told = [("", every)] if _is_told(every, FEWEST) else []
+    for silo, table in () if told else tables.items():
+        errors, _, others = _errors(every - table)
+        # Elsewhere it hardly tells the label.
+        if _is_told(table, 100) and errors > others / 2 > 0:
+            told.append((silo, table))
+    for silo, table in told:
+        errors, records, _ = _errors(table)
+        share = "" if say.private else f" ({1 - errors / records:.1%})"
+        said = f"column {column.name!r} alone tells {label!r} of {f'most records{share}' if errors else 'every record'}"
+        said += f" at silo {silo}" if silo else ""
+        fix = f"take it out of all tables if it is known only after {label!r} is; "
+        fix += f"accept 'tells-the-label:{column.name}' if not"
+        yield Finding("tells-the-label", Severity.SAID, said, fix, column.name, silo)
+
+
+def _bins(own: Mapping[SiloName, Cells]) -> dict[SiloName, Ints]:
+    """The number of each record's value, or of a range of numbers; missing is 0."""
+    if any(cells.words for cells in own.values()):
+        words = {word: at + 1 for at, word in enumerate({word: 0 for cells in own.values() for word in cells.words})}
+        numbers = {silo: np.array([*(words[word] for word in cells.words), 0]) for silo, cells in own.items()}
+        # Numbers where others have words count as missing.
+        codes = {silo: cells.numbers if cells.words else np.full(cells.records, -1) for silo, cells in own.items()}
+        return {silo: numbers[silo][codes[silo].astype(np.int64)] for silo in own}
+    every = np.sort(np.concatenate([cells.ordered for cells in own.values()]))
+    edges = np.unique(every[np.linspace(0, len(every) - 1, 64).astype(int)]) if len(every) else every
+    bins = {silo: np.searchsorted(edges, cells.numbers, side="right") + 1 for silo, cells in own.items()}
+    return {silo: np.where(np.isnan(cells.numbers), 0, bins[silo]) for silo, cells in own.items()}
+
+
+def _errors(table: Ints) -> tuple[int, int, int]:
+    """Errors of the most frequent class of each value, all records, and those outside of the largest class.
+
+    Each record is told by the others of its value.
+    """
+    ordered, total = np.sort(table, axis=1), table.sum(axis=0)
+    first, second = ordered[:, -1], ordered[:, -2]
+    right = int(np.where(first > second + 1, first, 0).sum())
+    return int(total.sum()) - right, int(total.sum()), int(total.sum() - total.max())
+
+
+def _is_told(table: Ints, fewest: int) -> bool:
+    """Whether 95% of all records are told, and 80% of those outside of the largest class."""
+    errors, records, others = _errors(table)
+    enough = records >= fewest and sorted(table.sum(axis=0).tolist())[-2] >= 10
+    return enough and errors <= 0.05 * records and errors <= 0.2 * others
+
+
+def opposed(
+    silos: Mapping[SiloName, Examples], columns: Sequence[Feature], classes: Sequence[str]
+) -> Iterator[Finding]:
+    """The silo whose labels are most clearly the opposite of what the other silos' records predict, if there is one.
+
+    A plain rule is learned from each silo: the direction from the mean record of one class to that of another (the
+    nearest centroid, Tibshirani et al. 2002). A silo whose records the other silos' common direction ranks the wrong
+    way round, far from chance, has the opposite labels. The two most frequent classes count. ``silos`` hold the records
+    that they train on, features ``(n, columns)`` as ``columns`` number them.
+    """
+    total = sum(np.bincount(own.y, minlength=len(classes)) for own in silos.values())
+    a, b = sorted(np.argsort(-np.asarray(total), kind="stable")[:2].tolist())
+    most = max(50, _CELLS // max(1, len(columns) * len(silos)))
+    some = {
+        silo: Examples(own.X[:: 1 + own.size // most], own.y[:: 1 + own.size // most]) for silo, own in silos.items()
+    }
+    some = {silo: own for silo, own in some.items() if min(np.sum(own.y == a), np.sum(own.y == b)) >= 8}
+    if len(some) < 2:
+        return
+    features = _standardized(np.concatenate([own.X for own in some.values()]), columns)
+    ends = np.cumsum([own.size for own in some.values()])[:-1]
+    parts = {
+        silo: (X[own.y == a], X[own.y == b])
+        for (silo, own), X in zip(some.items(), np.split(features, ends), strict=True)
+    }
+    aucs = {silo: _auc(*parts[silo], _way([parts[other] for other in parts if other != silo])) for silo in parts}
+    worst = min(aucs, key=lambda silo: aucs[silo])
+    one, other = map(len, parts.pop(worst))
+    # The standard error of an AUC where nothing predicts the labels (Mann and Whitney 1947).
+    error = np.sqrt((one + other + 1) / (12 * one * other))
+    way = _way([(one[::2], other[::2]) for one, other in parts.values()])
+    agreed = np.mean([_auc(one[1::2], other[1::2], way) for one, other in parts.values()])
+    if aucs[worst] <= min(_OPPOSITE, 0.5 - 3 * error) and agreed >= _PREDICTS:
+        against = f"silo {next(iter(parts))}" if len(parts) == 1 else "the other silos"
+        said = f"the labels of silo {worst} are the opposite of what the records of {against} predict "
+        said += f"({quoted(classes[a])} and {quoted(classes[b])}, AUC {aucs[worst]:.2f})"
+        fix = "check that the classes mean the same there, and which of them is which"
+        yield Finding("reversed-labels", Severity.SAID, said, fix, silo=worst)
+
+
+def _standardized(X: NDArray[Any], columns: Sequence[Feature]) -> _Floats:
+    """Records in units of spread over all; categories as columns of their own."""
+    blocks = [np.zeros((len(X), 0), np.float32)]
+    for at, column in enumerate(columns):
+        if column.text or len(names := column.categories or ()) > _MOST:
+            continue
+        own = X[:, at].astype(np.float64)
+        # A code such as -999 would be all of the standard deviation.
+        low, middle, high = (0, 0, 0) if np.isnan(own).all() else np.nanpercentile(own, (10, 50, 90))
+        scaled = np.clip(np.nan_to_num((own - middle) / ((high - low) / 2 or 1.0)), -3, 3)
+        block = own[:, None] == np.arange(len(names)) if names else scaled[:, None]
+        blocks.append(block.astype(np.float32))
+    return np.concatenate(blocks, axis=1)
+
+
+def _way(parts: Collection[tuple[_Floats, _Floats]]) -> _Floats:
+    """The mean direction. Silos count alike: one large silo with swapped labels would turn the others' round."""
+    way: _Floats = np.mean([one.mean(axis=0) - other.mean(axis=0) for one, other in parts], axis=0)
+    return way
+
+
+def _auc(one: _Floats, other: _Floats, way: _Floats) -> float:
+    """How often a record of one class lies farther this way than a record of another; ties count half."""
+    high, low = one @ way, np.sort(other @ way)
+    below = np.searchsorted(low, high, side="left") + np.searchsorted(low, high, side="right")
+    return float(below.mean() / (2 * len(low)))
