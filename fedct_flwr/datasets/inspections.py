@@ -1,6 +1,6 @@
 """The inspections of a folder, of a study, of a silo's records next to it, and of a data set that is loaded.
 
-Formal guarantee: what is found of a real silo's records tells as much as ``inspection.words.Words`` with ``private``:
+Formal guarantee: what is found of a real silo's records tells as much as ``inspection.finding.Words`` with ``private``:
 names of the study and of settings, numbers of records where they are not small, SMDs to one decimal where there are 20
 records or more, and where in the file an example is.
 """

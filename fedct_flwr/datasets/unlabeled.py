@@ -1,6 +1,6 @@
 """New records, for a model to say the class of: a table with a model's columns among others, or a folder of images."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from fedct_flwr.config import TableSettings
 from fedct_flwr.datasets.image_folder import images_in, read_images
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
-from fedct_flwr.datasets.inspection.inspect import inspect_new
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.inspection.cells import Cells, Kind
+from fedct_flwr.datasets.inspection.cells import Column as Inspected
+from fedct_flwr.datasets.inspection.columns import of_silo
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, refuse, with_accepted
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.types import DataError, Features
@@ -68,3 +70,20 @@ def read_unlabeled(
     names = [str(number) for number in range(1, table.num_rows + 1)]
     unknown = {name: count for name, count in counts.items() if count}
     return Unlabeled(names, X, unknown, table, tuple(each for each in found if each.severity is Severity.SAID))
+
+
+def inspect_new(table: pa.Table, features: Sequence[Column], accept: Collection[str] = ()) -> list[Finding]:
+    """Findings on new records for a model of these columns: only unknown values, or text for numbers.
+
+    Other columns are left aside. Raises ConfigError for names in ``accept`` that no finding has.
+    """
+    say = Words(place="in the new records", settings="")
+    found: list[Finding] = []
+    for column in features:
+        if not column.text and column.name in table.column_names:
+            # Twice each: the public set's counts are not known, and a value that occurs once would make others likely.
+            words = np.arange(2 * len(column.categories or ()), dtype=np.float64) // 2
+            known = Cells(Kind.NUMBERS if column.categories is None else Kind.TEXT, words, column.categories or ())
+            new = Inspected(column.name, known, {"": Cells.of(table.column(column.name))})
+            found += of_silo(new, "", say)
+    return with_accepted(found, accept)

@@ -11,10 +11,10 @@ import tomli_w
 
 from fedct_flwr.config import DataSettings, RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
-from fedct_flwr.datasets.inspection.inspect import inspect_new
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.datasets.unlabeled import inspect_new
 from fedct_flwr.hospital.duplicates import find_duplicates
 
 PUBLIC = "age,note,code\n63,Chest pain,7\n41,,8\n,no pain,9\n"

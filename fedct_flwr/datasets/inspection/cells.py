@@ -26,13 +26,12 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 class Kind(StrEnum):
-    """What the cells of a column are."""
+    """What the cells of a column are; nothing where no cell has a value."""
 
     NUMBERS = "numbers"
     TEXT = "text"
     DATES = "dates"
     NOTHING = "nothing"
-    """No cell has a value."""
     OTHER = "something else"
 
 
@@ -59,22 +58,18 @@ class Cells:
             return cls.of_numbers(values)
         if not is_text(column.type):
             return cls(Kind.DATES if is_dated(column.type) or pa.types.is_time(column.type) else Kind.OTHER, nothing)
-        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
-        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        encoded = pa.concat_arrays(column.cast(pa.string()).chunks).dictionary_encode()
+        codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64, copy=True)
         words = encoded.dictionary.to_pylist()
-        blank = np.array([*(not word.strip() for word in words), False])
-        codes[blank[codes]] = -1
-        return cls(Kind.TEXT, codes, tuple(words)) if (codes >= 0).any() else cls(Kind.NOTHING, nothing)
+        codes[np.isin(codes, [at for at, word in enumerate(words) if not word.strip()])] = np.nan
+        return cls.of_numbers(codes, tuple(words))
 
     @classmethod
     def of_numbers(cls, values: Floats, words: tuple[str, ...] = ()) -> "Cells":
         """Numbers, or numbers of ``words``, with NaN where a value is missing."""
-        if np.isnan(values).all():
-            return cls(Kind.NOTHING, values)
-        if not words:
-            return cls(Kind.NUMBERS, values)
-        return cls(Kind.TEXT, np.where(np.isnan(values), -1, values).astype(np.int64), words)
+        if words and not np.isnan(values).all():
+            return cls(Kind.TEXT, np.where(np.isnan(values), -1, values).astype(np.int64), words)
+        return cls(Kind.NOTHING if np.isnan(values).all() else Kind.NUMBERS, values)
 
     @property
     def records(self) -> int:
@@ -94,12 +89,11 @@ class Cells:
     @cached_property
     def tally(self) -> tuple[Floats, Ints]:
         """The distinct numbers, sorted, and in how many cells each is."""
-        starts = np.flatnonzero(np.diff(self.ordered, prepend=np.nan) != 0)
-        return self.ordered[starts], np.diff(starts, append=len(self.ordered))
+        return np.unique(self.ordered, return_counts=True)
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """In how many cells each word, or each number as a word, is."""
+        """In how many cells each word is, or each number as a word."""
         if self.words:
             found = np.bincount(self.numbers[self.numbers >= 0].astype(np.int64), minlength=len(self.words)).tolist()
             return {word: number for word, number in zip(self.words, found, strict=True) if number}

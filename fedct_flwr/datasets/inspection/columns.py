@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from fedct_flwr.datasets.inspection.looks import are_dates
 from fedct_flwr.text.spelling import spelled_alike
 from fedct_flwr.types import SiloName
 
-_SHOWN: Final = 3
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # What pandas, R and spreadsheets call a column that numbers the rows.
@@ -25,8 +24,6 @@ _CODES: Final = (
     *(9998, 9999, 99997, 99998, 99999, 999999, 9999999, 99999999, 999999999),
 )
 """Numbers that stand for a missing value, positive or negative; 0 and -1 do, too."""
-_FAR: Final = 0.7
-"""Gap of far numbers from all others, by the width of all others."""
 
 
 def of_public(column: Column, say: Words, categories: Collection[str], dated: Collection[str]) -> Iterator[Finding]:
@@ -51,13 +48,13 @@ def of_silo(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
     public, own, name = column.public, column.silos[silo], column.name
     if public is None:
         return
+    what = "holds {}, and numbers in the public set"
     if public.kind is Kind.NUMBERS and own.kind is Kind.TEXT:
-        what = f"holds text, and numbers in the public set{say.example(None, own.first([*own.counts])[0])}"
+        what = what.format("text") + say.example(None, own.first([*own.counts])[0])
         other = say.refused("number-as-text", name, silo, what, "write numbers")
         yield _dates(own, name, silo, say) or number_as_text(own, name, silo, say) or other
     elif public.kind is Kind.NUMBERS and own.kind is Kind.DATES:
-        what = "holds dates, and numbers in the public set"
-        yield say.refused("dates-as-text", name, silo, what, "turn them into numbers")
+        yield say.refused("dates-as-text", name, silo, what.format("dates"), "turn them into numbers")
     elif public.kind is Kind.TEXT and own.kind is Kind.TEXT:
         yield from _unknown(public, own, name, silo, say)
 
@@ -80,7 +77,7 @@ def _number_or_date(cells: Cells, name: str, say: Words) -> Finding | None:
     # Digits with leading zeros, or of one length, are codes.
     digits = bool(looks.plain.all()) and all(word.isdigit() for word in words)
     codes = digits and (len({len(word) for word in words}) == 1 or any(word[0] == "0" for word in words))
-    return None if codes else _number_as_text(cells, name, "", say)
+    return None if codes else number_as_text(cells, name, "", say)
 
 
 def _dates(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | None:
@@ -96,31 +93,24 @@ def _dates(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | Non
 
 
 def _remedy(say: Words, forms: str) -> str:
-    dates = say.set("dates", forms) if forms else ""
-    return f"turn them into numbers, such as an age or minutes{dates}, or {say.leave_out}"
+    return f"turn them into numbers, such as an age{say.set('dates', forms) if forms else ''}, or {say.leave_out}"
 
 
 def number_as_text(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | None:
-    """The finding that a column to predict holds numbers as text, if it does."""
-    is_text = cells.kind is Kind.TEXT and bool(cells.looks.number.any())
-    return _number_as_text(cells, name, silo, say) if is_text else None
-
-
-def _number_as_text(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding:
     """The finding that some cells of a column of numbers are text, with the mend that fits most of them."""
-    looks, words = cells.looks, np.array([*cells.counts], dtype=object)
+    if cells.kind is not Kind.TEXT or not cells.looks.number.any():
+        return None
+    looks, words, fix = cells.looks, np.array([*cells.counts], dtype=object), "turn it into numbers"
     bad = ~looks.plain
+    # What has the form of a number, or stands for a missing one, may be quoted: it is no name.
+    known = looks.comma | looks.bound | looks.missing
+    shown = known if known.any() else bad if bad.any() else looks.plain
     if _cells(cells, looks.comma) > _cells(cells, bad) / 2:
         shown, how = looks.comma, say.set("decimal", '","')
         fix = f"write a point as the decimal sign, and no marks between thousands{how}"
-    elif not bad.any():
-        shown, fix = looks.plain, "turn it into numbers, without blanks of another kind"
-    else:
-        # What has the form of a number, or stands for a missing one, may be quoted: it is no name.
-        known = looks.comma | looks.bound | looks.missing
-        shown = known if known.any() else bad
-        named = "" if say.private else ", ".join(f'"{word}"' for word in words[known][:_SHOWN])
-        how = say.set("missing", f"[{named or '...'}]") if bad.sum() <= _SHOWN else ""
+    elif bad.any():
+        named = "" if say.private else ", ".join(f'"{word}"' for word in words[known][:3])
+        how = say.set("missing", f"[{named or '...'}]") if bad.sum() <= 3 else ""
         fix = f"write only numbers there, or leave the cells empty{how}"
     if not silo and (how := say.set("categories", f'["{name}"]')):
         fix += f"{how} if it holds codes"
@@ -152,8 +142,11 @@ def suspicious(column: Column, say: Words, categories: bool) -> Iterator[Finding
             else:
                 yield from _far_numbers(column, silo, say)
         elif cells.kind is Kind.TEXT:
-            if not categories:
-                yield from _nines(column.name, cells, silo, say)
+            # Numbers such as 999 where all other values are words.
+            words = [word for word in cells.counts if re.fullmatch(r"\s*(-?(9{1,5}|8{2,5}|7{2,5})|-1)\s*", word)]
+            others = [word for word in cells.counts if word not in words]
+            if not categories and words and len(others) > 1 and not any(map(str.isdigit, "".join(others))):
+                yield _sentinel(column.name, words[:3], silo, say)
             if column.public is None or column.public.kind is Kind.TEXT:
                 yield from _spellings(column, silo, say)
 
@@ -167,14 +160,6 @@ def _spellings(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
             what = f"has values that differ in spelling alone{say.values({word: both[word] for word in pair})}"
             yield say.finding("value-spellings", name, silo, what, "write each value in one way")
             return
-
-
-def _nines(name: str, cells: Cells, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """Numbers such as 999 where all other values are words."""
-    words = [word for word in cells.counts if re.fullmatch(r"\s*(-?(9{1,5}|8{2,5}|7{2,5})|-1)\s*", word)]
-    others = [word for word in cells.counts if word not in words]
-    if words and len(others) > 1 and not any(char.isdigit() for word in others for char in word):
-        yield _sentinel(name, words[:_SHOWN], silo, say)
 
 
 def _sentinel(name: str, values: Sequence[str], silo: SiloName, say: Words) -> Finding:
@@ -241,13 +226,10 @@ def _far_numbers(column: Column, silo: SiloName, say: Words) -> Iterator[Finding
             yield say.finding("far-number", column.name, silo, what, fix)
 
 
-def _is_far(far: float, low: float, middle: float, high: float) -> bool:
+def _is_far(far: float, low: float, middle: float, high: float) -> Any:
     """Whether the gap is wide, also in logarithms where the numbers have a long tail, as amounts in blood."""
-    if high <= low or far - high < _FAR * (high - low):
-        return False
-    if high - middle <= 2 * (middle - low):
-        return True
-    return low > 0 and bool(np.log(far / high) > _FAR * np.log(high / low))
+    wide = high > low and far - high >= 0.7 * (high - low)
+    return wide and (high - middle <= 2 * (middle - low) or (low > 0 and np.log(far / high) > 0.7 * np.log(high / low)))
 
 
 def constant(column: Column, say: Words) -> Iterator[Finding]:
@@ -264,7 +246,7 @@ def constant(column: Column, say: Words) -> Iterator[Finding]:
         share = (number + 1) / (total + 1)
         # A text that is nowhere else is unknown, and a number that is nowhere else is of another scale.
         if (number or not silo) and share ** shown[silo].valid < 1e-6:
-            what = f"has a single value, and {say.elsewhere} has others in {1 - share:.0%} of the records"
+            what = f"has a single value, and other tables have others in {1 - share:.0%} of the records"
             fix = "write the values, or take the column out of all tables"
             yield say.finding("constant-column", column.name, silo, what, fix)
 

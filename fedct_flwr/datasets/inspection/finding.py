@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
@@ -19,12 +19,11 @@ CODES: Final = (
 )
 """Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""
 
-_COVERED: Final = {
-    "shared-records": ("public-records", "test-records", "contradicting-labels"),
-    "reversed-labels": ("unrelated-labels",),
-    "far-number": ("out-of-range",),
-}
-_GONE: Final = {name: f"{code!r} covers it" for code, names in _COVERED.items() for name in names} | dict.fromkeys(
+_GONE: Final[dict[str, str]] = {
+    **dict.fromkeys(("public-records", "test-records", "contradicting-labels"), "'shared-records' covers it"),
+    "unrelated-labels": "'reversed-labels' covers opposite labels",
+    "out-of-range": "'far-number' covers it",
+} | dict.fromkeys(
     (
         *("missing-values", "repeated-number", "rounded-numbers", "unequal-sizes", "many-categories", "few-numbers"),
         *("codes-as-numbers", "record-number", "empty-texts", "repeated-text", "two-scales", "values-in-a-cell"),
@@ -38,25 +37,20 @@ _GONE: Final = {name: f"{code!r} covers it" for code, names in _COVERED.items() 
 
 HIDDEN_BELOW: Final = 5
 """Smaller counts are hidden at a real silo, as they may identify a person."""
-_FEW_VALUES: Final = 20
-_MOST_SAID: Final = 3
-_MOST_LISTED: Final = 3
+_MOST: Final = 3
 
 
 class Severity(StrEnum):
-    """What becomes of a finding."""
+    """What becomes of a finding: nothing runs, it is reported and the run goes on, or the settings accept it."""
 
     REFUSED = "refused"
-    """Results would be meaningless: nothing runs."""
     SAID = "said"
-    """Suspicious: it is reported, and the run goes on."""
     ACCEPTED = "accepted"
-    """The settings accept it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding, about ``column`` and ``silo`` (empty: the public set, or all)."""
+    """One finding, about ``column`` and ``silo`` (empty: public, or all); ``lifted`` if accepting it is enough."""
 
     code: str
     severity: Severity
@@ -65,7 +59,6 @@ class Finding:
     column: str = ""
     silo: SiloName = ""
     lifted: bool = True
-    """Whether accepting it is enough. Dates stay unusable for any learner."""
 
     @property
     def name(self) -> str:
@@ -102,8 +95,8 @@ def with_accepted(findings: Iterable[Finding], accept: Collection[str]) -> list[
     check_accept(accept)
     found = []
     for each in findings:
-        names = (each.code, f"{each.code}:{each.column}", f"{each.code}:{each.silo}")
-        meant = any(name in accept for name in (*names, f"{each.code}:{each.column}:{each.silo}"))
+        places = ("", f":{each.column}", f":{each.silo}", f":{each.column}:{each.silo}")
+        meant = not {each.code + place for place in places}.isdisjoint(accept)
         found.append(replace(each, severity=Severity.ACCEPTED) if meant else each)
     return found
 
@@ -115,13 +108,12 @@ def gathered(findings: Iterable[Finding]) -> list[Finding]:
     >>> [found.said for found in gathered(ages)]
     ["'age' at a (the same: 'age at b')"]
     """
-    groups: dict[tuple[str, Severity], list[Finding]] = {}
-    for found in findings:
-        groups.setdefault((found.code, found.severity), []).append(found)
+    findings = [*findings]
     together = []
-    for first, *others in groups.values():
+    for key in dict.fromkeys((each.code, each.severity) for each in findings):
+        first, *others = [each for each in findings if (each.code, each.severity) == key]
         places = dict.fromkeys(" at ".join(filter(None, (found.column, found.silo))) for found in [first, *others])
-        same = listed([*places][1:], _MOST_LISTED)
+        same = listed([*places][1:], _MOST)
         same = f" (the same: {same})" if len(places) > 1 else f" (and {len(others):,} more)" if others else ""
         together.append(replace(first, said=first.said + same))
     return together
@@ -129,13 +121,11 @@ def gathered(findings: Iterable[Finding]) -> list[Finding]:
 
 def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> None:
     """Raise DataError if a finding is refused. ``where`` each silo's table is, and the public set's under no name."""
-    refused = gathered(found for found in findings if found.severity is Severity.REFUSED)
-    if not refused:
-        return
-    shown = "; ".join(f"{where[found.silo]}: {found.sentence}" for found in refused[:_MOST_SAID])
-    more = f"; and {len(refused) - _MOST_SAID} more findings" if len(refused) > _MOST_SAID else ""
-    meant = next((f" (if it is meant so, accept {quoted(one.name)})" for one in refused if one.lifted), "")
-    raise DataError(f"{shown}{more}{meant}")
+    if refused := gathered(found for found in findings if found.severity is Severity.REFUSED):
+        shown = "; ".join(f"{where[found.silo]}: {found.sentence}" for found in refused[:_MOST])
+        more = f"; and {len(refused) - _MOST} more findings" if len(refused) > _MOST else ""
+        meant = next((f" (if it is meant so, accept {quoted(one.name)})" for one in refused if one.lifted), "")
+        raise DataError(f"{shown}{more}{meant}")
 
 
 @dataclass(frozen=True)
@@ -143,7 +133,7 @@ class Words:
     """How findings speak of cells: openly in a simulation, and without values and small counts at a real silo.
 
     ``private``: at a real silo, whose findings may be e-mailed. ``settings``: where ``TableSettings`` are written, as
-    sentences name it; empty where tables are in memory.
+    sentences name it; empty where tables are in memory. ``place``: where a column is that is at no silo.
 
     Formal guarantee: with ``private``, what the methods return holds no value of a cell, and no count below
     ``HIDDEN_BELOW`` but zero. Percentages are whole, and stand only for counts that may be said.
@@ -152,12 +142,6 @@ class Words:
     private: bool = False
     settings: str = "data.toml"
     place: str = "of the public set"
-    """Where a column is that is at no silo."""
-
-    @property
-    def elsewhere(self) -> str:
-        """All tables that a table is compared with."""
-        return "the public set" if self.private else "any other table"
 
     def number(self, amount: int, noun: str) -> str:
         """An amount of something, such as "fewer than 5 records"."""
@@ -165,39 +149,23 @@ class Words:
         return f"fewer than {HIDDEN_BELOW} {noun}s" if hidden else count(amount, noun)
 
     def share(self, part: int, whole: int) -> str:
-        """A part of all cells.
-
-        >>> Words().share(1, 400), Words(private=True).share(1, 400), Words(private=True).share(40, 400)
-        ('1 of 400 cells', 'fewer than 5 of 400 cells', '10% of its cells')
-        """
+        """A part of all cells: "12 of 400 cells"; at a real silo "fewer than 5 of 400 cells", or "10% of its cells"."""
         if part == whole:
             return "all cells"
-        if not self.private:
-            return f"{part:,} of {whole:,} cells"
-        return (
-            f"fewer than {HIDDEN_BELOW} of {whole:,} cells"
-            if part < HIDDEN_BELOW
-            else f"{part / whole:.0%} of its cells"
-        )
+        if self.private and part >= HIDDEN_BELOW:
+            return f"{part / whole:.0%} of its cells"
+        return f"{f'fewer than {HIDDEN_BELOW}' if self.private else f'{part:,}'} of {whole:,} cells"
 
     def example(self, value: str | None, record: int) -> str:
-        """Where one such cell is (records are counted from 1), and what it holds, if that may be quoted.
-
-        >>> Words().example("<5", 12), Words(private=True).example("<5", 12)
-        (", for example '<5' in record 12", ', for example in record 12')
-        """
+        """Where one such cell is (records are counted from 1), and what it holds, if that may be quoted."""
         quote = "" if self.private or value is None else f" {quoted(value)}"
         return f", for example{quote} in record {record:,}"
 
     def values(self, cells: Mapping[str, int]) -> str:
-        """Those values in brackets that several cells hold: one that few do may be a person's name or number.
-
-        >>> Words().values({"m": 200, "f": 190, "Erika": 1}), Words(private=True).values({"m": 200})
-        (" ('m', 'f')", '')
-        """
-        few = not self.private and len(cells) <= _FEW_VALUES
+        """Those values in brackets that several cells hold: one that few do may be a person's name or number."""
+        few = not self.private and len(cells) <= 20
         shown = [value for value, number in cells.items() if number >= HIDDEN_BELOW and few]
-        return f" ({listed(shown, _MOST_LISTED)})" if shown else ""
+        return f" ({listed(shown, _MOST)})" if shown else ""
 
     def set(self, key: str, value: str) -> str:
         """Advice to write a setting, for the end of a sentence; empty where tables are in memory."""
@@ -208,22 +176,18 @@ class Words:
         """Advice not to use a column."""
         if self.private:
             return "ask the coordinator to take the column out of the study"
-        own = f", or name it under leave-out in {self.settings}" if self.settings else ""
-        return f"take the column out of all tables{own}"
-
-    def column(self, column: str, silo: SiloName) -> str:
-        """A column and where it is; an empty silo is the public set."""
-        return f"column {quoted(column)} {self.at(silo)}"
+        return (
+            f"take the column out of all tables{self.settings and f', or name it under leave-out in {self.settings}'}"
+        )
 
     def at(self, silo: SiloName) -> str:
         """Where a table is; an empty silo is the public set."""
         return f"at silo {silo}" if silo else self.place
 
-    def finding(self, code: str, column: str, silo: SiloName, what: str, fix: str, **more: Any) -> Finding:
-        """A said finding of a column; ``more`` are other fields."""
-        said = Finding(code, Severity.SAID, f"{self.column(column, silo)} {what}", fix, column, silo)
-        return replace(said, **more) if more else said
+    def finding(self, code: str, column: str, silo: SiloName, what: str, fix: str) -> Finding:
+        """A said finding of a column."""
+        return Finding(code, Severity.SAID, f"column {quoted(column)} {self.at(silo)} {what}", fix, column, silo)
 
     def refused(self, code: str, column: str, silo: SiloName, what: str, fix: str, lifted: bool = True) -> Finding:
         """A refused finding of a column."""
-        return self.finding(code, column, silo, what, fix, severity=Severity.REFUSED, lifted=lifted)
+        return replace(self.finding(code, column, silo, what, fix), severity=Severity.REFUSED, lifted=lifted)

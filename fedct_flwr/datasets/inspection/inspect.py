@@ -1,7 +1,7 @@
 """The inspection of a federation's tables, column by column: Table 1 by site, and findings that are refused or said."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,6 @@ from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, che
 from fedct_flwr.datasets.inspection.labels import few_records, of_classes, telling
 from fedct_flwr.datasets.inspection.table_one import Row, TableOne
 from fedct_flwr.datasets.labels import class_name
-from fedct_flwr.datasets.schema import Column as Feature
 from fedct_flwr.types import SiloName
 
 
@@ -53,17 +52,16 @@ def inspect_tables(
     """Inspect the public table and the silos' tables, each with the column ``label``, with the public set's features.
 
     ``number``: the label column holds numbers to predict. ``agreed`` are a study's classes, into which a real silo's
-    ``mapping`` leads. ``accept`` are findings that are meant so, with those of the ``settings``. ``words`` say whether
-    findings may quote cells.
-
-    Columns that a table lacks, and labels that are missing, are for others to refuse. Raises ConfigError for names in
-    ``accept`` that no finding has.
+    ``mapping`` leads. ``accept`` are findings that are meant so, with those of the ``settings``. Columns that a table
+    lacks, and labels that are missing, are for others to refuse. Raises ConfigError for names that no finding has.
     """
     settings, say = settings or TableSettings(), words or Words()
     check_accept([*settings.accept, *accept])
     unused = {label, *([settings.group] if settings.group else []), *settings.leave_out, *settings.text}
     features = public.select([at for at, name in enumerate(public.column_names) if name not in unused])
-    answers = {silo: _label(table.column(label)) for silo, table in silos.items()}
+    given = {silo: table.column(label) for silo, table in silos.items()}
+    # Truth values are classes by name.
+    answers = {s: Cells.of(own.cast(pa.string()) if pa.types.is_boolean(own.type) else own) for s, own in given.items()}
     rows: list[Row] = []
     found = [*few_records({silo: table.num_rows for silo, table in silos.items()}, public.num_rows, say)]
     if label and label in public.column_names:
@@ -76,11 +74,9 @@ def inspect_tables(
         texts = [columns.number_as_text(cells, label, silo, say) for silo, cells in answers.items()]
         found += filter(None, texts) if any(texts) else columns.suspicious(outcome, say, categories=False)
         # Classes of a number to predict are its halves.
-        middle = np.median(
-            [float(np.median(cells.ordered)) for cells in answers.values() if len(cells.ordered)] or [0.0]
-        )
+        middle = np.median(np.concatenate([cells.ordered for cells in answers.values()] or [np.zeros(1)]))
         y = {silo: (cells.numbers > middle).astype(np.int64) for silo, cells in answers.items() if not any(texts)}
-        most = 2
+        every = ["below", "above"]
     else:
         # As they are read: a study's class "True" is what a file means by "true".
         means = {class_name(name): meant for name, meant in (mapping or {name: name for name in agreed}).items()}
@@ -92,7 +88,6 @@ def inspect_tables(
             rows = [table_one.of_classes(counts, label)]
         # Records without a label are refused elsewhere, and of no class here.
         y = {silo: np.searchsorted(every, own) for silo, own in named.items() if not (own == "").any()}
-        most = len(every)
     categories, days = frozenset(settings.categories), dated(public)
     for column in columns_of_tables(features, silos):
         rows.append(table_one.row_of(column.trained))
@@ -103,7 +98,7 @@ def inspect_tables(
             more += columns.suspicious(column, say, column.name in categories)
             spelled = {each.silo for each in more if each.code == "value-spellings"}
             here = [each for each in here if each.silo not in spelled] + more
-        found += [*here, *telling(column, y, most, label, say)]
+        found += [*here, *telling(column, y, len(every), label, say)]
     # What another finding explains is not said twice.
     known = {(each.column, each.silo) for each in found}
     for each in found:
@@ -112,29 +107,7 @@ def inspect_tables(
         if (each.severity is Severity.REFUSED and not each.silo) or each.code == "label-spellings":
             known |= {("" if each.column == label else each.column, silo) for silo in silos}
     apart = [each for row in rows for each in table_one.said_of(row, say) if (each.column, each.silo) not in known]
-    accepted = with_accepted([*found, *apart], [*settings.accept, *accept])
-    return Inspection(TableOne(tuple(rows)), tuple(accepted))
-
-
-def inspect_new(table: pa.Table, features: Sequence[Feature], accept: Collection[str] = ()) -> list[Finding]:
-    """Findings on new records for a model of these columns: only unknown values, or text for numbers.
-
-    Other columns are left aside. Raises ConfigError for names in ``accept`` that no finding has.
-    """
-    say = Words(place="in the new records", settings="")
-    found: list[Finding] = []
-    for column in features:
-        if not column.text and column.name in table.column_names:
-            # Twice each: the public set's counts are not known, and a value that occurs once would make others likely.
-            words = np.arange(2 * len(column.categories or ()), dtype=np.float64) // 2
-            known = Cells(Kind.NUMBERS if column.categories is None else Kind.TEXT, words, column.categories or ())
-            new = Column(column.name, known, {"": Cells.of(table.column(column.name))})
-            found += columns.of_silo(new, "", say)
-    return with_accepted(found, accept)
-
-
-def _label(column: pa.ChunkedArray) -> Cells:
-    return Cells.of(column.cast(pa.string()) if pa.types.is_boolean(column.type) else column)
+    return Inspection(TableOne(tuple(rows)), (*with_accepted([*found, *apart], [*settings.accept, *accept]),))
 
 
 def _classes(cells: Cells, means: Mapping[str, str]) -> np.ndarray[tuple[int, ...], np.dtype[np.str_]]:

@@ -17,9 +17,7 @@ from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.spelling import folded, spelled_alike
 from fedct_flwr.types import Examples, SiloName
 
-Counts = Mapping[SiloName, Mapping[str, int]]
-"""By silo, how many records have each class."""
-
+Counts = Mapping[SiloName, Mapping[str, int]]  # By silo, how many records have each class.
 _Floats = NDArray[np.float32]
 
 _NUMBER: Final = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
@@ -28,13 +26,6 @@ _FEW: Final = 5
 _MANY: Final = 20
 """Classes that may well be."""
 _MOST: Final = 30
-"""Classes that a column may tell, and words of a column that are compared."""
-_OPPOSITE: Final = 0.35
-"""AUC of the others' direction, from which a silo's labels are the opposite; three standard errors below one half."""
-_PREDICTS: Final = 0.6
-"""AUC with which the other silos must predict their own labels, one half of the records those of the other half."""
-_CELLS: Final = 5_000_000
-"""Cells of all silos that are compared."""
 
 
 def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) -> Iterator[Finding]:
@@ -147,18 +138,16 @@ def _few(
 def telling(column: Column, y: Mapping[SiloName, Ints], classes: int, label: str, say: Words) -> Iterator[Finding]:
     """Whether a column tells the class of 95% of all records, or of one silo's. ``y`` ``(records,)`` are classes.
 
-    The records alone cannot tell whether such a column is a proxy, such as a treatment given after the diagnosis, or
-    an honest sign: the odor of mushrooms tells 98.5%.
+    Such a column may be a treatment given after the diagnosis, or an honest sign, as the odor of mushrooms.
     """
     own = {silo: cells for silo, cells in column.silos.items() if silo in y}
     if not own or not 1 < classes <= _MOST:
         return
     bins = _bins(own)
-    most = 1 + max(int(each.max(initial=0)) for each in bins.values())
-    tables = {
-        silo: np.bincount(each * classes + y[silo], minlength=most * classes).reshape(most, classes)
-        for silo, each in bins.items()
-    }
+    shape = (1 + max(int(each.max(initial=0)) for each in bins.values()), classes)
+    tables = {silo: np.zeros(shape, np.int64) for silo in bins}
+    for silo, each in bins.items():
+        np.add.at(tables[silo], (each, y[silo]), 1)
     every: Ints = np.sum([*tables.values()], axis=0)
     told = [("", every)] if _is_told(every, FEWEST) else []
     for silo, table in () if told else tables.items():
@@ -168,11 +157,9 @@ def telling(column: Column, y: Mapping[SiloName, Ints], classes: int, label: str
             told.append((silo, table))
     for silo, table in told:
         errors, records, _ = _errors(table)
-        share = "" if say.private else f" ({1 - errors / records:.1%})"
-        said = f"column {column.name!r} alone tells {label!r} of {f'most records{share}' if errors else 'every record'}"
-        said += f" at silo {silo}" if silo else ""
-        fix = f"take it out of all tables if it is known only after {label!r} is; "
-        fix += f"accept 'tells-the-label:{column.name}' if not"
+        whom = f"most records{'' if say.private else f' ({1 - errors / records:.1%})'}" if errors else "every record"
+        said = f"column {column.name!r} alone tells {label!r} of {whom}{f' at silo {silo}' if silo else ''}"
+        fix = f"take it out if it is known only after {label!r}; otherwise accept 'tells-the-label:{column.name}'"
         yield Finding("tells-the-label", Severity.SAID, said, fix, column.name, silo)
 
 
@@ -186,8 +173,8 @@ def _bins(own: Mapping[SiloName, Cells]) -> dict[SiloName, Ints]:
         return {silo: numbers[silo][codes[silo].astype(np.int64)] for silo in own}
     every = np.sort(np.concatenate([cells.ordered for cells in own.values()]))
     edges = np.unique(every[np.linspace(0, len(every) - 1, 64).astype(int)]) if len(every) else every
-    bins = {silo: np.searchsorted(edges, cells.numbers, side="right") + 1 for silo, cells in own.items()}
-    return {silo: np.where(np.isnan(cells.numbers), 0, bins[silo]) for silo, cells in own.items()}
+    numbers = {silo: cells.numbers for silo, cells in own.items()}
+    return {silo: np.where(np.isnan(X), 0, np.searchsorted(edges, X, side="right") + 1) for silo, X in numbers.items()}
 
 
 def _errors(table: Ints) -> tuple[int, int, int]:
@@ -215,24 +202,18 @@ def opposed(
 
     A plain rule is learned from each silo: the direction from the mean record of one class to that of another (the
     nearest centroid, Tibshirani et al. 2002). A silo whose records the other silos' common direction ranks the wrong
-    way round, far from chance, has the opposite labels. The two most frequent classes count. ``silos`` hold the records
-    that they train on, features ``(n, columns)`` as ``columns`` number them.
+    way round, with an AUC of 0.35 or less and three standard errors below one half, has the opposite labels, if the
+    others predict their own with an AUC of 0.6. The two most frequent classes count. ``silos`` hold the records that
+    they train on, features ``(n, columns)`` as ``columns`` number them.
     """
     total = sum(np.bincount(own.y, minlength=len(classes)) for own in silos.values())
     a, b = sorted(np.argsort(-np.asarray(total), kind="stable")[:2].tolist())
-    most = max(50, _CELLS // max(1, len(columns) * len(silos)))
-    some = {
-        silo: Examples(own.X[:: 1 + own.size // most], own.y[:: 1 + own.size // most]) for silo, own in silos.items()
-    }
-    some = {silo: own for silo, own in some.items() if min(np.sum(own.y == a), np.sum(own.y == b)) >= 8}
+    some = {silo: own for silo, own in silos.items() if min(np.sum(own.y == a), np.sum(own.y == b)) >= 8}
     if len(some) < 2:
         return
     features = _standardized(np.concatenate([own.X for own in some.values()]), columns)
-    ends = np.cumsum([own.size for own in some.values()])[:-1]
-    parts = {
-        silo: (X[own.y == a], X[own.y == b])
-        for (silo, own), X in zip(some.items(), np.split(features, ends), strict=True)
-    }
+    split = np.split(features, np.cumsum([own.size for own in some.values()])[:-1])
+    parts = {silo: (X[own.y == a], X[own.y == b]) for (silo, own), X in zip(some.items(), split, strict=True)}
     aucs = {silo: _auc(*parts[silo], _way([parts[other] for other in parts if other != silo])) for silo in parts}
     worst = min(aucs, key=lambda silo: aucs[silo])
     one, other = map(len, parts.pop(worst))
@@ -240,7 +221,7 @@ def opposed(
     error = np.sqrt((one + other + 1) / (12 * one * other))
     way = _way([(one[::2], other[::2]) for one, other in parts.values()])
     agreed = np.mean([_auc(one[1::2], other[1::2], way) for one, other in parts.values()])
-    if aucs[worst] <= min(_OPPOSITE, 0.5 - 3 * error) and agreed >= _PREDICTS:
+    if aucs[worst] <= min(0.35, 0.5 - 3 * error) and agreed >= 0.6:
         against = f"silo {next(iter(parts))}" if len(parts) == 1 else "the other silos"
         said = f"the labels of silo {worst} are the opposite of what the records of {against} predict "
         said += f"({quoted(classes[a])} and {quoted(classes[b])}, AUC {aucs[worst]:.2f})"

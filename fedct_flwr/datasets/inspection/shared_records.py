@@ -4,10 +4,9 @@ Records are compared twice: exactly, and rounded without identifiers. Numbers ar
 table writes them, and to three significant digits. An identifier is a column with another value in nearly each record.
 So neither another order nor other identifiers hide a copy. The label does not count: a copy may have other ones.
 
-Chance makes equal records where columns are few or coarse. Then records agree as often between other tables and within
-tables. The larger of these two rates, each without the tables that agree most, is the chance with which a number of
-equal records is compared; for the test part and for repeats within a table, the rate between tables. Where the columns
-tell records apart beyond doubt, chance makes none.
+Chance makes equal records where columns are few or coarse: as often as records agree between other tables or within
+tables, the larger rate of both; for the test part and for repeats, between tables. Where the columns tell records apart
+beyond doubt, it makes none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,38 +18,21 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.types import Features, SiloName
 
-SHARE: Final = 0.02
-"""Share of the smaller table's records, and of a table's own, from which equal records are said."""
-_FEWEST: Final = 5
-_TIMES: Final = 3.0
-"""Times what chance makes."""
-_ONCE: Final = 0.9
-"""Different values per record from which a column is an identifier."""
-_ENOUGH: Final = 20
-_DIGITS: Final = 3
 _SAMPLE: Final = 2000
-_MOST_TABLES: Final = 200
-_NO_CHANCE: Final = 0.05
-"""Pairs of equal records to be expected, below which chance makes none."""
 _PART: Final = " (test)"
 
 _Keys = NDArray[np.int64]
-"""64 bits for each record."""
 _Pair = tuple[SiloName, SiloName]
 
 
 def shared_records(
-    tables: Mapping[SiloName, Features],
-    tests: Mapping[SiloName, Features],
-    say: Words,
-    categorical: Sequence[int] = (),
+    tables: Mapping[SiloName, Features], tests: Mapping[SiloName, Features], say: Words, categorical: Sequence[int] = ()
 ) -> Iterator[Finding]:
     """Equal records of tables ``(records, ...)``; the public set's name is empty. ``tests`` are silos' test parts.
 
     ``categorical`` are the columns that hold numbers of words.
     """
-    largest = sorted(tables, key=lambda silo: -len(tables[silo]))[:_MOST_TABLES]
-    kept = {silo: X for silo, X in tables.items() if silo in largest and len(X)}
+    kept = {silo: X for silo, X in tables.items() if len(X)}
     parts = {f"{silo}{_PART}": X for silo, X in tests.items() if silo in kept and len(X)}
     exact, rounded, bits = _digests({**kept, **parts}, categorical)
     found: dict[_Pair, int] = {}
@@ -64,23 +46,22 @@ def shared_records(
         yield _shared(one, other, number, say)
     again = _beyond_chance({silo: exact[silo] for silo in kept}, [(silo, silo) for silo in kept], bits)
     for (silo, _), number in again.items():
-        said = f"{say.number(number, 'record')} {say.at(silo) if silo else 'of the public set'} repeat others exactly"
+        said = f"{say.number(number, 'record')} {say.at(silo)} repeat others exactly"
         fix = "remove copies, or name the column that says which records belong together as group"
         yield Finding("repeated-records", Severity.SAID, said, fix, silo=silo)
 
 
 def _shared(one: SiloName, other: SiloName, number: int, say: Words) -> Finding:
-    records = say.number(number, "record")
+    records, silo = say.number(number, "record"), other
     if other.endswith(_PART):
         said = f"{records} of the test part of silo {one} equal records that it trains on, so its scores are too good"
-        fix = "remove copies, or name the patients' column as group"
-        return Finding("shared-records", Severity.SAID, said, fix, silo=one)
-    if not one:
-        said, fix = f"{records} of silo {other} stand in the public set as well", "remove them from one of the two"
-    else:
+        silo, fix = one, "remove copies, or name the patients' column as group"
+    elif one:
         said = f"{records} of silo {other} stand at silo {one} as well"
         fix = "check for copies of a table; keep each record at one silo"
-    return Finding("shared-records", Severity.SAID, said, fix, silo=other)
+    else:
+        said, fix = f"{records} of silo {other} stand in the public set as well", "remove them from one of the two"
+    return Finding("shared-records", Severity.SAID, said, fix, silo=silo)
 
 
 def _beyond_chance(keys: Mapping[SiloName, _Keys], chosen: Sequence[_Pair], bits: float) -> dict[_Pair, int]:
@@ -96,7 +77,7 @@ def _beyond_chance(keys: Mapping[SiloName, _Keys], chosen: Sequence[_Pair], bits
     for one, other in chosen:
         a, b = sorted((at[one], at[other]), key=lambda position: equal[position, position])
         size, number = equal[a, a], equal[a, b] if a != b else equal[a, a] - len(np.unique(keys[one]))
-        if number < max(_FEWEST, SHARE * size):
+        if number < max(5, 0.02 * size):
             continue
         others = apart.copy()
         if a != b:
@@ -106,8 +87,8 @@ def _beyond_chance(keys: Mapping[SiloName, _Keys], chosen: Sequence[_Pair], bits
         if a != b and not other.endswith(_PART):
             rate = max(rate, within)
         # Where records differ in many bits, chance makes no equal ones.
-        expected = 0.0 if every[a, b] * 2**-bits < _NO_CHANCE else min(size, every[a, b] * rate)
-        if number > _TIMES * (expected + np.sqrt(expected)):
+        expected = 0.0 if every[a, b] * 2**-bits < 0.05 else min(size, every[a, b] * rate)
+        if number > 3 * (expected + np.sqrt(expected)):
             found[one, other] = int(number)
     return found
 
@@ -126,17 +107,15 @@ def _equal(keys: Sequence[_Keys]) -> tuple[NDArray[np.float64], NDArray[np.float
     # SciPy takes its time to import.
     from scipy.sparse import csr_array
 
-    _, number = np.unique(np.concatenate(keys), return_inverse=True)
-    table = np.repeat(np.arange(len(keys)), [len(own) for own in keys])
-    times = csr_array((np.ones(len(number)), (table, number)), shape=(len(keys), int(number.max()) + 1))
-    there = times.copy()
-    there.data = np.minimum(there.data, 1.0)
     sizes = np.array([len(own) for own in keys])
+    _, number = np.unique(np.concatenate(keys), return_inverse=True)
+    times = csr_array((np.ones(len(number)), (np.repeat(np.arange(len(keys)), sizes), number)))
+    times.sum_duplicates()
     pairs, every = (times @ times.T).toarray(), np.outer(sizes, sizes).astype(np.float64)
     # Within a table, each pair of different records once.
     np.fill_diagonal(pairs, (np.diag(pairs) - sizes) / 2)
     np.fill_diagonal(every, sizes * (sizes - 1) / 2)
-    return (times @ there.T).toarray(), pairs, every
+    return (times @ times.sign().T).toarray(), pairs, every
 
 
 def _digests(
@@ -182,14 +161,14 @@ def _numbers(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _are_identifiers(tables: Sequence[NDArray[Any]], word: bool) -> bool:
-    """Whether nearly each record has another word in some table, or another whole number in each."""
+    """Whether 90% of the records have another word in some table, or another whole number in each."""
     found = []
     for values in tables:
         some = values[:_SAMPLE]
         some = some[~np.isnan(some)] if some.dtype == np.float64 else some
         whole = some.dtype != np.float64 or not (some % 1).any()
-        if len(some) >= _ENOUGH:
-            found.append(whole and len(np.unique(some)) >= _ONCE * len(some))
+        if len(some) >= 20:
+            found.append(whole and len(np.unique(some)) >= 0.9 * len(some))
     return bool(found) and (any(found) if word or tables[0].dtype != np.float64 else all(found))
 
 
@@ -198,7 +177,7 @@ def _decimals(tables: Sequence[NDArray[np.float64]]) -> int:
     some = [values[:_SAMPLE][np.isfinite(values[:_SAMPLE])] for values in tables]
     every = np.concatenate(some)
     usual = float(np.median(np.abs(every))) if len(every) else 0.0
-    digits = _DIGITS - 1 - int(np.floor(np.log10(usual))) if usual > 0 else _DIGITS
+    digits = 2 - int(np.floor(np.log10(usual))) if usual > 0 else 3
     for decimals in range(min(0, digits), digits):
         if any(len(values) and (np.abs(np.round(values, decimals) - values) < 1e-9 * usual).all() for values in some):
             return decimals

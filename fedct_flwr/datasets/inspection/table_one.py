@@ -4,11 +4,9 @@ A cell is compared with all other tables by the standardized mean difference (SM
 pooled standard deviation, the root of the mean of both variances. Of a share ``p`` the variance is ``p(1-p)`` (Yang &
 Dalton 2012); of several words the largest SMD counts, and of a column also that of its missing cells.
 
-One rule marks a cell: its SMD is above 1, and its median lies outside of the middle half of every other table, or its
-share outside of all other tables' shares. Columns of at most five different whole numbers count as words.
+``NOTE`` is the one rule that marks a cell. Columns of at most five different whole numbers count as words.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,29 +21,22 @@ from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
 
 FILE: Final = "table_one.json"
-"""In the folder of a simulated run."""
-MARKED: Final = 1.0
-"""SMD above which a cell is marked."""
 NOTE: Final = (
     "Median [quartiles], or shares of the most frequent values. SMD is the standardized mean difference from all other "
     "tables. A ! marks an SMD above 1 where the median lies outside the middle half of every other table, or the share "
     "outside all others."
 )
 SENTENCE: Final = "largest differences; check unit, coding and join"
-_MOST: Final = 99.9
-_FEW_NUMBERS: Final = 5
-_MOST_WORDS: Final = 50
-_SHOWN_WORDS: Final = 4
-_PRINTED: Final = 3
+_FEW: Final = 5
 
 
 @dataclass(frozen=True)
 class Site:
     """One cell of the table: a column at a silo, or in the public set if ``silo`` is empty.
 
-    ``numbers`` are the lower quartile, the median and the upper quartile; ``words`` count the most frequent values.
-    ``what`` differs most from the other tables: median, missing, or a value; ``here`` and ``there`` are that of this
-    table and the range of the others'. ``smd`` is None where there are fewer than 20 cells to compare.
+    ``numbers`` are the quartiles; ``words`` count the most frequent values. ``what`` differs most from other tables:
+    median, missing, or a value; ``here`` and ``there`` are that of this table and the range of the others'. ``smd`` is
+    None where there are fewer than 20 cells to compare.
     """
 
     silo: SiloName
@@ -79,9 +70,8 @@ class Row:
     @property
     def furthest(self) -> tuple[float, Site | None]:
         """The largest SMD without its sign, and where it is."""
-        known = [site for site in self.sites if site.smd is not None]
-        site = max(known, key=lambda site: abs(site.smd or 0), default=None)
-        return abs(site.smd or 0) if site else 0.0, site
+        site = max(self.sites, key=lambda site: -1.0 if site.smd is None else abs(site.smd), default=None)
+        return (0.0, None) if site is None or site.smd is None else (abs(site.smd), site)
 
 
 @dataclass(frozen=True)
@@ -113,21 +103,18 @@ class TableOne:
 def row_of(column: Column, label: bool = False) -> Row:
     """A column by site."""
     tables = column.tables
-    few = label or not column.of_numbers or all(cells.distinct <= _FEW_NUMBERS for cells in tables.values())
+    few = label or not column.of_numbers or all(cells.distinct <= _FEW for cells in tables.values())
     counts = [Counter(cells.counts if few else {}) for cells in tables.values()]
     total = sum(counts, Counter[str]())
     shown: list[dict[str, Any]]
-    if column.of_numbers and not label and not (0 < len(total) <= _FEW_NUMBERS and all(map(_is_whole, total))):
+    if column.of_numbers and not label and not (0 < len(total) <= _FEW and all(map(_is_whole, total))):
         numbers = [cells.ordered for cells in tables.values()]
         quartiles = [np.quantile(each if len(each) else [0.0], (0.25, 0.5, 0.75)) for each in numbers]
-        shown = [
-            {"numbers": tuple(three.tolist()) if len(each) else None}
-            for each, three in zip(numbers, quartiles, strict=True)
-        ]
+        shown = [{"numbers": (*q.tolist(),) if len(n) else None} for n, q in zip(numbers, quartiles, strict=True)]
         own = _of_numbers(numbers, np.array(quartiles))
     else:
-        words = [word for word, _ in total.most_common(_MOST_WORDS)]
-        shown = [{"words": {word: each[word] for word in words[:_SHOWN_WORDS]}} for each in counts]
+        words = [word for word, _ in total.most_common(50)]
+        shown = [{"words": {word: each[word] for word in words[:4]}} for each in counts]
         shares = np.array([[each[word] for word in words] for each in counts])
         own = _of_shares(words, shares, [each.total() for each in counts])
     records = [cells.records for cells in tables.values()]
@@ -152,7 +139,7 @@ def said_of(row: Row, say: Words) -> Iterator[Finding]:
             yield Finding("class-shares", Severity.SAID, said, fix, silo=site.silo)
         elif site.numbers or all(map(_is_whole, site.words or ())):
             shown = smd if say.private else f"{_compared(site)}, {smd}"
-            what = f"lies apart from {say.elsewhere} ({shown})"
+            what = f"lies apart from all other tables ({shown})"
             yield say.finding("other-scale", row.column, site.silo, what, "check unit, coding and join")
 
 
@@ -169,7 +156,7 @@ def largest(table: TableOne, say: Words) -> str:
     At a real silo without values: the SMD alone, to one decimal.
     """
     found = []
-    for row in sorted(table.rows, key=lambda row: -row.furthest[0])[:_PRINTED]:
+    for row in sorted(table.rows, key=lambda row: -row.furthest[0])[:3]:
         smd, site = row.furthest
         if site and say.private:
             what = site.what if site.what in ("median", "missing") else "shares"
@@ -200,7 +187,7 @@ def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[s
     # Around a number of the column, so that equal numbers differ by nothing.
     center = next((own[len(own) // 2] for own in numbers if len(own)), 0.0)
     # An SMD has no unit: by a power of two, which loses no digit, squares neither overflow nor vanish.
-    scale = 2.0 ** (math.frexp(max((np.abs(own[[0, -1]]).max() for own in numbers if len(own)), default=0.0))[1] - 1)
+    scale = 2.0 ** (np.frexp(max((np.abs(own[[0, -1]]).max() for own in numbers if len(own)), default=0.0))[1] - 1)
     scaled = [own / scale - center / scale if len(own) else np.zeros(1) for own in numbers]
     n, mean, variance = np.array([(len(own), own.mean(), own.var()) for own in scaled]).T
     for at, others in _others([*map(len, numbers)]):
@@ -243,15 +230,13 @@ def _difference(smd: float, what: str, here: float, there: Floats, inside: bool)
         "what": what,
         "here": float(here),
         "there": span,
-        "marked": bool(abs(smd) > MARKED and not inside),
+        "marked": bool(abs(smd) > 1 and not inside),
     }
 
 
 def _standardized(difference: float, variance: float) -> float:
-    if not difference:
-        return 0.0
-    found = difference / np.sqrt(variance) if variance > 0 else np.sign(difference) * _MOST
-    return float(np.clip(found, -_MOST, _MOST))
+    found = difference / np.sqrt(variance) if variance > 0 else np.sign(difference) * 99.9
+    return float(np.clip(found, -99.9, 99.9))
 
 
 def _compared(site: Site) -> str:
