@@ -18,7 +18,6 @@ from fedct_flwr.cli.predictions import (
     chosen_model,
     in_chunks,
     say_findings,
-    say_unknown,
     shown_classes,
     write_table,
 )
@@ -71,7 +70,6 @@ def predict(
     before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
-    say_unknown(records)
     added: Sequence[Sequence[Any]] = [[]] * len(labels)
     if probabilities is not None:
         numbers = probabilities.tolist()

@@ -69,22 +69,18 @@ def shown_classes(schema: Schema) -> list[str]:
     return [printable(name) for name in schema.classes]
 
 
-def say_unknown(records: Unlabeled) -> None:
-    """Say on standard error how many values, by column, are no category of the study's.
-
-    Models take them for one of no known kind.
-    """
-    for column, count in records.unknown.items():
-        Output(to_stderr=True).warn(
-            f"{count} of {len(records.names)} records have a value of {quoted(column)} that the study does not know"
-        )
-
-
 def say_findings(records: Unlabeled) -> None:
-    """Say on standard error what the inspection says of new records; ``say_unknown`` counts unknown values."""
+    """Say on standard error what the inspection says of new records, and of how many values no category is known.
+
+    Models take these for one of no known kind.
+    """
     output = Output(to_stderr=True)
     for found in gathered(each for each in records.findings if each.code != "unknown-values"):
         output.warn(found.sentence)
+    for column, count in records.unknown.items():
+        output.warn(
+            f"{count} of {len(records.names)} records have a value of {quoted(column)} that the study does not know"
+        )
 
 
 def in_chunks(X: Features) -> Iterator[Features]:

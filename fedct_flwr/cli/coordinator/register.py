@@ -67,7 +67,16 @@ def register(
 
 def named_keys(items: Iterable[str]) -> dict[str, Path]:
     """The keys of ``NAME=FILE``, by name. Raises ConfigError for what is no such thing, or a name that comes twice."""
-    return _unique(_named(item) for item in items)
+    found: dict[str, Path] = {}
+    for item in items:
+        name, equals, path = item.partition("=")
+        if not (name and equals):
+            raise ConfigError(f"{item!r}: write NAME=FILE, the silo's name and the public key of its node")
+        check_name(name)
+        if name in found:
+            raise ConfigError(f"{name} is named twice, with {found[name]} and with {path}: a silo has one key")
+        found[name] = Path(path)
+    return found
 
 
 def check_not_former(folder: CoordinatorFolder, path: Path) -> None:
@@ -79,24 +88,6 @@ def check_not_former(folder: CoordinatorFolder, path: Path) -> None:
                 f"{path} is a former key ({former.name}), which was rotated out or has departed: ask the silo for its "
                 "present connection/node.key.pub"
             )
-
-
-def _named(item: str) -> tuple[str, Path]:
-    name, equals, path = item.partition("=")
-    if not (name and equals):
-        raise ConfigError(f"{item!r}: write NAME=FILE, the silo's name and the public key of its node")
-    check_name(name)
-    return name, Path(path)
-
-
-def _unique(items: Iterable[tuple[str, Path]]) -> dict[str, Path]:
-    """By name. Raises ConfigError for a name that comes twice."""
-    found: dict[str, Path] = {}
-    for name, path in items:
-        if name in found:
-            raise ConfigError(f"{name} is named twice, with {found[name]} and with {path}: a silo has one key")
-        found[name] = path
-    return found
 
 
 def _check_same(path: Path, kept: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import psutil
 
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.hospital.agent_status import Status, read_status
+from fedct_flwr.hospital.agent_status import STILL, Status, read_status, sentence_of
 from fedct_flwr.hospital.link import SILENT_SECONDS, STATUS_FILE, LinkStatus
 
 CONTACT_SECONDS: Final = 60.0
@@ -34,6 +34,15 @@ class Agent:
         """Alive, in contact with its SuperNode, and that with the coordinator; and something may leave."""
         in_contact = self.unheard < CONTACT_SECONDS and self.silence < SILENT_SECONDS
         return self.alive and in_contact and not self.status.shut
+
+    @property
+    def trouble(self) -> str:
+        """Why it answers nothing, and after a colon what to do; empty where all is well."""
+        if not self.alive:
+            return "not at work: fedct silo start"
+        if not self.status.connected:
+            return "waits for its SuperNode: fedct silo connect"
+        return STILL if self.hangs else sentence_of(self.status.shut) if self.status.shut else ""
 
     @property
     def unheard(self) -> float:

@@ -6,10 +6,10 @@ from typing import Annotated, Final
 import typer
 
 from fedct_flwr.cli.doctor import required, this_python
-from fedct_flwr.cli.findings import conclude, run_checks
+from fedct_flwr.cli.findings import Finding, Unread, bad, conclude, good, run_checks
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo import checks, checks_network, probes_records
-from fedct_flwr.cli.silo.findings import Finding, Probe, Silo, Unread, bad, good
+from fedct_flwr.cli.silo.findings import Probe, Silo
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 
 

@@ -12,9 +12,11 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, by_amount, good, or_bad, warning
+from fedct_flwr.cli.findings import Finding, bad, by_amount, good, or_bad, warning
+from fedct_flwr.cli.silo.findings import Silo
 from fedct_flwr.cli.silo.status_report import over_studies
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line

@@ -15,10 +15,10 @@ from typing import Final
 
 from cryptography import x509
 
-from fedct_flwr.cli.findings import Mark
+from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, good, warning
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.connect import NO_KIT
-from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warning
+from fedct_flwr.cli.silo.findings import Silo
 from fedct_flwr.cli.silo.folder import called_elsewhere
 from fedct_flwr.config.names import split_address
 from fedct_flwr.hospital import agent_status
@@ -190,22 +190,18 @@ def supernode(silo: Silo) -> Iterator[Finding]:
 def contact(silo: Silo) -> Iterator[Finding]:
     """Whether an agent that is at work can be asked anything. Reads a file, makes no connection."""
     agent = read_agent(silo.config)
-    status = agent.status
-    if not agent.alive:
-        # One that was stopped has said so.
-        if status.pid:
-            yield bad("agent: it has ended without a word, and nothing is answered", "fedct silo start")
+    if not agent.alive and not agent.status.pid:
+        # It was stopped, and has said so.
         return
-    if status.stale:
+    if agent.alive and agent.status.stale:
         said, _, fix = agent_status.STALE.partition(": ")
         yield warning(f"agent: {said}", fix)
-    if not status.connected:
-        yield warning("agent: it is at work, and waits for its SuperNode", "fedct silo connect")
-    elif agent.hangs:
-        said, _, fix = agent_status.STILL.partition(": ")
-        yield bad(f"agent: its process is there and {said}", fix)
-    elif status.shut:
-        said, _, fix = agent_status.sentence_of(status.shut).partition(": ")
+    said, _, fix = agent.trouble.partition(": ")
+    if not agent.alive:
+        yield bad("agent: it has ended without a word, and nothing is answered", fix)
+    elif not said:
+        yield good("agent: it is at work, and in contact with its SuperNode")
+    elif agent.status.connected:
         yield bad(f"agent: {said}", fix)
     else:
-        yield good("agent: it is at work, and in contact with its SuperNode")
+        yield warning(f"agent: it is at work, and {said}", fix)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fedct_flwr.cli import findings
-from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, by_amount, good, or_bad, warning
+from fedct_flwr.cli.findings import Unread
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW as HIDDEN_BELOW
+from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW
 from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
@@ -79,6 +79,3 @@ def _unread(what: str) -> Iterator[None]:
         yield
     except (FedctError, OSError):
         raise Unread(what) from None
-
-
-__all__ = ["Finding", "Mark", "Probe", "Silo", "Unread", "bad", "by_amount", "count", "good", "or_bad", "warning"]

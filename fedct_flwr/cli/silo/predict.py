@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import Accept, CsvFile, check_new, in_chunks, say_findings, say_unknown, write_table
+from fedct_flwr.cli.predictions import Accept, CsvFile, check_new, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -62,7 +62,6 @@ def predict(
         raise DataError(f"there is no model {path}: the agent keeps one {kept}")
     trained = site.learner.load(path)
     labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
-    say_unknown(records)
     classes = study.schema.outcome.shown(labels)
     write_table(
         ["record", "class"], zip(records.names, classes, strict=True), output, records.unknown if json_ else None

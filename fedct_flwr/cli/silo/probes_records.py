@@ -11,11 +11,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad, count, good, or_bad, warning
+from fedct_flwr.cli.findings import Finding, Mark, bad, good, or_bad, warning
+from fedct_flwr.cli.silo.findings import Silo, count
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
-from fedct_flwr.datasets.inspection.finding import Severity, Words, gathered
+from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW, Severity, Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.schema import Column

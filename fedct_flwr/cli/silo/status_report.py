@@ -72,6 +72,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
             **asdict(agent.status),
             "alive": agent.alive,
             "healthy": agent.healthy,
+            "trouble": agent.trouble,
             "hangs": agent.hangs,
             "link": asdict(agent.link) if agent.link else None,
             "silence": agent.silence,
@@ -277,15 +278,11 @@ def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _agent(agent: dict[str, Any]) -> str:
-    if not agent["alive"]:
-        return "[yellow]not at work: fedct silo start[/]"
-    if not agent["connected"]:
-        return f"[yellow]waits for its SuperNode[/] (process {agent['pid']}): fedct silo connect"
-    if agent["hangs"]:
-        said, _, fix = agent_status.STILL.partition(": ")
-        return f"[bold red]{said}[/] (process {agent['pid']}): {fix}"
-    if agent["shut"]:
-        return f"[bold red]{escape(agent_status.sentence_of(agent['shut']))}[/]"
+    if agent["trouble"]:
+        said, _, fix = agent["trouble"].partition(": ")
+        style = "bold red" if agent["hangs"] or agent["shut"] else "yellow"
+        process = f" (process {agent['pid']})" if agent["alive"] else ""
+        return f"[{style}]{escape(said)}[/]{process}: {escape(fix)}"
     since = f", for {span(agent['worked'])}" if agent["worked"] >= _LONG_SECONDS else ""
     doing = f"trains, round {agent['round']}{since}" if agent["working"] else "waits for questions"
     if agent["silence"] >= SILENT_SECONDS and not agent["working"]:
