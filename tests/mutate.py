@@ -58,7 +58,10 @@ FAULTS = [
     ),
     # Carried files open with the silo's own secret alone.
     Fault(
-        "hospital/sealed_file.py", "info=purpose).derive(key)", "info=purpose).derive(b'')", "hospital/test_air_gap.py"
+        "hospital/sealed_file.py",
+        "_PURPOSES[kind]).derive(key)",
+        "_PURPOSES[kind]).derive(b'')",
+        "hospital/test_air_gap.py",
     ),
     # The ledger: charged before it is drawn, once, within the budget that was approved.
     Fault("privacy/ledger.py", "if asked.epsilon > known.epsilon or", "if", "privacy/test_ledger.py"),

@@ -17,7 +17,7 @@ from fedct_flwr.flower.runtime_client import SuperNodeError, Task, carried_task
 from fedct_flwr.hospital.agent import Agent, Say
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.next_approval import settle
-from fedct_flwr.hospital.sealed_file import Answer, digest, read_question, write_answer
+from fedct_flwr.hospital.sealed_file import Answer, Question, digest, seal, unseal
 from fedct_flwr.hospital.watch import Watched
 from fedct_flwr.types import DataError
 from fedct_flwr.wire.messages import from_record, to_record
@@ -34,7 +34,7 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
     """
     config = SiloConfig.read_toml(silo_file)
     files = Watched(silo_file, config)
-    question = read_question(question_file, config.connection.secret)
+    question = unseal(Question, question_file, config.connection.secret)
     content = to_record(question.payload) if question.payload else RecordDict()
     try:
         task = carried_task(
@@ -84,6 +84,6 @@ class _AnswerFile:
 
     def push(self, task: Task, content: RecordDict) -> None:
         try:
-            write_answer(self._path, Answer(self._question, from_record(content)), self._secret)
+            seal(self._path, Answer(self._question, from_record(content)), self._secret)
         except OSError as error:
             raise SuperNodeError(f"cannot write {self._path}: {error.strerror}") from None

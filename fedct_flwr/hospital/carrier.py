@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.flower.runtime_client import SuperNode, SuperNodeError, Task
-from fedct_flwr.hospital.sealed_file import SUFFIX, Question, digest, read_answer, write_question
+from fedct_flwr.hospital.sealed_file import SUFFIX, Answer, Question, digest, seal, unseal
 from fedct_flwr.types import FedctError
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refused
@@ -67,7 +67,7 @@ class Carrier:
         name = f"{task.run_id}-{told}"
         question, answer = self._files / f"question-{name}{SUFFIX}", self._files / f"answer-{name}{SUFFIX}"
         try:
-            write_question(question, asked, self._secret)
+            seal(question, asked, self._secret)
         except OSError as error:
             # Somebody has the medium, or it is full. The SuperNode reports the task as failed after a minute.
             self._say(f"the question of run {task.run_id} was not put into {question}: {error.strerror}")
@@ -106,7 +106,7 @@ class Carrier:
         if self._odd == (answer.name, changed):
             return None
         try:
-            found = read_answer(answer, self._secret)
+            found = unseal(Answer, answer, self._secret)
             if found.question == digest(question):
                 return found.payload
             self._say(f"{answer} answers another question: bring the answer to {question.name}")

@@ -12,7 +12,7 @@ import json
 import stat
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_origin
+from typing import Final, TypeVar, get_origin
 
 from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -22,8 +22,6 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.types import ConfigError, DataError
 
 SUFFIX: Final = ".fedct"
-_QUESTION: Final = b"fedct carried question 1"
-_ANSWER: Final = b"fedct carried answer 1"
 _MOST_BYTES: Final = 64 * 2**20
 
 RunConfig = dict[str, bool | float | int | str]
@@ -52,6 +50,7 @@ class Answer:
     payload: bytes
 
 
+_PURPOSES: Final = {Question: b"fedct carried question 1", Answer: b"fedct carried answer 1"}
 _Sealed = TypeVar("_Sealed", Question, Answer)
 
 
@@ -60,46 +59,26 @@ def digest(path: Path) -> str:
     return hashlib.sha256(_read(path)).hexdigest()
 
 
-def write_question(path: Path, question: Question, secret: Path) -> None:
-    """Seal a question. Raises ConfigError for a secret that cannot be read, OSError if there is no room."""
-    _write(path, question, secret, _QUESTION)
+def seal(path: Path, sealed: Question | Answer, secret: Path) -> None:
+    """Write a file. Raises ConfigError for a secret that cannot be read, OSError if there is no room."""
+    content = asdict(sealed) | {"payload": base64.b64encode(sealed.payload).decode()}
+    write_atomically(path, _fernet(secret, type(sealed)).encrypt(json.dumps(content).encode()))
 
 
-def read_question(path: Path, secret: Path) -> Question:
-    """Open a question. Raises DataError if the file is none of this silo's, ConfigError without a secret."""
-    return _read_as(Question, path, secret, _QUESTION)
+def unseal(kind: type[_Sealed], path: Path, secret: Path) -> _Sealed:
+    """What a file holds. The gate cannot log a question with a number that is none.
 
-
-def write_answer(path: Path, answer: Answer, secret: Path) -> None:
-    """Seal an answer. Raises ConfigError for a secret that cannot be read, OSError if there is no room."""
-    _write(path, answer, secret, _ANSWER)
-
-
-def read_answer(path: Path, secret: Path) -> Answer:
-    """Open an answer. Raises DataError if the file is none of this silo's, ConfigError without a secret."""
-    return _read_as(Answer, path, secret, _ANSWER)
-
-
-def _read_as(kind: type[_Sealed], path: Path, secret: Path, purpose: bytes) -> _Sealed:
-    """What a file holds. The gate cannot log a question with a number that is none."""
-    content = _opened(path, secret, purpose)
+    Raises DataError if the file is none of this silo's, ConfigError without a secret.
+    """
+    try:
+        found = json.loads(_fernet(secret, kind).decrypt(_read(path)))
+        content = {**found, "payload": base64.b64decode(found["payload"], validate=True)}
+    except (InvalidToken, ValueError, KeyError, TypeError):
+        raise _odd(path) from None
     types = {one.name: get_origin(one.type) or one.type for one in fields(kind)}
     if content.keys() != types.keys() or any(type(value) is not types[name] for name, value in content.items()):
         raise _odd(path)
     return kind(**content)
-
-
-def _write(path: Path, sealed: Question | Answer, secret: Path, purpose: bytes) -> None:
-    content = asdict(sealed) | {"payload": base64.b64encode(sealed.payload).decode()}
-    write_atomically(path, _fernet(secret, purpose).encrypt(json.dumps(content).encode()))
-
-
-def _opened(path: Path, secret: Path, purpose: bytes) -> dict[str, Any]:
-    try:
-        content = json.loads(_fernet(secret, purpose).decrypt(_read(path)))
-        return {**content, "payload": base64.b64decode(content["payload"], validate=True)}
-    except (InvalidToken, ValueError, KeyError, TypeError):
-        raise _odd(path) from None
 
 
 def _odd(path: Path) -> DataError:
@@ -123,12 +102,12 @@ def _read(path: Path) -> bytes:
     return content
 
 
-def _fernet(secret: Path, purpose: bytes) -> Fernet:
+def _fernet(secret: Path, kind: type[Question | Answer]) -> Fernet:
     try:
         key = secret.read_bytes().strip()
         if not key:
             raise ConfigError(f"{secret} is empty: it holds what both ends of the carried way know each other by")
-        derived = HKDF(SHA256(), 32, salt=None, info=purpose).derive(key)
+        derived = HKDF(SHA256(), 32, salt=None, info=_PURPOSES[kind]).derive(key)
     except OSError:
         raise ConfigError(f"cannot read {secret}: it is made by 'fedct silo init', and both ends need it") from None
     return Fernet(base64.urlsafe_b64encode(derived))

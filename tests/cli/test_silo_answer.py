@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.hospital.sealed_file import Question, write_question
+from fedct_flwr.hospital.sealed_file import Question, seal
 from fedct_flwr.types import ConfigError, DataError
 from fedct_flwr.wire.codec import encode_instruction
 from tests.cli.silos import Fedct
@@ -21,7 +21,7 @@ def silo(tmp_path: Path) -> Iterator[Silo]:
 
 
 def ask(silo: Silo, path: Path, payload: bytes) -> Path:
-    write_question(path, Question(1, 7, "train", "0" * 64, {}, payload), silo.config.connection.secret)
+    seal(path, Question(1, 7, "train", "0" * 64, {}, payload), silo.config.connection.secret)
     return path
 
 

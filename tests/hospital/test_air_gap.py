@@ -15,14 +15,7 @@ from fedct_flwr.hospital import carrier
 from fedct_flwr.hospital.carried_answer import answer_file
 from fedct_flwr.hospital.carrier import Carrier
 from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.hospital.sealed_file import (
-    Answer,
-    Question,
-    read_answer,
-    read_question,
-    write_answer,
-    write_question,
-)
+from fedct_flwr.hospital.sealed_file import Answer, Question, seal, unseal
 from fedct_flwr.types import DataError
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
@@ -94,7 +87,7 @@ def test_the_carrier_takes_no_other_answer(carried: Carried, secret: Path) -> No
     answer = carried.answer_of(question)
     own = silo.config.connection.secret
     for number, (content, key) in enumerate(((ANSWER, own), (ANSWER, secret))):
-        write_answer(answer, content, key)
+        seal(answer, content, key)
         eventually(lambda number=number: len(carried.said) == number + 2)
         answer.unlink()
     assert not silo.api.state.get_messages_legacy(is_reply=True)
@@ -137,21 +130,21 @@ def test_a_messages_name_is_no_path(tmp_path: Path, secret: Path) -> None:
 def test_no_file_opens_for_another_purpose_silo_or_content(tmp_path: Path, secret: Path) -> None:
     path, other = tmp_path / "question", tmp_path / "other"
     other.write_text("another silo's")
-    write_question(path, QUESTION, secret)
+    seal(path, QUESTION, secret)
     assert QUESTION.payload not in path.read_bytes()
     with pytest.raises(DataError):
-        read_answer(path, secret)
+        unseal(Answer, path, secret)
     with pytest.raises(DataError):
-        read_question(path, other)
+        unseal(Question, path, other)
     sealed = path.read_bytes()
     # One letter of 64 would be the same.
     changed = sealed[:40] + (b"B" if sealed[40:41] == b"A" else b"A") + sealed[41:]
     for damaged in (b"", sealed[:-1], changed, b"text"):
         path.write_bytes(damaged)
         with pytest.raises(DataError):
-            read_question(path, secret)
+            unseal(Question, path, secret)
     with pytest.raises(DataError):
-        read_question(tmp_path / "missing", secret)
+        unseal(Question, tmp_path / "missing", secret)
 
 
 def test_a_question_that_could_not_be_logged_gets_no_answer(carried: Carried) -> None:
@@ -159,10 +152,10 @@ def test_a_question_that_could_not_be_logged_gets_no_answer(carried: Carried) ->
     silo, path = carried.silo, carried.files / "question-1.fedct"
     secret = silo.config.connection.secret
     for changes in ({"run": "7"}, {"run": True}, {"code": ["0"]}, {"node": None}, {"run_config": []}):
-        write_question(path, replace(QUESTION, **changes), secret)
+        seal(path, replace(QUESTION, **changes), secret)
         with pytest.raises(DataError, match="was not sealed for this purpose"):
             answer_file(silo.file, path, carried.answer_of(path), silo.said.append)
-    write_question(path, replace(QUESTION, message_type="no type"), secret)
+    seal(path, replace(QUESTION, message_type="no type"), secret)
     with pytest.raises(DataError, match="of a kind that Flower does not have"):
         answer_file(silo.file, path, carried.answer_of(path), silo.said.append)
     assert not carried.answer_of(path).exists()
