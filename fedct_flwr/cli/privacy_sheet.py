@@ -18,7 +18,7 @@ from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.files.json_file import UNREADABLE
 from fedct_flwr.hospital.adding import check_sums
-from fedct_flwr.hospital.approval import labels_without_noise, unprotected_labels
+from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.labelers.protect import check_all_installed, check_extra, check_installed
 from fedct_flwr.privacy.leaving import Answers
@@ -141,7 +141,7 @@ def _of_silo(config: SiloConfig) -> _Page:
         accounts,
         simulated=False,
         metrics=config.policy.metrics,
-        unprotected=unprotected_labels(read_entries(config.state), study.name),
+        unprotected=bare_labels(read_entries(config.state), study.name, covers_records),
         answers=Answers.of(config),
     )
     if in_sums:
@@ -160,7 +160,7 @@ def _in_sums(config: SiloConfig, study: StudyFolder) -> _Page:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
     found, may_collude = account_of_sums(config, study.name), study.sums.may_collude
     honest = surely_honest(study.sums.min_summands, may_collude)
-    bare = labels_without_noise(read_entries(config.state), study.name)
+    bare = bare_labels(read_entries(config.state), study.name, covers_silo)
     text = sheet_of_silo_in_sums(study.name, found, honest, may_collude, bare)
     return _Page(study.name, "noise in shares", text, [found])
 

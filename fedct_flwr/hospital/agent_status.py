@@ -97,21 +97,7 @@ def read_status(state: Path) -> Status:
     """What is said in the silo's ``state``; that of no agent if there is no file, or none that can be read."""
     try:
         said = json.loads((state / STATUS_FILE).read_text("utf-8"))
-        return Status(
-            pid=int(said["pid"]),
-            started=float(said["started"]),
-            study=str(said["study"]),
-            seen=float(said["seen"]),
-            connected=bool(said["connected"]),
-            working=bool(said["working"]),
-            round=int(said["round"]),
-            shut=str(said.get("shut", "")),
-            stale=bool(said.get("stale", False)),
-            missed=int(said.get("missed", 0)),
-            seconds=float(said.get("seconds", 0)),
-            since=float(said.get("since", 0)),
-            asked=float(said.get("asked", 0)),
-        )
+        return Status(**{name: type(value)(said.get(name, value)) for name, value in asdict(Status()).items()})
     except UNREADABLE:
         return Status()
 

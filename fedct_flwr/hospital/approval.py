@@ -10,7 +10,7 @@ study and its public set. Who wants more raises a limit in ``silo.toml`` and app
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
@@ -173,23 +173,23 @@ def current(entries: Iterable[LogEntry]) -> bytes | None:
     return found.digest if found else None
 
 
-def unprotected_labels(entries: Iterable[LogEntry], study: str) -> int:
-    """Labels of a study that left under approvals without a protection: no promise covers them."""
-    protected, labels = False, 0
-    for entry in entries:
-        if entry.event is Event.APPROVED:
-            protected = _PRIVACY in entry.details
-        elif entry.event is Event.RELEASED and entry.study == study and not protected:
-            labels += entry.queries
-    return labels
+def covers_records(entry: LogEntry) -> bool:
+    """Whether an approval promises something of each record, for its labels."""
+    return _PRIVACY in entry.details
 
 
-def labels_without_noise(entries: Iterable[LogEntry], study: str) -> int:
-    """Labels of a study that left under approvals without ``sum-epsilon``: its promise does not cover them."""
+def covers_silo(entry: LogEntry) -> bool:
+    """Whether an approval promises that nothing but sums with noise leaves, by ``sum-epsilon``."""
+    policy = entry.details.get("policy")
+    return isinstance(policy, Mapping) and bool(policy.get("sum_epsilon"))
+
+
+def bare_labels(entries: Iterable[LogEntry], study: str, covers: Callable[[LogEntry], bool]) -> int:
+    """Labels of a study that left under approvals that promised no such thing: no promise covers them."""
     covered, labels = False, 0
     for entry in entries:
         if entry.event is Event.APPROVED:
-            covered = _promises_noise_in_sums(entry)
+            covered = covers(entry)
         elif entry.event is Event.RELEASED and entry.study == study and not covered:
             labels += entry.queries
     return labels
@@ -203,25 +203,15 @@ def has_promised_labels(entries: Iterable[LogEntry]) -> bool:
     promised = False
     for entry in entries:
         if entry.event is Event.APPROVED:
-            promised = _PRIVACY in entry.details or _promises_noise_in_sums(entry)
+            promised = covers_records(entry) or covers_silo(entry)
         elif entry.event is Event.RELEASED and promised:
             return True
     return False
 
 
-def was_protected(entries: Iterable[LogEntry]) -> bool:
-    """Whether an approval has ever promised something."""
-    return any(entry.event is Event.APPROVED and _PRIVACY in entry.details for entry in entries)
-
-
-def had_noise_in_sums(entries: Iterable[LogEntry]) -> bool:
-    """Whether an approval has ever promised that nothing but sums with noise leaves."""
-    return any(entry.event is Event.APPROVED and _promises_noise_in_sums(entry) for entry in entries)
-
-
-def _promises_noise_in_sums(entry: LogEntry) -> bool:
-    policy = entry.details.get("policy")
-    return isinstance(policy, Mapping) and bool(policy.get("sum_epsilon"))
+def was_promised(entries: Iterable[LogEntry], covers: Callable[[LogEntry], bool]) -> bool:
+    """Whether an approval has ever promised such a thing."""
+    return any(entry.event is Event.APPROVED and covers(entry) for entry in entries)
 
 
 def approval_in(entry: LogEntry) -> Approval | None:

@@ -153,12 +153,16 @@ def promises(config: SiloConfig, study: StudyFolder, num_records: int, entries: 
     Raises LedgerError.
     """
     if config.promises:
-        said = _promised(config, study, num_records, approval.unprotected_labels(entries, study.name))
+        said = _promised(config, study, num_records, approval.bare_labels(entries, study.name, approval.covers_records))
     else:
-        said = [_NO_LONGER.format("differential privacy")] if approval.was_protected(entries) else []
+        said = (
+            [_NO_LONGER.format("differential privacy")]
+            if approval.was_promised(entries, approval.covers_records)
+            else []
+        )
     if config.policy.sum_epsilon:
         return [*_promised_of_sums(config, study, entries), *said]
-    if approval.had_noise_in_sums(entries):
+    if approval.was_promised(entries, approval.covers_silo):
         return [*said, _NO_LONGER.format("noise in all sums for this silo as a whole")]
     return said
 
@@ -205,7 +209,7 @@ def _promised_of_sums(config: SiloConfig, study: StudyFolder, entries: Sequence[
 
     policy, found = config.policy, account_of_sums(config, study.name)
     may_collude = study.sums.may_collude if study.sums else policy.may_collude
-    bare = approval.labels_without_noise(entries, study.name)
+    bare = approval.bare_labels(entries, study.name, approval.covers_silo)
     return _lines(
         f"Unit: this silo as a whole, whatever its votes are. Epsilon {policy.sum_epsilon:g}, delta "
         f"{policy.sum_delta:g}, in total over the whole study",
