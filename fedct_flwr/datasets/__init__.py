@@ -6,20 +6,7 @@ from typing import Final
 
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.uses import Needs, Uses, uses
-from fedct_flwr.datasets import (
-    adult,
-    breast_cancer,
-    cifar10,
-    covertype,
-    diabetes,
-    fashion_mnist,
-    files,
-    heart_disease,
-    memory,
-    mushroom,
-    svhn,
-    wine_quality,
-)
+from fedct_flwr.datasets import cached_tables, cifar10, fashion_mnist, files, from_sklearn, heart_disease, memory, svhn
 from fedct_flwr.datasets.corruption import corrupted
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.text.suggest import suggest
@@ -27,12 +14,12 @@ from fedct_flwr.types import ConfigError
 
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     "heart-disease": heart_disease.load,
-    "breast-cancer": breast_cancer.load,
-    "diabetes": diabetes.load,
-    "wine-quality": wine_quality.load,
-    "adult": adult.load,
-    "mushroom": mushroom.load,
-    "covertype": covertype.load,
+    "breast-cancer": from_sklearn.breast_cancer,
+    "diabetes": from_sklearn.diabetes,
+    "wine-quality": cached_tables.wine_quality,
+    "adult": cached_tables.adult,
+    "mushroom": cached_tables.mushroom,
+    "covertype": from_sklearn.covertype,
     "fashion-mnist": fashion_mnist.load,
     "fashion-superclasses": fashion_mnist.load_superclasses,
     "cifar10": cifar10.load,
@@ -49,23 +36,19 @@ _PARTITIONED: Final = (
         needs=Needs("partition = 'dirichlet' or 'dirichlet-by-silo'", lambda config: config.partition != "iid"),
     )
 )
+_TABLES: Final = ("data-dir", "label-column", "text-columns", "group-column", "outcome", "accept", "test-fraction")
 
-SETTINGS: Final[dict[str, Uses]] = {
-    # Hospitals, or whoever wrote the files, have split the records already.
+_OWN: Final[dict[str, Uses]] = {
+    # Hospitals, or the authors of the files, have split the records already.
     "heart-disease": uses("public-fraction", "test-fraction"),
-    "files": uses("data-dir", "label-column", "text-columns", "group-column", "outcome", "accept", "test-fraction"),
+    "files": uses(*_TABLES),
     # Silos differ by the subclasses that they have, which a partition would mix.
     "fashion-superclasses": _SPLIT,
-    "breast-cancer": _PARTITIONED,
-    "diabetes": _PARTITIONED,
-    "wine-quality": _PARTITIONED,
-    "adult": _PARTITIONED,
-    "mushroom": _PARTITIONED,
-    "covertype": _PARTITIONED,
-    "fashion-mnist": _PARTITIONED,
-    "cifar10": _PARTITIONED,
-    "svhn": _PARTITIONED,
-    MEMORY: uses("data-dir", "label-column", "text-columns", "group-column", "outcome", "accept", "test-fraction"),
+}
+SETTINGS: Final[dict[str, Uses]] = {
+    **_OWN,
+    **{name: _PARTITIONED for name in LOADERS if name not in _OWN},
+    MEMORY: uses(*_TABLES),
     STUDY: uses("data-dir"),
 }
 """The settings of each data set. One that is not here may use all of them."""

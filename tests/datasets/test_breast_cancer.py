@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset, breast_cancer
+from fedct_flwr.datasets import FederatedDataset, from_sklearn
 from fedct_flwr.types import DataError
 
 
 def load(**settings: Any) -> FederatedDataset:
     raw = {"study": "s", "data": "breast-cancer"} | {key.replace("_", "-"): value for key, value in settings.items()}
-    return breast_cancer.load(RunConfig.from_flower(raw))
+    return from_sklearn.breast_cancer(RunConfig.from_flower(raw))
 
 
 def test_the_papers_sizes() -> None:
