@@ -123,5 +123,4 @@ NATURAL: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
 }
 """Loaders by the data set's name: ``datasets.LOADERS.update(NATURAL)``, then ``data = "adult-by-workclass"``."""
 
-SCHOOLS: Final = {"schools": partial(load, "schools")}
 """2,410 silos of 1 to 188 pupils."""
