@@ -1,5 +1,6 @@
 """From settings to the students whose votes a silo sends, and their votes as what a ledger charges for."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -75,7 +76,7 @@ def transfer_for(
     if transformer is not None:
         few = preprocessing.transformed(transformer, few)
     # Without a closure: it goes to other processes.
-    make_learner = partial(_untrained, own, classes, few)
+    make_learner = partial(_untrained, own, schema.classes, few)
     make_learner(0)  # what is wrong with the learner is said now, and not by its first teacher
     return Transfer(
         make_learner,
@@ -92,7 +93,7 @@ def transfer_for(
     )
 
 
-def _untrained(learner: LearnerSettings, classes: int, examples: Features, seed: int) -> Learner:
+def _untrained(learner: LearnerSettings, classes: Sequence[str], examples: Features, seed: int) -> Learner:
     """For features that have gone through preprocessing already."""
     return untrained(learner, seed, classes, examples, None, total_steps=learner.local_steps)
 

@@ -84,7 +84,7 @@ def _maker(start: Start) -> Callable[[int], Learner]:
 
     def make_teacher(number: int) -> Learner:
         seed = random_state(settings.seed, "teacher", start.silo, number)
-        return untrained(settings, seed, start.num_classes, start.public.X[:2], transformer, total_steps=steps)
+        return untrained(settings, seed, start.schema.classes, start.public.X[:2], transformer, total_steps=steps)
 
     make_teacher(0)  # what is wrong with the learner is said now, and not in the first round
     return make_teacher

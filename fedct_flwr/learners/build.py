@@ -109,13 +109,20 @@ def learner_for(
     transformer = transformer_for(settings, schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
     # What is tried out first are public examples: a record must not decide whether there is a learner.
-    return untrained(settings, seed, len(schema.classes), public.X[:2], transformer, total_steps=total_steps)
+    return untrained(
+        settings,
+        seed,
+        schema.classes,
+        public.X[:2],
+        transformer,
+        total_steps=total_steps,
+    )
 
 
 def untrained(
     settings: LearnerSettings,
     seed: int,
-    num_classes: int,
+    classes: Sequence[str],
     examples: Features,
     transformer: Any,
     *,
@@ -123,8 +130,10 @@ def untrained(
 ) -> Learner:
     """A learner with this random state and this fitted transformer, for features like those of ``examples`` (a few).
 
-    Without classes it is one for a quantity. Raises as ``learner_for``.
+    ``classes`` are their names, by which parameters may go; without any it is a learner for a quantity. Raises as
+    ``learner_for``.
     """
+    num_classes = len(classes)
     if settings.name == AUTO:
         return _automatic(settings, seed, num_classes, examples, transformer)
     name, views = settings.name, isinstance(transformer, Views)
@@ -157,6 +166,7 @@ def untrained(
             balanced=settings.balanced,
             packages=packages(name),
             num_classes=num_classes,
+            classes=classes,
         )
 
     from fedct_flwr.learners.torch_net import TorchLearner, Training

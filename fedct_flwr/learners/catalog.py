@@ -94,6 +94,7 @@ _ALL_NAMES: Final = {**REGRESSORS, **_OF_CLASSES}
 NAMES: Final = (AUTO, *_ALL_NAMES)
 """All short names; the first leads to a choice, see ``automatic``."""
 
+_LIBRARIES: Final = ("sklearn", "xgboost", "lightgbm", "catboost")
 _EXTRAS: Final = {
     "torch": "torch",
     "safetensors": "torch",
@@ -196,26 +197,26 @@ def code_of(names: Iterable[str], packages: Collection[str] = ()) -> list[str]:
 
 
 def code_of_file(names: Iterable[str], packages: Collection[str] = ()) -> list[str]:
-    """The same where a file has the names: estimators of scikit-learn keep their parameters and run nothing else."""
-    return code_of([name for name in names if not _is_of_sklearn(name)], packages)
+    """The same where a file has the names: estimators of libraries keep their parameters and run nothing else."""
+    return code_of([name for name in names if not _is_of_library(name)], packages)
 
 
-def _is_of_sklearn(name: str) -> bool:
-    if not name.startswith("sklearn.") or "@" in name:
+def _is_of_library(name: str) -> bool:
+    if package(name) not in _LIBRARIES or "@" in name:
         return False
     try:
         found = _import(name, name, {})
     except LearnerError:
         return False
-    # By where it was made: modules of scikit-learn hold functions of others, such as urlretrieve.
-    mine = inspect.isclass(found) and found.__module__.startswith("sklearn.")
+    # By where it was made: modules hold functions of others, such as urlretrieve.
+    mine = inspect.isclass(found) and found.__module__.partition(".")[0] == package(name)
     return mine and all(hasattr(found, method) for method in ("fit", "get_params", "set_params"))
 
 
 def check_from_file(names: Iterable[str], packages: Collection[str], file: Path) -> None:
     """Raise LearnerError unless these ``packages`` have all code that learners run which a file names.
 
-    Its author chose the names, and with parameters an import path runs any command. Estimators of scikit-learn do not.
+    Its author chose the names, and with parameters an import path runs any command.
     """
     for needed in code_of_file(names, packages):
         raise LearnerError(

@@ -4,7 +4,7 @@ skops is imported where a file is written or read: it loads all of scikit-learn,
 that a silo or a command needs.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Final, Self
@@ -19,6 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.answered import classes_of, probabilities_of, values_of
+from fedct_flwr.learners.by_class import by_number, for_classes, wants_dense
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS, make
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.preprocessing import apply
@@ -129,8 +130,9 @@ class SklearnLearner:
 
     Satisfies ``Learner`` and ``Saveable``. ``balanced``: all classes that it is trained on count the same. ``packages``
     are those whose types its files may hold, beside scikit-learn's and those that the estimator is made of.
-    ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. Raises LearnerError if it is
-    ``weighted`` or ``balanced`` but takes no sample weights.
+    ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. ``classes`` are their names, by
+    which parameters such as ``class_weight`` may go. Raises LearnerError if it is ``weighted`` or ``balanced`` but
+    takes no sample weights, or if a parameter names another class.
     """
 
     suffix = ".skops"
@@ -145,11 +147,12 @@ class SklearnLearner:
         balanced: bool = False,
         packages: Collection[str] = (),
         num_classes: int = MAX_CLASSES,
+        classes: Sequence[str] = (),
     ) -> None:
         if weighted or balanced:
             weight_parameter(estimator)
         self._balanced = balanced
-        self._template = estimator
+        self._template = by_number(estimator, classes, num_classes)
         self._transformer = transformer
         self._packages = {*packages, *packages_in(estimator)}
         self._num_classes = num_classes
@@ -164,7 +167,13 @@ class SklearnLearner:
         weights = {} if sample_weight is None or alone else {weight_parameter(self._template): sample_weight}
         if alone:
             return self._train(lambda template: DummyClassifier(strategy="most_frequent"), X, y, weights)
-        return self._train(Relabeled if classes[-1] != len(classes) - 1 else clone, X, y, weights)
+        dense = wants_dense(self._template) and classes[-1] != len(classes) - 1
+
+        def fresh(template: Any) -> Any:
+            own = for_classes(template, classes, self._num_classes, dense=dense)
+            return Relabeled(own) if dense else clone(own)
+
+        return self._train(fresh, X, y, weights)
 
     def _train(self, fresh: Callable[[Any], Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
         """Train what is made ``fresh`` of the template. Raises TrainingError."""

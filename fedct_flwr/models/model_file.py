@@ -229,7 +229,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
             wanted = wanted_of(len(description.classes), examples, transformer)
             if num_values(lambda: make(name, settings.params, **wanted)) > len(content):
                 raise DataError(f"{what} is damaged or forged: it describes a larger network than it holds")
-        learner = untrained(settings, 0, len(description.classes), examples, transformer)
+        learner = untrained(settings, 0, description.classes, examples, transformer)
         if not isinstance(learner, Resumable):
             raise DataError(f"{what} is no network's, though it is said to be one of {name!r}")
         if description.any_width and isinstance(learner, Layered) and learner.layers:

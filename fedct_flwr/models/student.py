@@ -47,7 +47,7 @@ def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Studen
     learner = untrained(
         settings,
         random_state(config.seed, "student"),
-        len(schema.classes),
+        schema.classes,
         public.X[:2],
         transformer,
         total_steps=config.local_steps * config.rounds,

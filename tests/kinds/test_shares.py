@@ -118,7 +118,7 @@ def test_a_learner_is_taught_each_share_and_nothing_of_ties_of_all_classes() -> 
 
 
 def test_a_learner_that_knows_no_probabilities_is_refused() -> None:
-    learner = untrained(LearnerSettings(name="svm"), 0, 3, np.zeros((2, 1)), None)
+    learner = untrained(LearnerSettings(name="svm"), 0, ("a", "b", "c"), np.zeros((2, 1)), None)
     for server_round in (1, 2):
         with pytest.raises(ConfigError):
             SHARES.cotrain(bench_of(learner), asked(server_round))

@@ -86,9 +86,9 @@ class TestClasses:
         assert "0 to 1" in said
         assert "\n" not in said
 
-    @pytest.mark.parametrize("answer", [2 * CODES - 1, CODES + 1, np.full((NUMBER, 2), 0.5)])
+    @pytest.mark.parametrize("answer", [2 * CODES - 1, CODES + 4, np.full((NUMBER, 2), 0.5)])
     def test_a_gap_in_the_classes_hides_nothing(self, answer: Any) -> None:
-        """Behind the numbering without gaps, -1 would be the last class and truth values would be a mask."""
+        """As an index -1 would be the last class, and truth values would be a mask."""
         trained = SklearnLearner(Answering(answer=answer), num_classes=5).fit(X, np.int16([1, 4, 1, 4]))
         with pytest.raises(TrainingError, match="Answering answered"):
             trained.predict(X)

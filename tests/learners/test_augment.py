@@ -28,7 +28,7 @@ def test_all_kinds_keep_shape_and_follow_the_seed() -> None:
 
 def learner(augment: object, shape: tuple[int, ...], name: str = "small-cnn") -> object:
     settings = LearnerSettings(name=name, params={"augment": augment}, device="cpu")
-    return untrained(settings, 0, 2, np.zeros((2, *shape), dtype=np.uint8), None)
+    return untrained(settings, 0, ("a", "b"), np.zeros((2, *shape), dtype=np.uint8), None)
 
 
 def test_a_network_is_trained_on_changed_images_and_predicts_from_those_that_are() -> None:
@@ -39,7 +39,7 @@ def test_a_network_is_trained_on_changed_images_and_predicts_from_those_that_are
     scores = []
     for params in ({}, {"augment": "flip"}):
         settings = LearnerSettings(name="fashion-mnist-mlp", params=params, device="cpu")
-        learner = untrained(settings, 0, 2, X[:2], None, total_steps=60)
+        learner = untrained(settings, 0, ("a", "b"), X[:2], None, total_steps=60)
         scores.append((learner.fit(X, y).predict(X) == y).mean())
     assert scores[0] == 1.0
     assert scores[1] < 1.0

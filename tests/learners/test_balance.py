@@ -35,7 +35,7 @@ def test_a_class_that_is_not_there_has_no_weight() -> None:
 
 def learner(name: str, class_weight: str, **params: Any) -> Any:
     settings = LearnerSettings.read({"name": name, "class-weight": class_weight, "params": params}, "a test")
-    return untrained(settings, 0, 2, np.zeros((1, 1)), None)
+    return untrained(settings, 0, ("a", "b"), np.zeros((1, 1)), None)
 
 
 # Classes that overlap: who counts examples says the frequent one everywhere.

@@ -22,7 +22,7 @@ Y = X @ [3.0, -2.0, 0.5] + 10
 
 def make(name: str, num_classes: int = 0, **params: Any) -> SklearnRegressor:
     settings = LearnerSettings.read({"name": name, "params": params}, "the test")
-    learner = untrained(settings, 7, num_classes, X[:2], None)
+    learner = untrained(settings, 7, ("a", "b", "c")[:num_classes], X[:2], None)
     assert isinstance(learner, SklearnRegressor)
     return learner
 

@@ -61,7 +61,7 @@ def trained(name: str, y: Any = None) -> tuple[Learner, Any]:
     X, labels = table()
     transformer = preprocessing.standard(SCHEMA, X)
     settings = LearnerSettings(name=name, params=SMALL.get(name, {}), device="cpu")
-    learner = untrained(settings, 0, 3, X[:2], transformer, total_steps=20)
+    learner = untrained(settings, 0, ("a", "b", "c"), X[:2], transformer, total_steps=20)
     return learner.fit(X, labels if y is None else y), transformer
 
 
@@ -204,7 +204,7 @@ class TestNetworks:
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(30, 784)).astype(np.float32), (np.arange(30) % 3).astype(np.int16)
         settings = LearnerSettings(name="fashion-mnist-mlp", params={"width": 8}, preprocessing="none", device="cpu")
-        return untrained(settings, 0, 3, X[:2], None, total_steps=5).fit(X, y), X
+        return untrained(settings, 0, ("a", "b", "c"), X[:2], None, total_steps=5).fit(X, y), X
 
     def test_it_predicts_elsewhere_what_it_does_here(self, tmp_path: Path) -> None:
         learner, X = self.learner()

@@ -52,7 +52,7 @@ def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.Mo
     X, y = table()
     transformer = preprocessing.standard(SCHEMA, X)
     learner = untrained(
-        LearnerSettings(name="own_network.make", device="cpu"), 0, 3, X[:2], transformer, total_steps=20
+        LearnerSettings(name="own_network.make", device="cpu"), 0, ("a", "b", "c"), X[:2], transformer, total_steps=20
     )
     save_model(tmp_path / "m", learner.fit(X, y), transformer, description("own_network.make"))
     model = load_model(tmp_path / "m", ["own_network"])
@@ -68,7 +68,7 @@ def test_a_network_on_features_as_they_are(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     X, y = np.random.default_rng(0).normal(size=(30, 784)).astype(np.float32), (np.arange(30) % 3).astype(np.int16)
     settings = LearnerSettings(name="fashion-mnist-mlp", params={"width": 8}, preprocessing="none", device="cpu")
-    learner = untrained(settings, 0, 3, X[:2], None, total_steps=5).fit(X, y)
+    learner = untrained(settings, 0, ("a", "b", "c"), X[:2], None, total_steps=5).fit(X, y)
     said = description("fashion-mnist-mlp", params={"width": 8}, shape=(784,), columns=())
     save_model(tmp_path / "m", learner, None, said)
     model = load_model(tmp_path / "m")
@@ -79,7 +79,7 @@ def test_a_network_on_features_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_what_nobody_converts_is_one_sentence(tmp_path: Path) -> None:
-    saved(tmp_path / "m", "decision-tree", np.where(table()[1] == 1, 2, table()[1]).astype(np.int16))
+    saved(tmp_path / "m", "hist-gradient-boosting", np.where(table()[1] == 1, 2, table()[1]).astype(np.int16))
     with pytest.raises(ConfigError, match="no converter makes ONNX of this model"):
         to_onnx(load_model(tmp_path / "m"))
 
