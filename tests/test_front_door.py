@@ -34,8 +34,3 @@ def test_simulate_waits_for_no_network() -> None:
 def test_a_public_name_is_there_and_explained(name: str) -> None:
     assert name in dir(fedct_flwr)
     assert getattr(fedct_flwr, name).__doc__
-
-
-def test_a_name_that_is_not_there_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'simulator'"):
-        _ = fedct_flwr.simulator

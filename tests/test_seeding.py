@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.seeding import random_state, seed_words
+from fedct_flwr.seeding import seed_words
 
 scopes = st.lists(st.one_of(st.text(max_size=5), st.integers(-5, 5)), max_size=3).map(tuple)
 
@@ -32,8 +32,3 @@ def test_words_differ_for_every_seed_and_scope(seed: int, scope: tuple, other_se
 @pytest.mark.parametrize("pair", [((1, "1"), (1, 1)), ((1, "a", "b"), (1, "a, b")), ((1,), (1, ""))])
 def test_scopes_that_read_alike_are_told_apart(pair: tuple[tuple, tuple]):
     assert seed_words(*pair[0]) != seed_words(*pair[1])
-
-
-@given(st.integers(0, 1000))
-def test_a_random_state_is_one_that_scikit_learn_takes(seed: int):
-    assert 0 <= random_state(seed, "learner") < 2**31

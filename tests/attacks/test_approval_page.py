@@ -9,6 +9,7 @@ import ast
 import io
 import json
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -157,6 +158,15 @@ def test_a_class_is_a_formula_in_no_spreadsheet(study: Path, name: str) -> None:
     rewritten(study, classes=["healthy", name])
     with pytest.raises(ConfigError, match="a spreadsheet would run it as a formula"):
         read_study(study)
+
+
+def test_an_endless_class_keeps_nobody_at_work(study: Path) -> None:
+    rewritten(study, classes=["healthy", "=" + "|" * 1_000_000])
+    began = time.process_time()
+    with pytest.raises(ConfigError, match="1,000,001 characters, and 256 are the most"):
+        read_study(study)
+    # It was minutes.
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("key", ["superlink", "supernode"])

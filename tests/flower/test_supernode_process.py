@@ -116,7 +116,3 @@ def test_it_follows_no_redirection(monkeypatch: pytest.MonkeyPatch) -> None:
     away = httpx.MockTransport(lambda _: httpx.Response(307, headers={"location": "http://in.the.house/"}))
     with httpx.Client(transport=away, follow_redirects=True) as client:
         assert client.post("https://coordinator.example").status_code == 307
-
-
-def test_without_a_certificate_it_is_flowers_own_program() -> None:
-    assert "Flower version" in run("--version").stdout
