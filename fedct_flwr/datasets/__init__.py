@@ -6,7 +6,7 @@ from typing import Final
 
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.uses import Needs, Uses, uses
-from fedct_flwr.datasets import cached_tables, cifar10, fashion_mnist, files, from_sklearn, heart_disease, memory, svhn
+from fedct_flwr.datasets import cached_tables, color_images, fashion_mnist, files, from_sklearn, heart_disease, memory
 from fedct_flwr.datasets.corruption import corrupted
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.text.suggest import suggest
@@ -22,8 +22,8 @@ LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     "covertype": from_sklearn.covertype,
     "fashion-mnist": fashion_mnist.load,
     "fashion-superclasses": fashion_mnist.load_superclasses,
-    "cifar10": cifar10.load,
-    "svhn": svhn.load,
+    "cifar10": color_images.cifar10,
+    "svhn": color_images.svhn,
     "files": files.load,
 }
 
