@@ -54,7 +54,7 @@ def error(column: Made, name: Any = "x", label: Made = truth) -> str:
     [
         (lambda n: [Decimal("1.5"), None] * (n // 2), [1.5, np.nan] * 2),
         (lambda n: pd.Categorical(["b", "a"] * (n // 2)), [1, 0] * 2),
-        (lambda n: pd.Categorical([7, 8] * (n // 2)), [0, 1] * 2),
+        (lambda n: pd.Categorical([7, 8] * (n // 2)), [7, 8] * 2),
         (lambda n: pd.array([3, None] * (n // 2), dtype="Int64"), [3, np.nan] * 2),
         (lambda n: pd.array([True, None] * (n // 2), dtype="boolean"), [1, np.nan] * 2),
         (lambda n: pd.array(["a", None] * (n // 2), dtype="string"), [0, np.nan] * 2),
@@ -76,7 +76,7 @@ def test_columns_that_work(column: Made, expected: list[float]) -> None:
         (lambda n: [date(2020, 1, 1)] * n, "holds dates"),
         (lambda n: ["01.02.2020"] * n, "holds dates"),
         (lambda n: pd.to_timedelta(range(n), unit="s"), "holds 'duration"),
-        (lambda n: pd.period_range("2020-01", periods=n, freq="M"), "holds 'extension"),
+        (lambda n: pd.period_range("2020-01", periods=n, freq="M"), "holds dates"),
         (lambda n: [SECRET.encode()] * n, "holds 'binary'"),
         (lambda n: [1, SECRET] * (n // 2), "one kind of values"),
         (lambda n: np.ones(n) * 1j, "one kind of values"),

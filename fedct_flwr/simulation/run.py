@@ -37,7 +37,7 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import notes
 from fedct_flwr.runs.scores import TESTS, SiloScores
 from fedct_flwr.simulation import scoreboard
-from fedct_flwr.simulation.silos import table_of
+from fedct_flwr.simulation.silos import as_array, table_of
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError, DataError, Features, RunError, SiloName
@@ -117,7 +117,7 @@ class SiloModel:
         if form and isinstance(records, str | Path):
             return read_images(images_in(Path(records)), *form)
         if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
-            return records
+            return as_array(records)
         table = table_of(records, "the table of records")
         if self._label in table.column_names:
             table = table.drop_columns([self._label])

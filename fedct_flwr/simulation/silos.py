@@ -3,19 +3,20 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fedct_flwr.config import MEMORY
 from fedct_flwr.config.names import check_name
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.image_files import holds_images
 from fedct_flwr.datasets.memory import Tables
-from fedct_flwr.datasets.table_files import without_blanks
+from fedct_flwr.datasets.table_files import usual, without_blanks
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
@@ -96,7 +97,9 @@ def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
         return table_of(given, where)
     if len(given) != 2:
         raise DataError(f"{where} is a tuple of {len(given)}: give a DataFrame, or a pair (X, y) of arrays")
-    features, labels = table_of(given[0], where), np.asarray(given[1])
+    features, labels = table_of(given[0], where), as_array(given[1])
+    if labels.shape == (features.num_rows, 1):
+        labels = labels[:, 0]
     if labels.shape != (features.num_rows,):
         raise DataError(
             f"{where} has {features.num_rows} records and labels of shape {labels.shape}: give one label for each "
@@ -111,8 +114,7 @@ def table_of(given: Any, where: str) -> pa.Table:
     """A DataFrame, an Arrow table or an array ``(records, features)`` as a table without pandas' own remarks."""
     if isinstance(given, pa.Table):
         _check_names(given.column_names, where)
-        plain = given.replace_schema_metadata(None)
-        return pa.Table.from_arrays([*map(without_blanks, plain.columns)], names=plain.column_names)
+        return _table(given.columns, given.column_names)
     if _is_pandas(given):
         return _of_frame(given, where)
     if hasattr(given, "__arrow_c_stream__"):
@@ -120,13 +122,34 @@ def table_of(given: Any, where: str) -> pa.Table:
             return table_of(pa.table(given), where)
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise DataError(f"{where} is no table: {type(error).__name__}; give a DataFrame or an array") from None
-    X = np.asarray(given)
+    X = as_array(given)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise DataError(
             f"{where} is of type {type(given).__name__}, with shape {X.shape} and {X.dtype}: give a DataFrame, or an "
             "array of numbers with one row for each record"
         )
-    return pa.table({f"x{number}": pa.array(values) for number, values in enumerate(X.T, start=1)})
+    return pa.table(
+        {
+            f"x{number}": pa.array(np.ma.getdata(values), mask=_mask(values))
+            for number, values in enumerate(X.T, start=1)
+        }
+    )
+
+
+def as_array(given: Any) -> NDArray[Any]:
+    """Arrays of NumPy, SciPy and torch, and lists: dense, in this machine's byte order, masked where they were."""
+    if hasattr(given, "toarray"):
+        return np.asarray(given.toarray())
+    if hasattr(given, "detach"):
+        tensor = given.detach().cpu()
+        return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
+    found = np.asanyarray(given)
+    found = found if isinstance(found, np.ma.MaskedArray) else np.asarray(given)
+    return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
+
+
+def _mask(values: NDArray[Any]) -> NDArray[np.bool_] | None:
+    return np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
 
 
 def _is_pandas(given: Any) -> bool:
@@ -140,8 +163,12 @@ def _of_frame(frame: Any, where: str) -> pa.Table:
     _check_names(names, where)
     # One by one, so that an error can name the column without quoting a value.
     columns = [_array(frame.iloc[:, number], f"column {quoted(name)} of {where}") for number, name in enumerate(names)]
-    table = pa.table(dict(zip(names, columns, strict=True)))
-    return pa.Table.from_arrays([*map(without_blanks, table.columns)], names=names)
+    return _table(pa.table(dict(zip(names, columns, strict=True))).columns, names)
+
+
+def _table(columns: Sequence[pa.ChunkedArray], names: list[str]) -> pa.Table:
+    """As the same table is after a way through a file: categories are numbers or text, whichever they are made of."""
+    return pa.Table.from_arrays([without_blanks(usual(column)) for column in columns], names=names)
 
 
 def _check_names(names: list[str], where: str) -> None:
@@ -151,6 +178,20 @@ def _check_names(names: list[str], where: str) -> None:
 
 def _array(values: Any, where: str) -> Any:
     try:
-        return pa.array(values, from_pandas=True)
+        if isinstance(values, np.ndarray):
+            return pa.array(np.ma.getdata(values), from_pandas=True, mask=_mask(values))
+        return pa.array(_plain(values), from_pandas=True)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         raise DataError(f"{where} does not hold one kind of values: make all of them numbers, or all text") from None
+
+
+def _plain(values: Any) -> Any:
+    """A column of pandas in a form that Arrow has: sparse ones dense, intervals and periods as text."""
+    kind = getattr(values.dtype, "categories", values).dtype
+    if type(kind).__name__ == "SparseDtype":
+        return np.asarray(values)
+    if type(kind).__name__ in ("IntervalDtype", "PeriodDtype"):
+        return values.astype(object).map(str, na_action="ignore")
+    if isinstance(values.dtype, np.dtype) and not values.dtype.isnative:
+        return as_array(values)
+    return values

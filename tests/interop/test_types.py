@@ -1,0 +1,120 @@
+"""One column in each form that pandas, NumPy, SciPy and torch have: the same features whichever way it arrives."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset, memory
+from fedct_flwr.simulation.silos import data_of
+
+pd = pytest.importorskip("pandas")
+
+NUMBERS = np.arange(40.0) % 5
+WORDS = np.array(list("abcde"))[NUMBERS.astype(int)]
+FORMS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "float": ("number", lambda: NUMBERS),
+    "integer": ("number", lambda: NUMBERS.astype(int)),
+    "big-endian": ("number", lambda: NUMBERS.astype(">f8")),
+    "half": ("number", lambda: NUMBERS.astype(np.float16)),
+    "nullable": ("number", lambda: pd.array(NUMBERS, dtype="Int64")),
+    "category of floats": ("number", lambda: pd.Categorical(NUMBERS)),
+    "category of integers": ("number", lambda: pd.Categorical(NUMBERS.astype(int))),
+    "sparse": ("number", lambda: pd.arrays.SparseArray(NUMBERS)),
+    "truth values": ("truth", lambda: NUMBERS > 2),
+    "category of truth values": ("truth", lambda: pd.Categorical(NUMBERS > 2)),
+    "nullable truth values": ("truth", lambda: pd.array(NUMBERS > 2, dtype="boolean")),
+    "sparse truth values": ("truth", lambda: pd.arrays.SparseArray(NUMBERS > 2)),
+    "text": ("text", lambda: WORDS),
+    "strings": ("text", lambda: pd.array(WORDS, dtype="string")),
+    "category of text": ("text", lambda: pd.Categorical(WORDS)),
+    "ordered category": ("text", lambda: pd.Categorical(WORDS, ordered=True)),
+    "intervals": ("interval", lambda: pd.cut(NUMBERS, [-1, 1, 3, 9])),
+    "periods": ("period", lambda: pd.PeriodIndex([f"{2020 + int(n)}Q1" for n in NUMBERS], freq="Q")),
+}
+NO_PARQUET = ("big-endian", "half", "sparse", "sparse truth values", "intervals", "periods")
+
+
+def frames(form: str) -> dict[str, Any]:
+    made = FORMS[form][1]
+    silos = {name: pd.DataFrame({"age": 20 + 3.5 * NUMBERS, "x": made()}) for name in ("north", "south", "public")}
+    return {name: t if name == "public" else t.assign(ill=["yes", "no"] * 20) for name, t in silos.items()}
+
+
+def loaded(silos: Any, public: Any = None) -> FederatedDataset:
+    data = data_of(silos, public, "ill")
+    accepted = ("repeated-records", "shared-records", "label-in-public")
+    return datasets.load(RunConfig.from_flower({**data.settings, "test-fraction": 0.0, "accept": accepted}))
+
+
+def told(dataset: FederatedDataset) -> tuple[Any, list[Any]]:
+    found = {column.name: column for column in dataset.schema.columns}
+    x = list(found).index("x")
+    return found["x"], [part[:, x].tolist() for part in (dataset.public.X, dataset.silos[0].private.X)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_column_is_the_same_whichever_way_it_arrives(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = frames(form)
+    public, silos = tables["public"], {name: tables[name] for name in ("north", "south")}
+    here = told(loaded(silos, public))
+    ways = {"csv": lambda table, path: table.to_csv(path, index=False), "parquet": lambda t, path: t.to_parquet(path)}
+    for way, write in ways.items():
+        if way == "parquet" and form in NO_PARQUET:
+            continue
+        folder = tmp_path / way
+        folder.mkdir()
+        for name, table in tables.items():
+            write(table, folder / f"{name}.{way}")
+        assert told(loaded(folder)) == here, way
+    data = data_of(silos, public, "ill")
+    assert data.tables is not None
+    data.tables.write(tmp_path / "engine")
+    monkeypatch.setenv(memory.FOLDER, str(tmp_path / "engine"))
+    monkeypatch.setattr(memory, "_HELD", {})
+    config = {**data.settings, "test-fraction": 0.0, "accept": ("repeated-records", "shared-records")}
+    assert told(datasets.load(RunConfig.from_flower(config))) == here
+
+
+def test_forms_of_one_kind_are_the_same_column() -> None:
+    found: dict[str, Any] = {}
+    for form, (kind, _) in FORMS.items():
+        tables = frames(form)
+        own = told(loaded({name: tables[name] for name in ("north", "south")}, tables["public"]))
+        assert found.setdefault(kind, own) == own, form
+
+
+@pytest.mark.parametrize("missing", [np.ma.array, lambda values, mask: np.where(mask, np.nan, values)])
+def test_what_a_mask_hides_is_missing(missing: Callable[..., Any]) -> None:
+    mask = np.arange(80).reshape(40, 2) % 7 == 0
+    X = missing(np.arange(80.0).reshape(40, 2), mask=mask)
+    silos = {name: (X, ["yes", "no"] * 20) for name in ("north", "south")}
+    data = data_of(silos, X, "")
+    config = {**data.settings, "test-fraction": 0.0, "accept": ("repeated-records", "shared-records")}
+    found = datasets.load(RunConfig.from_flower(config)).public.X
+    np.testing.assert_array_equal(np.isnan(found), mask)
+
+
+def test_sparse_matrices_and_tensors_are_arrays() -> None:
+    sparse, torch = pytest.importorskip("scipy.sparse"), pytest.importorskip("torch")
+    X = np.float32([[0, 1], [2, 0], [0, 3], [4, 0]] * 10)
+    expected = loaded_arrays(X)
+    for given in (
+        sparse.csr_matrix(X),
+        sparse.coo_array(X),
+        torch.tensor(X, requires_grad=True),
+        torch.tensor(X).bfloat16(),
+    ):
+        np.testing.assert_array_equal(loaded_arrays(given), expected)
+
+
+def loaded_arrays(X: Any) -> Any:
+    data = data_of({name: (X, ["yes", "no"] * 20) for name in ("north", "south")}, X, "")
+    config = {**data.settings, "test-fraction": 0.0, "accept": ("repeated-records", "shared-records")}
+    return datasets.load(RunConfig.from_flower(config)).public.X
