@@ -34,14 +34,6 @@ def by_sentence(text: str, folder: Path) -> str:
     return _SENTENCE.sub("\n", told)
 
 
-def sentences_with(page: str, *marks: str) -> list[str]:
-    """The sentences of a page that hold one of these words, each of which has to be there."""
-    told = _SENTENCE.split(" ".join(page.split()))
-    found = {mark: [one for one in told if mark in one] for mark in marks}
-    assert all(found.values()), [mark for mark, held in found.items() if not held]
-    return [one for one in told if any(one in held for held in found.values())]
-
-
 def extension(folder: Path) -> type[AmberSnapshotExtension]:
     """Serializes text by its sentences, and what holds text by what it holds."""
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tomli_w
 
 from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
@@ -45,22 +44,3 @@ def test_simulate_and_predict(fedct: Fedct, tmp_path: Path, monkeypatch: pytest.
     exported = fedct("export", "--model", run / "models" / "global.skops", "--output", tmp_path / "global.onnx")
     assert exported.code == 2
     assert "fedct predict" in exported.sentence
-
-
-@pytest.fixture
-def silo(tmp_path: Path) -> Path:
-    """A hospital's folder: ``silo.toml``, the study and records, all with a column of text."""
-    folder = tmp_path / "silo"
-    (folder / "study").mkdir(parents=True)
-    (folder / "study" / "public.csv").write_text(rows(60, 0, labels=False))
-    study = {"study": "ward", "classes": ["no", "yes"], "tables": {"text": ["note"]}}
-    (folder / "study" / "study.toml").write_text(tomli_w.dumps(study))
-    (folder / "data.csv").write_text(rows(40, 1, labels=True))
-    settings = {
-        "silo": "north",
-        "data": {"file": "data.csv", "label": "ill"},
-        "learner": {"name": "tfidf-linear"},
-        "connection": {"superlink": "127.0.0.1:8000"},
-    }
-    (folder / "silo.toml").write_text(tomli_w.dumps(settings))
-    return folder
