@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.federated import SiloData, take
-from fedct_flwr.datasets.missing_columns import no_column
+from fedct_flwr.datasets.table_files import no_column
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError, Examples, Groups
 

@@ -26,9 +26,8 @@ from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.inspection.labels import opposed
 from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspection.table_one import TableOne, of_classes, row_of
-from fedct_flwr.datasets.missing_columns import no_column
 from fedct_flwr.datasets.study_folder import StudyFolder, form_of, table_of
-from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.table_files import no_column, read_table
 from fedct_flwr.datasets.tables import encode, text_columns
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed

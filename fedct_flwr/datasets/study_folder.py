@@ -29,10 +29,9 @@ from fedct_flwr.datasets.image_folder import (
     read_images,
 )
 from fedct_flwr.datasets.labels import class_name, class_names, map_labels
-from fedct_flwr.datasets.missing_columns import no_column
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import ImageForm, Schema
-from fedct_flwr.datasets.table_files import check_named, column_names, read_table
+from fedct_flwr.datasets.table_files import check_named, column_names, no_column, read_table
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.text.printable import fault, quoted
