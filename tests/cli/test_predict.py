@@ -45,7 +45,7 @@ def make(path: Path, name: str, **params: Any) -> Path:
     X = np.c_[rng.integers(20, 80, 50), rng.integers(0, 2, 50)].astype(np.float64)
     y = (X[:, 0] > 50).astype(np.int16)
     transformer = preprocessing.standard(SCHEMA, X)
-    learner = untrained(LearnerSettings(name=name, params=params), 0, 2, X[:2], transformer).fit(X, y)
+    learner = untrained(LearnerSettings(name=name, params=params), 0, SCHEMA.classes, X[:2], transformer).fit(X, y)
     columns = [(column.name, column.categories) for column in SCHEMA.columns]
     said = {"study": "s", "classes": SCHEMA.classes, "columns": columns, "learner": name, "shape": (2,)}
     save_model(path, learner, transformer, ModelDescription.read(said, "a test"))
@@ -73,7 +73,7 @@ def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
         image.new("RGB", (9, 7)).save(tmp_path / "new" / name)
     X, y = np.zeros((4, 3, 8, 8), dtype=np.float32), np.array([0, 1, 0, 1], dtype=np.int16)
     settings = LearnerSettings(name="mri-cnn", params={"size": 8}, preprocessing="none", device="cpu")
-    learner = untrained(settings, 0, 2, X[:2], None, total_steps=1).fit(X, y)
+    learner = untrained(settings, 0, SCHEMA.classes, X[:2], None, total_steps=1).fit(X, y)
     said = {"study": "s", "classes": SCHEMA.classes, "learner": "mri-cnn", "params": {"size": 8}, "shape": (3, 8, 8)}
     path = tmp_path / "global.safetensors"
     save_model(path, learner, None, ModelDescription.read({**said, "image-size": (8, 8)}, "a test"))
