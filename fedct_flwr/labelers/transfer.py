@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.labelers.voters import part_of, trained, vote_of
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.preprocessing import transformed
+from fedct_flwr.learners.preprocessing import rows, transformed
 from fedct_flwr.learners.workers import spread
 from fedct_flwr.models.kept_students import Students, keep_student, kept_student
 from fedct_flwr.privacy.randomness import uniform_below
@@ -153,7 +153,7 @@ class Transfer:
         """
         lessons = self._chosen(len(public), positions)
         public = transformed(self._transformer, public)
-        lectures = public[lessons]
+        lectures = rows(public, lessons)
         # All draws are made here, in one order, whatever workers do.
         parts = [part for partition in range(self._partitions) for part in self._parts(partition, private.size, noise)]
         jobs = [
@@ -168,7 +168,7 @@ class Transfer:
             labels = self._labels(partition, cast[-1], noise)
             pupils.append((partition, self._state(partition), labels))
         self._tell(cast, noise)
-        asked = partial(_learn, self._make_learner, lectures, public[positions], self._keep)
+        asked = partial(_learn, self._make_learner, lectures, rows(public, positions), self._keep)
         return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
 
     def kept(self) -> Students:
@@ -264,7 +264,7 @@ def _learn(
     answers = []
     for partition, state, labels in students:
         labeled = labels != ABSTAIN
-        student = make_learner(state).fit(lectures[labeled], labels[labeled])
+        student = make_learner(state).fit(rows(lectures, labeled), labels[labeled])
         answers.append(student.predict(asked))
         if keep:
             # Here, in the process that trained it: not all models can be pickled.

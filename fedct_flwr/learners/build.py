@@ -19,7 +19,7 @@ from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, make_regres
 from fedct_flwr.learners.language import Encoder, Tokens, same_folder
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare, prepare_regressor
-from fedct_flwr.learners.text import transformer_for
+from fedct_flwr.learners.text import Table, transformer_for
 from fedct_flwr.learners.views import AutomaticViews, Views
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.suggest import suggest
@@ -158,6 +158,8 @@ def untrained(
                 f"learner {name!r} needs a table, but features have shape {examples.shape[1:]}: use a network, such as "
                 "'small-cnn' for images"
             )
+        if isinstance(transformer, Table):
+            estimator = transformer.taken_by(estimator)
         weighted = settings.full_weight != 1.0
         return SklearnLearner(
             estimator,

@@ -160,6 +160,7 @@ class SklearnLearner:
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train a fresh clone. One class alone is learned as a constant: most classifiers refuse to."""
+        y = np.asarray(y, dtype=np.int64)
         classes = np.unique(y)
         alone = len(classes) == 1
         if self._balanced:

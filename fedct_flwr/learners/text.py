@@ -5,13 +5,16 @@ learner takes is its transformer, which is part of its model file.
 """
 
 import importlib
+from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.config.learner import AUTO
@@ -20,6 +23,7 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import (
     EMBEDDING,
     LANGUAGE,
+    NAMES,
     NETWORKS,
     REGRESSORS,
     SHORT_NAMES,
@@ -31,6 +35,7 @@ from fedct_flwr.learners.catalog import (
 from fedct_flwr.learners.language import Encoder, Sentences, Tokens, unusual
 from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.text.printable import listed
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import Features, LearnerError
 
 Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]
@@ -41,6 +46,12 @@ _IMAGES: Final = 4
 """Axes of images."""
 _READINGS: Final[dict[str, Reading]] = {TFIDF: "tf-idf", EMBEDDING: "sentences", TRANSFORMER: "tokens"}
 _PROBED: Final = {"num_classes": 2, "num_features": 1, "num_channels": 3}
+_BY_COLUMN: Final = (
+    "categorical_features", "monotonic_cst", "interaction_cst", "cat_features", "text_features", "enable_categorical",
+    "monotone_constraints", "interaction_constraints",
+)  # fmt: skip
+"""Parameters of scikit-learn's, XGBoost's and CatBoost's estimators that name or number columns."""
+_NO_COLUMNS: Final = ("from_dtype", "pairwise", "no_interactions")
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
 
@@ -58,6 +69,9 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
 
         if (views := views_for(schema, *references)) is not None:
             return views
+    own = settings.name not in NAMES or _naming(settings.params)
+    if own and (table := _table_for(settings, schema)) is not None:
+        return table
     if not schema.texts:
         if settings.name in (TFIDF, *LANGUAGE):
             raise LearnerError(
@@ -68,8 +82,6 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
     reading = reading_of(settings, number=schema.outcome.number)
     if reading == "texts":
         return Texts(list(schema.texts))
-    if reading == "table":
-        return Table([column.name for column in schema.columns], list(schema.texts))
     if reading == "tokens":
         return Tokens(list(schema.texts), *_encoder(settings)[:2]).fit(references[0])
     if reading in ("tf-idf", "sentences"):
@@ -107,7 +119,57 @@ def reading_of(settings: LearnerSettings, *, number: bool = False) -> Reading:
     if _is_vectorizer(_first(model)):
         return "texts"
     inside = any(map(_is_vectorizer, model.get_params(deep=True).values()))
-    return "table" if inside or settings.preprocessing == "none" else "nothing"
+    return "table" if inside or settings.preprocessing == "none" or _columns_named(model) is not None else "nothing"
+
+
+def _table_for(settings: LearnerSettings, schema: Schema) -> "Table | None":
+    """The study's columns as a DataFrame, for a learner that names or numbers some, or that wants no preprocessing.
+
+    None for all others. Raises LearnerError for a column that is not there.
+    """
+    if not schema.columns:
+        return None
+    number = schema.outcome.number
+    model = (
+        make_regressor(settings.name, settings.params) if number else make(settings.name, settings.params, **_PROBED)
+    )
+    if not hasattr(model, "get_params") or (schema.texts and reading_of(settings, number=number) != "table"):
+        return None
+    named, names = _columns_named(model), [column.name for column in schema.columns]
+    if named is None and settings.preprocessing != "none" and not schema.texts:
+        return None
+    if unknown := next((name for name in named or () if name not in names), None):
+        raise LearnerError(f"learner {settings.name!r} names the column {unknown!r}: {suggest(unknown, names)}")
+    # Next to text, categories are numbers, since columns of vectorizers and of strings do not join.
+    categories = None if schema.texts else [list(column.categories or ()) for column in schema.columns]
+    return Table(names, list(schema.texts), categories)
+
+
+def _naming(params: Mapping[str, Any]) -> bool:
+    return any(key.split("__")[-1] in _BY_COLUMN and _is_set(value) for key, value in params.items())
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None and value is not False and not (isinstance(value, str) and value in _NO_COLUMNS)
+
+
+def _columns_named(model: Any) -> list[str] | None:
+    """The columns that an estimator names; none where it numbers them or gets the table; None where it does neither."""
+    params = model.get_params(deep=True)
+    parts = [part for part in (model, *params.values()) if isinstance(part, ColumnTransformer | FunctionTransformer)]
+    given = [value for key, value in params.items() if key.split("__")[-1] in _BY_COLUMN and _is_set(value)]
+    if not parts and not given:
+        return None
+    chosen = [columns for part in parts for *_, columns in getattr(part, "transformers", ())]
+    return [name for one in [*given, *chosen] for name in _strings(one)]
+
+
+def _strings(columns: Any) -> list[str]:
+    if isinstance(columns, str):
+        return [columns]
+    if isinstance(columns, Mapping | list | tuple | np.ndarray):
+        return [name for one in columns for name in _strings(one)]
+    return []
 
 
 def unread(settings: LearnerSettings, schema: Schema) -> str:
@@ -181,23 +243,40 @@ class Texts(Stateless):
 
 
 class Table(Stateless):
-    """All columns by their names, as a pandas DataFrame: strings where there is text, floats elsewhere."""
+    """All columns by their names and in their order, as a pandas DataFrame.
 
-    def __init__(self, names: list[str], texts: list[int]) -> None:
+    Strings where there is text, categories with the study's values, floats elsewhere.
+    """
+
+    def __init__(self, names: list[str], texts: list[int], categories: list[list[str]] | None = None) -> None:
         self.names = names
         self.texts = texts
+        self.categories = categories
 
     def transform(self, X: Features) -> Any:
         """A DataFrame of n rows. Raises LearnerError without pandas."""
         try:
             pandas = importlib.import_module("pandas")
         except ImportError:
-            raise LearnerError("a learner of your own gets text in a DataFrame: pip install pandas") from None
-        columns = {
-            name: X[:, position] if position in self.texts else X[:, position].astype(np.float64)
-            for position, name in enumerate(self.names)
-        }
-        return pandas.DataFrame(columns)
+            raise LearnerError("a learner of your own gets its columns in a DataFrame: pip install pandas") from None
+        return pandas.DataFrame({name: self._column(X, number, pandas) for number, name in enumerate(self.names)})
+
+    @staticmethod
+    def taken_by(estimator: Any) -> Any:
+        """The estimator, which is told of the categories where it has to be, as XGBoost's have."""
+        params = estimator.get_params(deep=True)
+        told = {key: True for key in params if key.split("__")[-1] == "enable_categorical"}
+        return estimator.set_params(**told)
+
+    def _column(self, X: Features, position: int, pandas: Any) -> Any:
+        if position in self.texts:
+            return X[:, position]
+        values = X[:, position].astype(np.float64)
+        if not self.categories or not (known := self.categories[position]):
+            return values
+        # A value that the public set does not have is missing.
+        codes = np.where(values < len(known), values, -1)
+        return pandas.Categorical.from_codes(np.nan_to_num(codes, nan=-1).astype(np.int32), categories=known)
 
 
 def _first(model: Any) -> Any:

@@ -59,7 +59,9 @@ def given_learner(learner: Any, what: str) -> Given:
         raise LearnerError(f"{what} is the class {learner.__name__}: give an object of it, {learner.__name__}()")
     if is_network(learner):
         return _in_memory(learner, [_top(type(learner))], deep=True)
-    if not all(hasattr(learner, method) for method in ("fit", "predict", "get_params", "set_params")):
+    # What predicts only once it is fitted, such as a stack, has the method in its class.
+    there = [*dir(type(learner)), *dir(learner)]
+    if not all(method in there for method in ("fit", "predict", "get_params", "set_params")):
         raise LearnerError(
             f"{what} is of type {type(learner).__name__}: give an estimator in scikit-learn's manner, a torch "
             "module, a short name or an import path"

@@ -1,0 +1,76 @@
+"""Learners that name or number columns get the study's own, in its order, whatever preprocessing is set."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from xgboost import XGBClassifier
+
+from fedct_flwr.simulation.run import Run
+from fedct_flwr.simulation.simulate import simulate
+from fedct_flwr.types import LearnerError
+
+pd = pytest.importorskip("pandas")
+
+
+def frame(n: int, seed: int) -> Any:
+    """A category that decides the label stands before the numbers."""
+    rng = np.random.default_rng(seed)
+    grade = rng.integers(0, 6, n)
+    ill = np.where(rng.random(n) < np.where(np.isin(grade, [1, 4]), 0.95, 0.05), "yes", "no")
+    return pd.DataFrame(
+        {"age": rng.normal(60, 9, n), "grade": np.array(list("uvwxyz"))[grade], "bp": rng.normal(size=n), "ill": ill}
+    )
+
+
+def run(learner: Any, **settings: Any) -> Run:
+    silos = {name: frame(150, seed) for seed, name in enumerate(("north", "south"))}
+    return simulate(
+        silos, frame(150, 9).drop(columns="ill"), label="ill", learner=learner, rounds=1, progress=False, **settings
+    )
+
+
+def columns(numbers: Any, category: Any) -> Any:
+    parts = [("n", StandardScaler(), numbers), ("c", OneHotEncoder(handle_unknown="ignore"), category)]
+    return make_pipeline(ColumnTransformer(parts), LogisticRegression())
+
+
+LEARNERS = {
+    "by name": lambda: columns(["age", "bp"], ["grade"]),
+    "by number": lambda: columns([0, 2], [1]),
+    "boosting by name": lambda: HistGradientBoostingClassifier(categorical_features=["grade"], max_iter=20),
+    "boosting by number": lambda: HistGradientBoostingClassifier(categorical_features=[1], max_iter=20),
+    "monotone": lambda: HistGradientBoostingClassifier(monotonic_cst={"age": 1}, max_iter=20),
+    "xgboost": lambda: XGBClassifier(n_estimators=20, monotone_constraints={"age": 1}),
+}
+
+
+@pytest.mark.parametrize("preprocessing", ["standard", "none"])
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_the_column_that_is_meant_is_the_one_that_is_used(kind: str, preprocessing: str) -> None:
+    found = run(LEARNERS[kind](), preprocessing=preprocessing)
+    assert found.scores["pooled_local"].mean() > 0.85
+    assert set(found.models["north"].predict(frame(9, 5))) <= {"yes", "no"}
+
+
+def test_short_names_too() -> None:
+    found = run("hist-gradient-boosting", learner_params={"categorical_features": [1], "max_iter": 20})
+    assert found.scores["pooled_local"].mean() > 0.85
+
+
+@pytest.mark.parametrize(
+    "kind", [columns(["agee"], ["grade"]), HistGradientBoostingClassifier(monotonic_cst={"agee": 1})]
+)
+def test_a_column_that_is_not_there_is_refused_before_a_round(kind: Any) -> None:
+    with pytest.raises(LearnerError, match="names the column 'agee': did you mean 'age'"):
+        run(kind)
+
+
+def test_teachers_get_them_as_well() -> None:
+    found = run(LEARNERS["by name"](), algorithm="fedkt")
+    assert found.status == "completed"
