@@ -1,8 +1,7 @@
 """What a trained model answered, checked before anything is made of it.
 
-A model of somebody's own may answer -1 and 1, probabilities, names or NaN, and all of it could be cast to classes. An
-answer that is none is never repaired: it raises, with its type, its shape and its range, and no value of a single
-example. Every learner passes what its model says through here.
+A model of somebody's own may answer -1 and 1, names or NaN, and all of it could be cast to classes. Such an answer is
+never repaired: it raises, with its type, shape and range, and no value of a single example.
 """
 
 from typing import Any, Final
@@ -21,10 +20,9 @@ _BELOW_ZERO: Final = -1e-6
 def classes_of(
     answer: Any, num_examples: int, num_classes: int = MAX_CLASSES, *, model: str = "the model"
 ) -> HardLabels:
-    """An answer as classes ``(num_examples,)`` in 0..num_classes-1: whole numbers, whatever their type.
+    """An answer as classes ``(num_examples,)`` in 0..num_classes-1: whole numbers of any type, in one column at most.
 
-    A second axis of one is left aside, as CatBoost's classifiers have it. Truth values are classes where there are two.
-    Raises TrainingError, which names the ``model``, for anything else; there is no abstention.
+    Truth values are classes where there are two. Raises TrainingError, which names the ``model``, for anything else.
 
     >>> classes_of([[1.0], [0.0]], 2, 2)
     array([1, 0], dtype=int16)
@@ -57,8 +55,7 @@ def probabilities_of(
 ) -> NDArray[np.float64]:
     """Probabilities of each class ``(num_examples, num_classes)``, 0 for those that are not ``known``.
 
-    ``answer`` ``(num_examples, k)`` has a column for each of the ``k`` classes ``known``, its rows sum to 1 within
-    ``TOLERANCE`` and are not rescaled. Raises TrainingError for anything else.
+    ``answer`` ``(num_examples, k)`` has a column for each of the ``k`` classes ``known``. Raises TrainingError.
 
     >>> probabilities_of([[0.25, 0.75]], [0, 2], 1, 3)
     array([[0.25, 0.  , 0.75]])

@@ -1,7 +1,6 @@
-"""Images changed a little at random each time that a network trains on them, so that it learns what does not matter.
+"""Images changed a little at random each time that a network trains on them, by torch's seeded global generator.
 
-Each image of a batch has a draw of its own, where torchvision's transforms change all images of a batch alike. Draws
-come from torch's global generator, which training seeds.
+Each image of a batch has a draw of its own, where torchvision's transforms change all of a batch alike.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

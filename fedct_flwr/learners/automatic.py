@@ -1,30 +1,29 @@
 """``learner = "auto"``: each silo picks its learner by cross-validation on its own records.
 
-Candidates are few, from simple to complex: a choice on a hundred records is noisy, so the first that is not worse than
-the best by more than a standard error is taken (Breiman et al., "Classification and regression trees", 1984, §3.4.3).
-They are compared by Brier's score with all classes counting the same, as scores here are balanced; so classes weigh the
-same in training too, unless the one that was taken is better by more than a standard error without.
-
-The choice is a function of the records and the seed alone: it is the same whenever it is made again, and it never
-leaves. Labels that leave come from the chosen learner, as they do from one that is named.
+Candidates are few, from simple to complex: the first that is not worse than the best by more than a standard error is
+taken (Breiman et al., "Classification and regression trees", 1984, §3.4.3). Classifiers are compared by Brier's score
+with all classes counting the same, and weigh them the same unless the one taken is better by more than a standard error
+without; regressors by squared error. The choice is a function of the records and the seed alone, and never leaves.
 """
 
 import contextlib
 import hashlib
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
-from fedct_flwr.learners.catalog import make
-from fedct_flwr.learners.out_of_fold import Looked, OwnRecords
-from fedct_flwr.learners.sklearn import SklearnLearner, prepare
+from fedct_flwr.learners import preprocessing
+from fedct_flwr.learners.catalog import TFIDF, make, make_regressor
+from fedct_flwr.learners.out_of_fold import Looked, OwnRecords, OwnValues
+from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare, prepare_regressor
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels, TrainingError
+from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
 FEWEST: Final = 40
 """Records below which nothing is chosen: their out-of-fold scores are noise."""
@@ -34,7 +33,7 @@ _MOST: Final = 1000
 """Records that candidates are compared on, drawn at random from more."""
 _MOST_VALUES: Final = 6_000_000
 _LEAST: Final = 300
-"""Records times columns that are compared on, if that leaves so many records: forests on more take minutes."""
+"""Records times columns that are compared on, if that leaves as many records: forests on more take minutes."""
 MOST_WORK: Final = 5_000_000
 """Records times columns times classes up to which boosted trees are tried: beyond, they take minutes."""
 _MOST_CLASSES: Final = 10
@@ -71,14 +70,46 @@ class Candidate:
 SAFE: Final = Candidate("random-forest", leaf=3)
 """For silos of one class, or of few records of some class."""
 TINY: Final = Candidate("logistic-regression", strength=0.1)
-"""For silos of few records, where a forest is no better and takes 30 times as long; once they learn from others as
-well, they have many examples, and a forest is."""
+"""For silos of few records, where a forest is no better and takes 30 times as long, unless they learn from others."""
 CANDIDATES: Final = (
     Candidate("logistic-regression"),
     SAFE,
     Candidate(BOOSTED),
 )
 """From simple to complex."""
+
+
+@dataclass(frozen=True)
+class Views:
+    """Fitted transformers by name (None for none), and what may be chosen on them, from simple to complex.
+
+    ``safe`` is for silos of few records. ``plain`` is the view for models that choose nothing (teachers, students);
+    empty where they cannot learn such examples.
+    """
+
+    transformers: Mapping[str, Any]
+    candidates: tuple[Candidate, ...] = CANDIDATES
+    safe: Candidate = SAFE
+    plain: str = ""
+
+    def of(self, X: Features) -> dict[str, Any]:
+        """Examples as the candidates of each view take them, row after row."""
+        found = {name: X if step is None else preprocessing.apply(step, X) for name, step in self.transformers.items()}
+        return {name: rows if issparse(rows) else np.ascontiguousarray(rows) for name, rows in found.items()}
+
+    def transform(self, X: Features) -> Any:
+        """Examples as models that choose nothing take them. Raises LearnerError where they hold text alone."""
+        return preprocessing.apply(self.for_parts, X)
+
+    @property
+    def for_parts(self) -> Any:
+        """The transformer of models that choose nothing. Raises LearnerError where there is text alone."""
+        if not self.plain:
+            raise LearnerError(
+                "teachers and students learn from numbers and categories, and all columns hold text: choose an "
+                f"algorithm such as 'fedct' without a protection, where 'auto' takes {TFIDF!r}"
+            )
+        return self.transformers[self.plain]
 
 
 def safe_only(y: HardLabels) -> bool:
@@ -119,8 +150,8 @@ class OwnChoice(SklearnLearner):
 class Automatic(OwnChoice):
     """Whichever classifier among the candidates suits the records.
 
-    ``balanced``: classes are to weigh the same, which is then not chosen. ``seed`` decides how records are divided,
-    ``random_state`` what the learner draws.
+    ``transformer`` is a fitted one, None for none, or ``Views``. ``balanced``: classes are to weigh the same, which is
+    then not chosen. ``seed`` decides how records are divided, ``random_state`` what the learner draws.
     """
 
     def __init__(
@@ -128,10 +159,20 @@ class Automatic(OwnChoice):
     ) -> None:
         self._seed, self._random_state = seed, random_state
         self._always_balanced = balanced
-        super().__init__(estimator(SAFE, random_state), transformer, balanced=SAFE.balanced, num_classes=num_classes)
+        several = isinstance(transformer, Views)
+        self._seen = transformer if several else Views({"": transformer})
+        safe = self._seen.safe
+        self._tiny = safe if several else TINY
+        super().__init__(
+            estimator(safe, random_state),
+            self._seen.transformers[safe.view],
+            balanced=safe.balanced,
+            num_classes=num_classes,
+        )
 
     def _become(self, candidate: Candidate) -> None:
         self._template, self._balanced = self._lightened(estimator(candidate, self._random_state)), candidate.balanced
+        self._transformer = self._seen.transformers[candidate.view]
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train what was chosen, or what suits these examples; one for few examples only on few."""
@@ -141,32 +182,13 @@ class Automatic(OwnChoice):
 
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
         if safe_only(records.y):
-            return self._tiny if records.size < FEWEST else self._safe
-        rows = at_most(records.size, self._seed, int(np.prod(records.X.shape[1:])))
+            return self._tiny if records.size < FEWEST else self._seen.safe
+        rows = _at_most(records, self._seed)
         own = None if groups is None else groups[rows]
-        table = _Table(self._views(records.X[rows]), records.y[rows], own)
-        found = _chosen(table, self._candidates, self._num_classes, self._seed) or self._safe
+        table = _Table(self._seen.of(records.X[rows]), records.y[rows], own)
+        found = _chosen(table, self._seen.candidates, self._num_classes, self._seed) or self._seen.safe
         table.forget()
         return replace(found, balanced=found.balanced or self._always_balanced)
-
-    @property
-    def _safe(self) -> Candidate:
-        """For records that cannot tell."""
-        return SAFE
-
-    @property
-    def _tiny(self) -> Candidate:
-        """For few records."""
-        return TINY
-
-    @property
-    def _candidates(self) -> tuple[Candidate, ...]:
-        """From simple to complex."""
-        return CANDIDATES
-
-    def _views(self, X: Features) -> Mapping[str, Any]:
-        """The records as the candidates take them."""
-        return {"": np.ascontiguousarray(self._transform(X))}
 
 
 class _Table:
@@ -225,7 +247,7 @@ def _asked(own: OwnRecords, candidate: Candidate, num_classes: int) -> Looked:
 def _simplest(own: OwnRecords, asked: Mapping[Candidate, Looked]) -> Candidate | None:
     """The first candidate that is not worse than the best by more than a standard error; None if none can learn.
 
-    After a first look, candidates that have hardly a chance any more are given up.
+    After a first look, candidates with hardly a chance are given up.
     """
     still, taken = list(asked), None
     for look in range(1, len(own.looks) + 1):
@@ -263,12 +285,13 @@ def _better(own: OwnRecords, first: Looked, second: Looked) -> bool:
     return False
 
 
-def at_most(size: int, seed: int, columns: int = 1) -> NDArray[np.intp]:
+def _at_most(records: Examples, seed: int) -> NDArray[np.intp]:
     """Positions of all records, or of as many as are compared."""
+    columns = int(np.prod(records.X.shape[1:]))
     most = min(_MOST, max(_LEAST, _MOST_VALUES // max(1, columns)))
-    if size <= most:
-        return np.arange(size)
-    return np.sort(generator(seed, "automatic", "sample").choice(size, most, replace=False))
+    if records.size <= most:
+        return np.arange(records.size)
+    return np.sort(generator(seed, "automatic", "sample").choice(records.size, most, replace=False))
 
 
 def estimator(candidate: Candidate, seed: int) -> Any:
@@ -276,3 +299,58 @@ def estimator(candidate: Candidate, seed: int) -> Any:
     params: dict[str, Any] = {"min_samples_leaf": candidate.leaf} if candidate.leaf else {}
     params |= {"C": candidate.strength} if candidate.strength else {}
     return prepare(make(candidate.name, params), candidate.name, seed)
+
+
+_LINEAR: Final = "ridge"
+
+
+class AutomaticRegressor(OwnChoice, SklearnRegressor):
+    """Whichever regressor among the candidates suits the records: the arguments are those of ``Automatic``."""
+
+    def __init__(self, seed: int, random_state: int, transformer: Any = None) -> None:
+        self._seed, self._random_state = seed, random_state
+        self._seen = transformer if isinstance(transformer, Views) else Views({"": transformer})
+        self._candidates = tuple(map(_of_numbers, self._seen.candidates))
+        # On few records a forest answers nothing that it has not seen, where a line may lead far away.
+        self._safe = _of_numbers(self._seen.safe)
+        super().__init__(_regressor(self._safe, random_state), self._seen.transformers[self._safe.view])
+
+    def _become(self, candidate: Candidate) -> None:
+        self._template = _regressor(candidate, self._random_state)
+        self._transformer = self._seen.transformers[candidate.view]
+
+    def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
+        rows = _at_most(records, self._seed)
+        y, own_groups = records.y[rows], None if groups is None else groups[rows]
+        if len(y) < FEWEST or len(np.unique(y)) == 1 or (groups is not None and len(np.unique(groups)) == 1):
+            return self._safe
+        own = {
+            view: OwnValues(Examples(X, y), generator(self._seed, "automatic"), own_groups)
+            for view, X in self._seen.of(records.X[rows]).items()
+        }
+        predicted: dict[Candidate, NDArray[np.float64]] = {}
+        for candidate in self._candidates:
+            there = own[candidate.view]
+            if candidate.name != BOOSTED or int(np.prod(there.records.X.shape)) <= MOST_WORK:
+                learner = SklearnRegressor(_regressor(candidate, 0))
+                with contextlib.suppress(TrainingError):
+                    predicted[candidate] = there.said(_fitting(learner), learner.predict)
+        if not predicted:
+            return self._safe
+        best = predicted[min(predicted, key=lambda candidate: there.loss(predicted[candidate]))]
+        return next(one for one in predicted if there.compare(best, predicted[one]).errors >= -1.0)
+
+
+def _fitting(learner: SklearnRegressor) -> Callable[[Examples], object]:
+    return lambda records: learner.fit(*records)
+
+
+def _of_numbers(candidate: Candidate) -> Candidate:
+    """The same for numbers, of which no class is to be balanced."""
+    name = _LINEAR if candidate.name == "logistic-regression" else candidate.name
+    return Candidate(name, leaf=candidate.leaf, balanced=False, view=candidate.view)
+
+
+def _regressor(candidate: Candidate, seed: int) -> Any:
+    params: dict[str, Any] = {"min_samples_leaf": candidate.leaf} if candidate.leaf else {}
+    return prepare_regressor(make_regressor(candidate.name, params), candidate.name, seed)

@@ -13,8 +13,8 @@ from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels
 class Learner(Protocol):
     """Fits labeled examples and predicts in the study's label space, or the values of its quantity.
 
-    ``fit`` starts anew each time. It must accept any non-empty subset of the classes, and be a function of its
-    arguments alone, so that a silo that is asked again answers the same.
+    ``fit`` starts anew each time, accepts any non-empty subset of the classes, and is a function of its arguments
+    alone.
     """
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
@@ -29,10 +29,7 @@ class Choosing(Protocol):
     """A learner that is another one for other records."""
 
     def choose(self, private: Examples, groups: Groups | None = None) -> None:
-        """Become what suits a silo's records, once: it then stays the same over all rounds.
-
-        ``groups`` ``(n,)`` say which records belong together: none is on two sides of a split.
-        """
+        """Become what suits a silo's records, once. ``groups`` ``(n,)`` say which of them belong together."""
 
 
 @runtime_checkable
@@ -103,8 +100,7 @@ class SoftTrainable(Probabilistic, Resumable, Protocol):
     def advance_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
         """Train for one round on ``mean CE(private, labels) + weight * mean CE(public, targets)``.
 
-        ``targets`` ``(num_public, classes)`` are probabilities; where a row is all 0, the example is not used. Raises
-        TrainingError, in the state of before.
+        ``targets`` ``(num_public, classes)`` are probabilities, or 0 for no target. Raises TrainingError, unchanged.
         """
 
 
@@ -130,8 +126,7 @@ class Averageable(Protocol):
 class Correction(NamedTuple):
     """What is added to the gradient of every step of a round: ``pull * (w - w_begun) + shift``.
 
-    ``w_begun`` are the weights that the round began with. ``shift`` is by name of parameter, of its shape; a parameter
-    without one is not shifted.
+    ``w_begun`` are the weights that the round began with; ``shift`` is by name of parameter, of its shape, or missing.
     """
 
     pull: float
@@ -151,10 +146,7 @@ class Correctable(Averageable, Resumable, Protocol):
 
     @property
     def reach(self) -> float | None:
-        """Steps of a round times their rate: how far a gradient of length 1 would move the weights in a round.
-
-        None where steps are no multiples of gradients (Adam).
-        """
+        """Steps of a round times their rate; None where steps are no multiples of gradients (Adam)."""
 
     def advance_corrected(self, private: Examples, correction: Correction) -> None:
         """Train for one round on private examples. Raises TrainingError, in the state of before."""
@@ -168,9 +160,9 @@ class Distillable(Protocol):
         """Of each example and class, ``(n, classes)``: probabilities are their softmax."""
 
     def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
-        """Train on for so many minibatch steps, to predict the probabilities ``targets`` ``(n, classes)`` of ``X``.
+        """Train on for ``steps`` minibatches, to predict the probabilities ``targets`` ``(n, classes)`` of ``X``.
 
-        Whatever else training keeps (optimizer) stays. Raises TrainingError, in the state of before.
+        Raises TrainingError, in the state of before.
         """
 
 
@@ -180,7 +172,7 @@ class Layered(Averageable, Protocol):
 
     @property
     def layers(self) -> Sequence[tuple[str, str]]:
-        """Names of the weights ``(neurons, inputs)`` and biases ``(neurons,)`` of a fully connected network's layers.
+        """Names of weights ``(neurons, inputs)`` and biases ``(neurons,)`` of a fully connected network's layers.
 
         From the input on, two layers at least. Empty for any other network.
         """

@@ -12,15 +12,13 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners.automatic import Automatic
-from fedct_flwr.learners.automatic_numbers import AutomaticRegressor
+from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, make_regressor, packages
 from fedct_flwr.learners.language import Encoder, Tokens, same_folder
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare, prepare_regressor
 from fedct_flwr.learners.text import Table, transformer_for
-from fedct_flwr.learners.views import AutomaticViews, Views
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, LearnerError, SiloName
@@ -29,8 +27,7 @@ from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, Learn
 class Colluder:
     """Learns nothing and answers with class ``chosen``, as all who collude with it do. For simulation only.
 
-    A minority that votes together is the strongest that a poisoned vote can be: M. Fang, X. Cao, J. Jia, N. Gong,
-    "Local model poisoning attacks to Byzantine-robust federated learning", USENIX Security 2020, on weights.
+    Fang, Cao, Jia, Gong, "Local model poisoning attacks to Byzantine-robust federated learning", USENIX Security 2020.
     """
 
     def __init__(self, chosen: int) -> None:
@@ -75,10 +72,7 @@ def named_learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner
 
 
 def named_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
-    """The learner that the run config names for the silo at ``position``, untrained, also where that silo colludes.
-
-    Raises what ``learner_for`` does.
-    """
+    """The untrained learner named for the silo at ``position``, also where it colludes. Raises as ``learner_for``."""
     return learner_for(
         config.learner_settings(position, len(dataset.silos)),
         dataset.silos[position].name,
@@ -100,11 +94,9 @@ def learner_for(
 ) -> Learner:
     """The learner that a silo's settings describe, untrained.
 
-    ``total_steps`` are those of a network that only fits, unless its settings have epochs. Statistics for preprocessing
-    come from the public set and ``private`` ``(n, ...)``. Its random state does not depend on the round: with the same
-    data and targets a silo gives the same labels, so fixed points exist. Raises ConfigError for an unknown learner or
-    parameter, or one that takes no weights where pseudo-weight needs them; DataError for features that cannot be
-    preprocessed.
+    ``total_steps`` are those of a network that only fits, unless its settings have epochs. Preprocessing is fitted to
+    the public set and ``private`` ``(n, ...)``. The random state does not depend on the round, so fixed points exist.
+    Raises ConfigError for a wrong learner or parameter; DataError for features that cannot be preprocessed.
     """
     transformer = transformer_for(settings, schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
@@ -130,8 +122,7 @@ def untrained(
 ) -> Learner:
     """A learner with this random state and this fitted transformer, for features like those of ``examples`` (a few).
 
-    ``classes`` are their names, by which parameters may go; without any it is a learner for a quantity. Raises as
-    ``learner_for``.
+    Without ``classes`` it is a learner for a quantity. Raises as ``learner_for``.
     """
     num_classes = len(classes)
     if settings.name == AUTO:
@@ -216,9 +207,7 @@ def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples:
         raise LearnerError(f"learner {AUTO!r} takes no parameters: name a learner, or leave learner-params out")
     if not num_classes:
         return AutomaticRegressor(settings.seed, seed, transformer)
-    if isinstance(transformer, Views):
-        return AutomaticViews(num_classes, settings.seed, seed, transformer, balanced=settings.balanced)
-    if examples.ndim != 2:
+    if examples.ndim != 2 and not isinstance(transformer, Views):
         raise LearnerError(
             f"learner {AUTO!r} is for tables and images, but features have shape {examples.shape[1:]}: name a network, "
             "such as that of examples/own_network"
@@ -234,9 +223,7 @@ def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[st
 
 
 def split_augment(params: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A learner's parameters without ``augment``, which is for the training of any network, and what that says.
-
-    A text with commas, or a list. Raises LearnerError for anything else.
+    """A learner's parameters without ``augment``, and the names in that. Raises LearnerError for anything else.
 
     >>> split_augment({"width": 8, "augment": "flip, shift"})
     ({'width': 8}, ('flip', 'shift'))

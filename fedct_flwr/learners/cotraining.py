@@ -18,13 +18,11 @@ def cotrain(
     pseudo_weight: float = 1.0,
     guard: Guard | None = None,
 ) -> HardLabels:
-    """Train on private and pseudo-labeled examples, then label the queried ones.
+    """Train on private and pseudo-labeled examples, then label the queried ones: votes ``(query.size,)``.
 
-    ``targets`` ``(num_public,)`` are the consensus labels; where they abstain, the example is not used. A
-    pseudo-labeled example weighs ``pseudo_weight``, a private one 1; a ``guard`` decides anew which of them count, and
-    how much, so that what is labeled comes from the better model too. Learners that can train on from the round before
-    do so, at ``pseudo_weight``. Returns votes ``(query.size,)``. Raises TrainingError (Abourayya et al.,
-    arXiv:2310.05696, Alg. 1).
+    ``targets`` ``(num_public,)`` are the consensus labels, or ABSTAIN. A pseudo-labeled example weighs
+    ``pseudo_weight``, a private one 1, unless a ``guard`` decides. Resumable learners train on, at ``pseudo_weight``.
+    Raises TrainingError (Abourayya et al., arXiv:2310.05696, Alg. 1).
     """
     positions = query.positions(len(public))
     if isinstance(learner, Choosing):

@@ -45,10 +45,7 @@ class Drift(Protocol):
 
 @dataclass(frozen=True)
 class Proximal:
-    """The term ``mu / 2 * |w - w_global|^2`` in the loss (FedProx: Li et al., arXiv:1812.06127, Alg. 2).
-
-    The norm is squared, as in the paper; the example in the docstring of Flower's strategy forgets to.
-    """
+    """The term ``mu / 2 * |w - w_global|^2`` in the loss (FedProx: Li et al., arXiv:1812.06127, Alg. 2)."""
 
     mu: float
     sends_change = False
@@ -66,9 +63,8 @@ class Proximal:
 class ControlVariates:
     """Gradients plus ``control - own``: the silo's mean gradient of its last round exchanged for that of all silos.
 
-    SCAFFOLD (Karimireddy et al., arXiv:1910.06378, Alg. 1) with option II: the silo's own control variate becomes the
-    mean of the round's uncorrected gradients, ``own - control + (begun - reached) / reach``. With any optimizer but
-    plain SGD that would be no mean of gradients.
+    SCAFFOLD (Karimireddy et al., arXiv:1910.06378, Alg. 1) with option II, ``own`` becoming ``own - control + (begun -
+    reached) / reach``. With any optimizer but plain SGD that would be no mean of gradients.
     """
 
     control: Vector

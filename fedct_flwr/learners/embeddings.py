@@ -1,7 +1,4 @@
-"""Embeddings of texts by a frozen encoder, each text embedded once.
-
-Embeddings are found by the text's digest, and stay in memory alone.
-"""
+"""Embeddings of texts by a frozen encoder, each text embedded once: kept in memory by its digest."""
 
 import hashlib
 import threading
@@ -37,10 +34,7 @@ class Frozen(NamedTuple):
 
 
 def embedded(texts: list[str], encoder: Frozen) -> NDArray[np.float64]:
-    """Rows ``(n, layers * width)`` for these texts, each layer's part of length 1.
-
-    Raises LearnerError, TrainingError without enough memory.
-    """
+    """Rows ``(n, layers * width)``, each layer's part of length 1. Raises LearnerError, TrainingError."""
     keys = _keys(texts, encoder)
     with _ONE_AT_A_TIME:
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in _known}
@@ -89,10 +83,7 @@ def _embed(texts: list[str], encoder: Frozen) -> NDArray[np.float32]:
 
 
 class _Embedding(torch.nn.Module):
-    """Of each of the last layers the mean over a text's tokens, of length 1.
-
-    ``tokens`` ``(n, length)`` end with PADDING.
-    """
+    """Of each of the last layers the mean over a text's tokens ``(n, length)``, of length 1; PADDING ends a text."""
 
     def __init__(self, network: Any, layers: int) -> None:
         super().__init__()
@@ -117,9 +108,8 @@ def _pooled(embedding: _Embedding, tokens: list[list[int]]) -> NDArray[np.float3
 
 
 def to_onnx(encoder: Frozen, tokens: str, output: str) -> bytes:
-    """What ``embedded`` makes of texts, from their tokens on, in ONNX format.
+    """What ``embedded`` makes of texts in ONNX, from integers ``tokens`` ``(n, length)`` on, -1 behind a text's end.
 
-    The input ``tokens`` is ``(n, length)`` integers, with -1 behind the end of a text; the output is single precision.
     Raises ImportError without onnxscript.
     """
     network = load_network("AutoModel", encoder.folder).eval()

@@ -1,7 +1,6 @@
 """Language models in folders on this machine: found, looked at before anything is loaded, and named by their digest.
 
-Nothing is downloaded, and no code of a folder runs: a folder with pickled weights or with Python code is refused.
-Weights are in safetensors format. transformers is imported where a folder is loaded, which takes seconds.
+Nothing is downloaded, and a folder with pickled weights or Python code is refused.
 """
 
 import hashlib

@@ -1,32 +1,17 @@
 """How much a silo trusts the consensus: fully, unless its own records speak against it.
 
-Each silo compares, on its own records, models that have learned the consensus labels with one that has not, all on
-records that they have not seen (``out_of_fold``). It takes the largest weight of pseudo-labels that does not look worse
-than none, by more than a standard error and a margin. To choose what looks best instead would throw away
-most of what co-training gains where records are few: ``python -m benchmarks no-harm``. Without the margin, a silo whose
-own model makes no error would keep to it for being a little less sure of the same classes. A model that is wrong about
-more of the records has no margin.
+Each silo compares models that have learned the consensus labels with one that has not, out of fold on its own records.
+It takes the largest weight of pseudo-labels that does not look worse than none, by more than a standard error and a
+margin: to choose what looks best would throw away most of the gain where records are few (``python -m benchmarks
+no-harm``). A weight below the first must also leave no more records wrong. A silo of one class has no model to go back
+to, and learns at the smallest weight at least.
 
-Once records have spoken against full weight, a smaller one has to leave no more of them wrong: it is not given the
-benefit of the doubt again.
+Where no weight will do, only the labels of examples that are unlike own records are tried: trees tell own records from
+public examples, as domain classifiers do (Bickel, Brückner, Scheffer, "Discriminative learning under covariate shift",
+JMLR 10, 2009). A decision stays while hardly any label has changed since.
 
-A silo whose records are of one class, but for single ones, has no model to go back to: alone it names that class for
-everybody. Its records can still speak against a consensus that takes them for others, but the silo learns
-at the smallest weight at least.
-
-Where no weight will do, the labels of those examples are tried alone that are unlike own records (``foreign``): a silo
-that knows its own patients better than others do can still learn of theirs.
-
-A decision stays while hardly any label has changed since: what the silo's records say of a consensus, they say of the
-next to the same extent. So a run whose last labels take some rounds to settle weighs its consensus once.
-
-What it does not see: a silo's own labels are part of the consensus, so the comparison leans towards trust, the more the
-fewer silos there are.
-
-Others' probabilities and values are weighed alike: probabilities by Brier's score, values by their squared error.
-
-Examples are foreign if they are unlike own records: trees learn to tell own records from public examples, as domain
-classifiers do (Bickel, Brückner, Scheffer, "Discriminative learning under covariate shift", JMLR 10, 2009).
+A silo's own labels are part of the consensus, so the comparison leans towards trust, the more the fewer silos there
+are. Probabilities are weighed alike, by Brier's score, and values by their squared error.
 """
 
 import contextlib
@@ -83,8 +68,7 @@ def foreign(both: Any, own: int, rng: Generator) -> NDArray[np.bool_]:
 
 
 WEIGHTS: Final = (1.0, 0.3, 0.1, 0.03)
-"""Of pseudo-labels, from the first that is tried; 0 where none of them will do. With the last, own records decide where
-there are some, and the consensus where there are none: what a silo of one class keeps at least."""
+"""Of pseudo-labels, from the first that is tried; 0 where none of them will do."""
 MOST_ERRORS: Final = 1.0
 """Standard errors by which a model may look worse and still be trusted."""
 FEW: Final = 40
@@ -94,11 +78,11 @@ SURELY_GOOD: Final = 0.5
 SURELY_BAD: Final = 2.0
 """Standard errors by which a model looks better, or worse, after a first look, and that is enough."""
 MARGIN: Final = 0.01
-"""Brier's score, in 0..2, by which a model may look worse in addition: half a hundredth in the probability of a class
-that is as likely as not. None for a model that is wrong about more records by a standard error."""
+"""Brier's score, in 0..2, by which a model may look worse in addition, unless it is wrong about more records by a
+standard error: half a hundredth in the probability of a class that is as likely as not.
+"""
 LEAST_FOREIGN: Final = 1 / 3
-"""Share of public examples that have to be foreign for their labels to be tried alone: where fewer are, own records
-tell of most patients, and have spoken."""
+"""Share of public examples that have to be foreign for their labels to be tried alone."""
 SAME: Final = 0.02
 """Share of the labels that may have changed since a decision for it to stay."""
 _ROUNDING: Final = 1e-6
@@ -108,8 +92,7 @@ _ROUNDING: Final = 1e-6
 class Trust(NamedTuple):
     """What a silo decided. ``weight`` of pseudo-labels, 0: its own model; ``evidence`` for full weight against 0.
 
-    Without evidence there was nothing to decide by, or nothing to decide. ``foreign``: only pseudo-labels of examples
-    that are unlike own records count.
+    ``foreign``: only pseudo-labels of examples that are unlike own records count.
     """
 
     weight: float
@@ -137,9 +120,9 @@ class Decision(NamedTuple):
 
 
 class Deciding:
-    """Decides for one silo. ``seed`` and ``silo`` tell how its records are divided: always the same, and no group.
+    """Decides for one silo, whose records are divided by ``seed`` and ``silo``: always the same.
 
-    ``groups`` ``(n,)`` say which records belong together. Without classes (``num_classes`` 0) for values.
+    ``groups`` ``(n,)`` are kept together. Without classes (``num_classes`` 0) for values.
     """
 
     all_or_nothing: tuple[type[Exception], ...] = ()
@@ -210,8 +193,7 @@ class Deciding:
 class Guard(Deciding):
     """Decides how much consensus labels count.
 
-    ``before`` is an earlier decision of the same run, by the same learner and records, which stays as long as it holds.
-    ``decision`` is the last one.
+    ``before`` is an earlier decision of the run, which stays as long as it holds; ``decision`` is the last one.
     """
 
     all_or_nothing = (LearnerError, TrainingError)
@@ -222,8 +204,8 @@ class Guard(Deciding):
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
         """Decide for a learner that starts anew each time, on consensus labels ``targets`` ``(num_public,)``.
 
-        Unless the decision of before holds for them, the same labels always give the same one. Leaves the learner to be
-        fitted. Raises TrainingError.
+        The same labels always give the same decision, unless one of before holds. Leaves the learner to be fitted.
+        Raises TrainingError.
         """
         if not (targets != ABSTAIN).any():
             return Trust(WEIGHTS[0])
@@ -296,10 +278,10 @@ class Guard(Deciding):
 
 
 class Lesson(NamedTuple):
-    """What is learned of others, as a kind of answer does it.
+    """What is learned of others: ``digest`` tells lessons apart.
 
-    ``train`` starts anew on records and on others' answers, which count the second argument of what they would (0: not
-    at all); ``answer`` says probabilities ``(n, classes)`` or values ``(n,)``. ``digest`` tells lessons apart.
+    ``train`` starts anew on records and on others' answers, which count the second argument of what they would;
+    ``answer`` says probabilities ``(n, classes)`` or values ``(n,)``.
     """
 
     train: Callable[[Examples, float], None]
@@ -318,10 +300,7 @@ class SoftGuard(Deciding):
         return self._known[1] if self._known else None
 
     def trust(self, lesson: Lesson) -> Trust:
-        """The share of their weight that others' answers get.
-
-        The same lesson always gives the same decision. Leaves the learner to be trained. Raises TrainingError.
-        """
+        """The share of their weight that others' answers get, the same for the same lesson. Raises TrainingError."""
 
         def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
             return own.said(lambda records: lesson.train(records, weight), lesson.answer)

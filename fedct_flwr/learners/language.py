@@ -1,7 +1,6 @@
 """Text as language models take it: embeddings of sentences for linear models, tokens for networks.
 
-Both transformers are parts of model files. A file names the model's folder and its digest, and holds no weights of it:
-a machine that uses the file needs the same folder, at that path or under ``models`` in the data folder.
+A model file names the language model's folder and digest, and holds no weights of it: who uses it needs that folder.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +30,7 @@ _LAYERS: Final = 4
 class Encoder(NamedTuple):
     """A learner's parameters about the model: its folder, tokens it reads (0: all it can), a pinned tokenizer.
 
-    And how many of its last ``layers`` an embedding is made of. A network has a parameter of that name for itself.
+    An embedding is made of its last ``layers``.
     """
 
     folder: str
@@ -65,8 +64,8 @@ class Encoder(NamedTuple):
 class Sentences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What a frozen encoder makes of texts: of each of its last layers the mean over a text's tokens, of length 1.
 
-    The last four side by side: J. Devlin et al., "BERT", NAACL 2019, table 7. The mean over tokens: N. Reimers,
-    I. Gurevych, "Sentence-BERT", EMNLP 2019, section 3, whose embedding is that of ``layers=1``.
+    The last four side by side: Devlin et al., "BERT", NAACL 2019, table 7. The mean: Reimers, Gurevych,
+    "Sentence-BERT", EMNLP 2019, §3.
     """
 
     fingerprint_: str

@@ -17,11 +17,9 @@ _LIBRARY: list[Any] = []
 
 
 def mend_torchvision() -> None:
-    """Have ``import torchvision`` work where it lacks compiled operators, as those from another source than torch do.
+    """Have ``import torchvision`` work where it lacks compiled operators, which no network here needs.
 
-    It registers shapes of ``nms`` and ``qnms`` when it is imported, and fails where these operators are missing. Then
-    transformers and peft fail as well. No network here needs them; calling them still fails. Nothing happens where
-    torchvision is not installed, or is imported already.
+    It fails where ``nms`` and ``qnms`` are missing, and with it transformers and peft.
     """
     try:
         importlib.import_module("torchvision")
@@ -40,11 +38,10 @@ def mend_torchvision() -> None:
 
 
 def torchvision_network(model: str, num_classes: int, weights: str | None = None) -> nn.Module:
-    """A torchvision classification network by name, such as ``efficientnet_b0`` or ``resnet18``.
+    """A torchvision classification network by name, such as ``efficientnet_b0``, for images ``(n, 3, height, width)``.
 
-    ``weights``, such as ``DEFAULT``, are what torchvision trained it to on ImageNet; it downloads them into torch's
-    cache at first use; without them nothing is downloaded. Takes float images ``(n, 3, height, width)``. Raises
-    ConfigError for what is no classification network, or for a trained one without a linear layer at its end.
+    ``weights``, such as ``DEFAULT``, are downloaded at first use; without them nothing is. Raises ConfigError for what
+    is no classification network, or for a trained one without a linear layer at its end.
     """
     mend_torchvision()
     from torchvision import models

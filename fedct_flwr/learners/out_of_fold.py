@@ -21,8 +21,7 @@ from fedct_flwr.types import Examples, Features, Groups, HardLabels
 def class_weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """The weight of an example of each class ``(classes,)`` with which all classes at hand count the same.
 
-    ``shares`` ``(classes,)`` are what each class has now, in any unit. The mean weight of all examples is 1; that of a
-    class that is not there is 0.
+    ``shares`` ``(classes,)`` are those of now, in any unit. The mean weight of all examples is 1.
 
     >>> class_weights(np.array([3.0, 1.0, 0.0])).round(2)
     array([0.67, 2.  , 0.  ])
@@ -36,8 +35,6 @@ def class_weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 def balanced_weights(y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Weights of the examples ``(n,)`` with which all classes of ``y`` have the same sum, as large as before.
 
-    ``sample_weight`` ``(n,)`` says how much an example counts beside others of its class.
-
     >>> balanced_weights(np.int16([0, 0, 0, 1])).round(2)
     array([0.67, 0.67, 0.67, 2.  ])
     """
@@ -48,14 +45,13 @@ def balanced_weights(y: HardLabels, sample_weight: NDArray[np.float64] | None = 
 
 FOLDS: Final = 5
 _ENOUGH: Final = 500
-"""Records that are predicted out of fold, where there are so many: more fits would tell little more."""
+"""Records that are predicted out of fold at most: more fits would tell little more."""
 _LOOK: Final = 2
 """Folds of a first look, after which clear cases are decided."""
 _MANY: Final = 100
 """Records of one fold with which it may be a first look of its own."""
 _FEWEST_OF_ONE: Final = 5
-"""Records of a class by which a silo judges that has no other: a model that is wrong about all of fewer is so by chance
-(a sign test at 5%)."""
+"""Records of its only class by which a silo judges: fewer are all wrong by chance (a sign test at 5%)."""
 _SEEN: Final = 30
 """Records below which a first look tells too little."""
 
@@ -71,7 +67,7 @@ class Pseudo(NamedTuple):
 class Evidence(NamedTuple):
     """How much better one model is than another on the same records, of which each class counts the same.
 
-    ``gain`` is the mean difference of their scores, ``error`` its standard error, ``records`` how many there are.
+    ``gain`` is the mean difference of their scores, ``error`` its standard error.
     """
 
     gain: float
@@ -95,9 +91,8 @@ class Evidence(NamedTuple):
 class OwnRecords:
     """A silo's own records, divided once, to train on some and to ask about the others.
 
-    ``groups`` ``(n,)`` are kept together: records of one patient, say. Records beyond 500 are not asked about, where
-    that saves folds. ``hasty``: one fold is a first look where it has 100 records. That is for comparing one model with
-    another: a candidate among several would be given up too soon.
+    ``groups`` ``(n,)`` are kept together. Records beyond 500 are not asked about, where that saves folds. ``hasty``:
+    one fold is a first look where it has 100 records, for comparing one model with another.
     """
 
     def __init__(
@@ -146,8 +141,7 @@ class OwnRecords:
     def predicted(self, learner: Learner, num_classes: int, pseudo: Pseudo | None = None) -> NDArray[np.float64]:
         """Probabilities of each class for the records asked about, ``(asked, num_classes)``, each from a new fit.
 
-        The learner is trained on the records of other folds, and on ``pseudo``; a learner that knows no probabilities
-        is sure of its class. It is left trained on something: fit it anew. Raises TrainingError.
+        The learner is trained on the records of other folds, and on ``pseudo``. Raises TrainingError.
         """
         if not self.divided:
             return np.zeros((len(self.y), num_classes))
@@ -165,7 +159,7 @@ class OwnRecords:
     ) -> NDArray[np.float64]:
         """What ``answer`` says of the records asked about, ``(asked, ...)``, after ``train`` on those of other folds.
 
-        They have to be ``divided``. Raises TrainingError.
+        Raises TrainingError.
         """
         found = []
         # These fits are small and many.
@@ -261,10 +255,7 @@ def _by_class(y: HardLabels, rng: Generator) -> Iterator[int]:
 
 
 class OwnValues(OwnRecords):
-    """A silo's own records with values, divided once: high and low values are dealt out alike.
-
-    ``groups`` ``(n,)`` are kept together; ``hasty`` as for ``OwnRecords``.
-    """
+    """The same for values: high and low ones are dealt out alike."""
 
     def __init__(self, private: Examples, rng: Generator, groups: Groups | None = None, *, hasty: bool = False) -> None:
         super().__init__(private, rng, groups, hasty=hasty)

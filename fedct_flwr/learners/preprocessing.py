@@ -44,10 +44,9 @@ _MOST_WORDS: Final = 50_000
 
 
 def fitted(kind: str, schema: Schema, *references: Features, texts: Any = None) -> Any:
-    """What a learner's ``preprocessing`` calls for, fitted to all of these examples; None where nothing is to be done.
+    """What a learner's ``preprocessing`` calls for, fitted to these examples; None with 'none' and for images.
 
-    That is so with 'none', and with images, which are numbers in 0..1 as they come. ``texts``, and errors, are as for
-    ``standard``.
+    ``texts``, and errors, are as for ``standard``.
     """
     if kind == "none" or references[0].ndim == _IMAGES:
         return None
@@ -57,11 +56,9 @@ def fitted(kind: str, schema: Schema, *references: Features, texts: Any = None) 
 def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
     """A fitted transformer: numeric columns imputed by their mean and scaled, categorical ones one-hot.
 
-    A missing category becomes a category of its own. Columns of text are left out, or become what a copy of the
-    transformer ``texts`` makes of each of them; with ``Words`` the result is sparse. ``references``, each
-    ``(n, columns)``, are the examples whose statistics are used, as if below one another: the public set and the silo's
-    own private data, nothing else.
-    Raises DataError where features are no table, or there is nothing to learn.
+    A missing category becomes one of its own. Columns of text are left out, or become what a copy of ``texts`` makes of
+    each; with ``Words`` the result is sparse. ``references``, each ``(n, columns)``, are the public set and the silo's
+    own private data. Raises DataError where features are no table, or there is nothing to learn.
     """
     for reference in references:
         if reference.ndim != 2:
@@ -141,10 +138,7 @@ def as_input(X: Features) -> Features:
 
 
 class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Scikit-learn's TF-IDF of words and pairs of words, the most frequent 50,000 of them.
-
-    Kept as one text and one array, where the vectorizer itself would be a part of a model file for each word.
-    """
+    """Scikit-learn's TF-IDF of the most frequent 50,000 words and pairs of words, kept as one text and one array."""
 
     words_: str
     weights_: NDArray[np.float64]

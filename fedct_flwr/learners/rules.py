@@ -34,8 +34,8 @@ def rule_fit(
 ) -> Any:
     """RuleFit, one against the rest as imodels' knows two classes only.
 
-    The defaults are those of Abourayya et al., arXiv:2310.05696, §5. ``alpha`` is the strength of the penalty on rules;
-    without it, it is chosen by cross-validation, so that at most ``max_rules`` are left, which takes most of the time.
+    The defaults are those of Abourayya et al., arXiv:2310.05696, §5. Without ``alpha``, the penalty's strength is
+    chosen by cross-validation, so that at most ``max_rules`` are left.
     """
     # imodels calls scikit-learn in its old ways, some thousand times a fit.
     for message in ("'penalty' was deprecated", "Inconsistent values", "The least populated class", "'n_jobs' has no"):

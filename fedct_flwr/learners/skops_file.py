@@ -18,10 +18,9 @@ _IMPORTING: Final = threading.Lock()
 
 
 def skops_io() -> ModuleType:
-    """``skops.io``, imported without torch, which it leads to where that is installed: 180 MB and a second.
+    """``skops.io``, imported without torch (180 MB, a second), which scikit-learn's wrapper of it leads to.
 
-    skops looks through all packages of scikit-learn, one of which wraps torch for estimators that are given tensors.
-    None is looked for there, so an empty module stands in its place meanwhile.
+    An empty module stands in that wrapper's place meanwhile: nothing is looked for there.
     """
     with _IMPORTING:
         if "skops.io" in sys.modules or _TORCH_OF_SKLEARN in sys.modules:

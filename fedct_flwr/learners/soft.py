@@ -1,9 +1,8 @@
 """Training on probabilities in place of labels, and giving them: for algorithms that share soft labels.
 
 The objective is that of D. Fan, C. Mendler-Dünner, M. Jaggi, "Collaborative learning via prediction consensus", NeurIPS
-2023 (arXiv:2305.18497), equation 3: ``mean loss on private examples + lambda * mean disagreement on public ones``. The
-disagreement is the cross-entropy with the targets, or the squared distance to them in regression. Networks descend
-along its gradient; for other learners it is a sum over examples with weights, and thus exactly what they can fit.
+2023 (arXiv:2305.18497), equation 3: ``mean loss on private examples + lambda * mean disagreement on public ones``.
+Networks descend along its gradient; for other learners it is a sum over examples with weights, which they fit.
 """
 
 from typing import NamedTuple
@@ -79,9 +78,8 @@ def soft_labels(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
 def train_soft(learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float) -> None:
     """One round of training at a silo: on private examples, and on public ones if there are ``targets``.
 
-    ``targets`` ``(num_public, classes)`` are probabilities; where a row is all 0, the example is not used. ``weight``
-    is the paper's lambda. Without targets (warm-up) or weight it is training on private examples alone. Raises
-    ConfigError as ``check_soft``, DataError for targets that are no probabilities, TrainingError.
+    ``targets`` ``(num_public, classes)`` are probabilities, or 0 for no target; ``weight`` is the paper's lambda.
+    Raises ConfigError as ``check_soft``, DataError for targets that are no probabilities, TrainingError.
     """
     if isinstance(learner, Choosing):
         learner.choose(private)
@@ -113,10 +111,9 @@ def train_on_values(
 
 
 def weighted_duplicates(private: Examples, public: Features, targets: SoftVotes, weight: float) -> Weighted:
-    """Each public example once for each class that its target gives a share, weighing so much.
+    """Each public example once for each class that its target gives a share, weighing as much as that.
 
-    The sum of weighted losses is then ``n`` times the paper's objective, for the ``n`` private examples, which weigh 1
-    each. Examples without a target are left out.
+    The sum of weighted losses is then ``n`` times the paper's objective, for the ``n`` private examples.
 
     >>> found = weighted_duplicates(
     ...     Examples(np.zeros((4, 1)), np.int16([0, 0, 1, 1])), np.ones((2, 1)), np.float32([[1, 0], [0.25, 0.75]]), 0.5
@@ -137,9 +134,6 @@ def weighted_values(
     X: Features, y: NDArray[np.floating], public: Features, targets: NDArray[np.floating], weight: float
 ) -> Weighted:
     """The same for regression: each public example once, with its target ``(num_public,)`` as its value.
-
-    The weighted sum of squared errors is ``n`` times ``mean (f(x) - y)^2 + weight * mean (f(x) - target)^2``, for any
-    regressor that takes sample weights.
 
     >>> weighted_values(np.zeros((4, 1)), np.zeros(4), np.ones((2, 1)), np.ones(2), 0.5).weights.tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]

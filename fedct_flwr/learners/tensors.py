@@ -17,10 +17,7 @@ _PREPROCESSING: Final = "preprocessing"
 
 
 def to_bytes(network: Averageable, preprocessing: bytes | None, description: str) -> bytes:
-    """The file's content: tensors named as ``TorchLearner.dump`` names them, but none of the optimizer's.
-
-    ``preprocessing`` is a transformer in skops format, None for none.
-    """
+    """The file's content: tensors as ``TorchLearner.dump`` names them, without the optimizer's, and a transformer."""
     tensors: dict[str, NDArray[Any]] = {_NETWORK + name: value for name, value in network.weights().items()}
     tensors["steps"] = np.array(0, dtype=np.int64)
     if preprocessing is not None:

@@ -1,8 +1,7 @@
 """A language model with a classification head as a network: all of it trained, its last layers, or adapters (LoRA).
 
-Where a part of the network is trained, the other weights stay those of the model's folder: what is kept from round to
-round, averaged and written to model files are the trained ones alone.
-E. J. Hu et al., "LoRA: Low-rank adaptation of large language models", ICLR 2022.
+Only trained weights are kept, averaged and written to files; the others are those of the model's folder. E. J. Hu et
+al., "LoRA: Low-rank adaptation of large language models", ICLR 2022.
 """
 
 import warnings
@@ -32,9 +31,8 @@ def classifier(
 ) -> nn.Module:
     """The model in ``folder`` with a head for the classes, for tokens ``(n, length)``, see ``language.Tokens``.
 
-    ``train``: ``lora`` (adapters of this ``rank`` and the head), ``last`` (so many last ``layers`` and the head), or
-    ``full``. ``checkpointing`` computes activations twice to need less memory. Raises LearnerError for a folder that is
-    refused, another model than one of transformers' classifiers, or parameters that cannot be.
+    ``train``: ``lora`` (adapters of this ``rank`` and the head), ``last`` (the last ``layers`` and the head), or
+    ``full``. ``checkpointing`` computes activations twice to need less memory. Raises LearnerError.
     """
     if train not in _TRAINED:
         raise LearnerError(f"'train' in the learner's parameters is {train!r}: {suggest(train, _TRAINED)}")

@@ -1,18 +1,13 @@
 """Images and text as ``learner = "auto"`` takes them: views, each a fitted transformer, for candidates of their own.
 
 Of images: typical patches, and pixels. Of tables with text: the table without it, and all columns with the TF-IDF of
-words. What is chosen of them, ``automatic`` does.
-
-Images become rows of numbers: A. Coates, A. Y. Ng, H. Lee, "An analysis of single-layer networks in unsupervised
-feature learning", AISTATS 2011: the centers of k-means over whitened patches, by distance, summed over regions. On
-FashionMNIST with 50, 200 and 1,000 labeled images a linear model on them has .68, .78 and .85; on pixels it has
-.65, .73 and .80.
+words. A. Coates, A. Y. Ng, H. Lee, "An analysis of single-layer networks in unsupervised feature learning", AISTATS
+2011: the centers of k-means over whitened patches, by distance, summed over regions.
 
 Formal guarantees: patches are learned from the public set alone, and an image's features depend on that image alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, Self
@@ -26,11 +21,11 @@ from sklearn.cluster import MiniBatchKMeans
 from fedct_flwr.datasets.images import as_numbers
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.automatic import BOOSTED, Automatic, Candidate
+from fedct_flwr.learners.automatic import BOOSTED, Candidate, Views
 from fedct_flwr.learners.catalog import TFIDF
 from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.learners.workers import one_thread
-from fedct_flwr.types import Features, LearnerError
+from fedct_flwr.types import Features
 
 _PIXELS: Final = 1024
 """Values of an image that trees and linear models get at most."""
@@ -49,7 +44,7 @@ _AT_ONCE: Final = 100
 _CONTRAST: Final = 0.01
 _WHITENING: Final = 0.1
 _DECIMALS: Final = 4
-"""So many digits are kept: how sums are added up on another number of threads must decide nothing."""
+"""Digits that are kept: how sums are added up on another number of threads must decide nothing."""
 
 
 class Pixels(Stateless):
@@ -166,7 +161,7 @@ def _patches(images: Features) -> NDArray[np.float32]:
 
 
 def _regions(length: int) -> list[slice]:
-    """Up to three stretches of so many, together all of them."""
+    """Up to three stretches of a length, together all of it."""
     edges = np.linspace(0, length, min(_REGIONS, length) + 1).astype(int)
     return [slice(first, last) for first, last in pairwise(edges)]
 
@@ -193,39 +188,10 @@ _OF_TABLES: Final = (
 _OF_TEXT: Final = Candidate(TFIDF, view=WORDS)
 
 
-@dataclass(frozen=True)
-class Views:
-    """Fitted transformers by name, and what may be chosen on them, from simple to complex.
-
-    ``safe`` is for silos of few records. ``plain`` is the view for models that choose nothing (teachers, students);
-    empty where they cannot learn such examples.
-    """
-
-    transformers: Mapping[str, Any]
-    candidates: tuple[Candidate, ...]
-    safe: Candidate
-    plain: str
-
-    def transform(self, X: Features) -> Any:
-        """Examples as models that choose nothing take them. Raises LearnerError where they hold text alone."""
-        return preprocessing.apply(self.for_parts, X)
-
-    @property
-    def for_parts(self) -> Any:
-        """The transformer of models that choose nothing. Raises LearnerError where there is text alone."""
-        if not self.plain:
-            raise LearnerError(
-                "teachers and students learn from numbers and categories, and all columns hold text: choose an "
-                f"algorithm such as 'fedct' without a protection, where 'auto' takes {TFIDF!r}"
-            )
-        return self.transformers[self.plain]
-
-
 def views_for(schema: Schema, *references: Features) -> Views | None:
     """The views of examples like these, fitted to them; None where a table is all there is. Raises DataError.
 
-    ``references`` are as for ``preprocessing.standard``; what is learned of images is learned from the first alone,
-    the public set.
+    ``references`` are as for ``preprocessing.standard``; patches are learned from the first alone, the public set.
     """
     if references[0].ndim == _IMAGES:
         return Views({PATCHES: patches_of(references[0]), PIXELS: Pixels()}, _OF_IMAGES, _OF_IMAGES[0], PATCHES)
@@ -237,36 +203,3 @@ def views_for(schema: Schema, *references: Features) -> Views | None:
     table = preprocessing.fitted("standard", schema, *references)
     linear, *trees = _OF_TABLES
     return Views({TABLE: table, WORDS: words}, (linear, _OF_TEXT, *trees), _OF_TEXT, TABLE)
-
-
-class AutomaticViews(Automatic):
-    """Whichever candidate suits the records, each of which learns from one of the views."""
-
-    def __init__(self, num_classes: int, seed: int, random_state: int, views: Views, *, balanced: bool = False) -> None:
-        super().__init__(num_classes, seed, random_state, balanced=balanced)
-        self._seen = views
-        self._become(views.safe)
-
-    def _become(self, candidate: Candidate) -> None:
-        super()._become(candidate)
-        self._transformer = self._seen.transformers[candidate.view]
-
-    @property
-    def _safe(self) -> Candidate:
-        return self._seen.safe
-
-    @property
-    def _tiny(self) -> Candidate:
-        return self._seen.safe
-
-    @property
-    def _candidates(self) -> tuple[Candidate, ...]:
-        return self._seen.candidates
-
-    def _views(self, X: Features) -> Mapping[str, Any]:
-        return {name: _in_order(preprocessing.apply(step, X)) for name, step in self._seen.transformers.items()}
-
-
-def _in_order(rows: Any) -> Any:
-    """Rows one after the other, as learners take them; sparse ones are."""
-    return np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else rows

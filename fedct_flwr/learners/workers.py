@@ -14,17 +14,13 @@ from fedct_flwr.types import TrainingError
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """While it lasts, and for the thread that enters it.
-
-    OpenMP counts for each thread that Python starts anew: a limit in one says nothing to the others. BLAS has one limit
-    for all.
-    """
+    """While it lasts, for the thread that enters it: OpenMP's limit is one of each thread, BLAS's is one for all."""
     return _libraries(len(sys.modules)).limit(limits=1)  # type: ignore[no-any-return]  # threadpoolctl is untyped
 
 
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """Those that are loaded: to find them takes milliseconds, so that is done anew only when there are more modules."""
+    """Those that are loaded: to find them takes milliseconds, so only when there are more modules."""
     return ThreadpoolController()
 
 
@@ -35,14 +31,9 @@ Result = TypeVar("Result")
 def spread(work: Callable[[Sequence[Job]], Sequence[Result]], jobs: Sequence[Job], workers: int) -> list[Result]:
     """The result of each job, in order: ``work(jobs)`` of equal shares of them in ``workers`` processes at a time.
 
-    With one worker, in this process. Each computes in one thread.
-
-    Processes, not threads: small models spend most of their time in Python, where threads wait for each other, and
-    torch has one random generator for all threads. They are started at the first call, which takes as long as it takes
-    to import the learners, and end by themselves when they have been idle for minutes.
-
-    What goes to them is pickled into a pipe and never written to a file: it may be records. Raises TrainingError if
-    ``work`` does, or a process was ended from outside.
+    With one worker, in this process. Processes, not threads: small models wait for Python, and torch has one random
+    generator for all threads. Jobs are pickled into a pipe and never written to a file: they may be records. Raises
+    TrainingError if ``work`` does, or a process was ended from outside.
     """
     number = min(workers, len(jobs))
     if number < 2:

@@ -6,7 +6,7 @@ import pytest
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.learners.automatic_numbers import AutomaticRegressor
+from fedct_flwr.learners.automatic import AutomaticRegressor
 from fedct_flwr.learners.base import Choosing
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.types import Examples
