@@ -1,7 +1,7 @@
 """Tables, sections, and figures as Plotly's JSON; how numbers are said. Colors of paper and text are the page's."""
 
-import base64
 import html
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -20,7 +20,6 @@ DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
 MUTED: Final = "#7f8ea3"
 UNKNOWN: Final = "–"
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "pentagon")
-_FEW: Final = 20
 _MOST_POINTS: Final = 200
 """Rounds of a figure: a person sees no more, and a page shall stay small."""
 _MOST_LINES: Final = 8
@@ -144,17 +143,10 @@ def either(measures: Iterable[str]) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def numbers(values: ArrayLike) -> Any:
-    """Numbers for a trace: a list where few, else Plotly's typed array, which is a third of the text."""
-    array = np.asarray(values)
-    if array.size < _FEW:
-        known = array.astype(object)
-        known[np.isnan(array)] = None
-        return known.tolist()
-    kind = "i4" if np.issubdtype(array.dtype, np.integer) else "f4"
-    data = base64.b64encode(np.ascontiguousarray(array, dtype=f"<{kind}").tobytes()).decode()
-    shape = {"shape": ", ".join(map(str, array.shape))} if array.ndim > 1 else {}
-    return {"dtype": kind, "bdata": data, **shape}
+def numbers(values: ArrayLike) -> list[Any]:
+    """Numbers for a trace, with None for NaN; six digits are more than a figure shows."""
+    array = np.asarray(values, dtype=np.float64)
+    return [None if math.isnan(value) else float(f"{value:.6g}") for value in array]
 
 
 def plain(name: str) -> str:

@@ -1,7 +1,6 @@
 """The page of a run that goes on, served to this machine alone: read-only, and without a word on where files are.
 
-The browser asks again and again; what it is sent is made anew when the run folder has changed, and only so often that
-it takes half a hundredth of the time.
+What the browser is sent is made again when the run folder has changed, in half a hundredth of the time at most.
 """
 
 import hashlib

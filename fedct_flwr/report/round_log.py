@@ -31,9 +31,9 @@ class Absence(NamedTuple):
 class Course:
     """All rounds that have ended. NaN stands for what the log does not have.
 
-    ``number`` and each column of ``run`` are ``(rounds,)``, each of ``silo`` is ``(rounds, silos)`` in the order of
-    ``silos``, ``classes`` is ``(rounds, classes)``: public examples that carry the class's label. Columns are named as
-    in ``rounds.jsonl``, scores by their names. ``quality`` is the last that the consensus said of each silo.
+    ``number`` and each column of ``run`` are ``(rounds,)``, each of ``silo`` is ``(rounds, silos)``, ``classes`` is
+    ``(rounds, classes)``: public examples with the class's label. Columns are named as in ``rounds.jsonl``, scores by
+    their names. ``quality`` is the last that the consensus said of each silo.
     """
 
     silos: tuple[SiloName, ...]
@@ -79,80 +79,62 @@ class RoundLog:
 
     def __init__(self, log: JsonLines, silos: Sequence[SiloName], classes: Sequence[str]) -> None:
         self._log, self._silos, self._classes = log, tuple(silos), tuple(classes)
-        self._forget()
-
-    def _forget(self) -> None:
-        self._numbers: list[int] = []
-        self._run: list[dict[str, float]] = []
-        self._of_silos: list[dict[SiloName, dict[str, float]]] = []
-        self._counts: list[list[float]] = []
-        self._absences: list[Absence] = []
-        self._fixed: list[bool] = []
-        self._quality: dict[SiloName, dict[str, float]] = {}
+        self._records: list[Mapping[str, Any]] = []
 
     def course(self) -> Course:
         """What the log says by now. Raises RunError for one that is damaged."""
-        lines, anew = self._log.news()
-        if anew:
-            self._forget()
+        lines, begun_again = self._log.news()
+        if begun_again:
+            self._records = []
         try:
-            for line in lines:
-                self._add(self._log.record(line))
+            self._records += [self._log.record(line) for line in lines]
+            return self._columns()
         except DAMAGED:
             raise self._log.damaged() from None
-        return self._columns()
-
-    def _add(self, record: Mapping[str, Any]) -> None:
-        run = {name: finite(record.get(name)) for name in _OF_RUN}
-        run |= {name: finite(value) for name, value in (record.get("scores") or {}).items()}
-        silos = {}
-        for silo, sent in record["silos"].items():
-            silos[str(silo)] = {name: finite(sent.get(name)) for name in _OF_SILO}
-            silos[str(silo)] |= {name: finite(value) for name, value in (sent.get("scores") or {}).items()}
-            if quality := sent.get("quality"):
-                told = {name: float(value) for name, value in quality.items() if isinstance(value, int | float)}
-                self._quality[str(silo)] = told
-        counts = record.get("class_counts") or {}
-        number = record["round"]
-        self._absences += [Absence(number, str(silo), str(why)) for silo, why in (record.get("absent") or {}).items()]
-        self._counts.append([finite(counts.get(name)) for name in self._classes])
-        self._fixed.append(bool(record.get("fixed_point")))
-        self._numbers.append(number)
-        self._run.append(run)
-        self._of_silos.append(silos)
 
     def _columns(self) -> Course:
-        seen = {silo for silos in self._of_silos for silo in silos}
-        names = (*self._silos, *sorted(seen - set(self._silos)))
-        place = {silo: column for column, silo in enumerate(names)}
-        size = len(self._numbers)
-        of_run = {name: np.full(size, np.nan) for run in self._run for name in run}
-        of_silo = {name: np.full((size, len(names)), np.nan) for name in _OF_SILO}
-        for row, (run, silos) in enumerate(zip(self._run, self._of_silos, strict=True)):
-            for name, value in run.items():
+        records = self._records
+        runs = [_numbers(record, _OF_RUN) for record in records]
+        silos = [{str(silo): _numbers(sent, _OF_SILO) for silo, sent in record["silos"].items()} for record in records]
+        names = (*self._silos, *sorted({silo for row in silos for silo in row} - set(self._silos)))
+        of_run = {name: np.full(len(records), np.nan) for row in (dict.fromkeys(_OF_RUN, 0.0), *runs) for name in row}
+        known = dict.fromkeys((*_OF_SILO, *(name for row in silos for of in row.values() for name in of)))
+        of_silo = {name: np.full((len(records), len(names)), np.nan) for name in known}
+        quality: dict[SiloName, Mapping[str, float]] = {}
+        absences: list[Absence] = []
+        since = None
+        for row, record in enumerate(records):
+            number = record["round"]
+            for name, value in runs[row].items():
                 of_run[name][row] = value
-            for silo, values in silos.items():
-                for name, value in values.items():
-                    if name not in of_silo:
-                        of_silo[name] = np.full((size, len(names)), np.nan)
-                    of_silo[name][row, place[silo]] = value
+            for place, silo in enumerate(names):
+                for name, value in silos[row].get(silo, {}).items():
+                    of_silo[name][row, place] = value
+            for silo, sent in record["silos"].items():
+                if told := sent.get("quality"):
+                    quality[str(silo)] = {name: float(v) for name, v in told.items() if isinstance(v, int | float)}
+            absences += [Absence(number, str(silo), str(why)) for silo, why in (record.get("absent") or {}).items()]
+            since = (since or number) if record.get("fixed_point") else None
+        counts = [record.get("class_counts") or {} for record in records]
         return Course(
             silos=names,
-            number=np.array(self._numbers, dtype=np.int64),
-            run={name: np.zeros(0) for name in _OF_RUN} | of_run,
+            number=np.array([record["round"] for record in records], dtype=np.int64),
+            run=of_run,
             silo=of_silo,
-            classes=np.array(self._counts).reshape(size, len(self._classes)),
-            absences=tuple(self._absences),
-            fixed_point=self._fixed_since(),
-            quality=dict(self._quality),
+            classes=np.array([[finite(of.get(name)) for name in self._classes] for of in counts]).reshape(
+                len(records), len(self._classes)
+            ),
+            absences=tuple(absences),
+            # The first of the last rounds that are at a fixed point.
+            fixed_point=since,
+            quality=quality,
         )
 
-    def _fixed_since(self) -> int | None:
-        """The first of the last rounds that are at a fixed point."""
-        since = None
-        for number, fixed in zip(self._numbers, self._fixed, strict=True):
-            since = (since or number) if fixed else None
-        return since
+
+def _numbers(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
+    """What is known by these names, and scores by theirs."""
+    known = {name: finite(said.get(name)) for name in names}
+    return known | {name: finite(value) for name, value in (said.get("scores") or {}).items()}
 
 
 def finite(value: Any) -> float:

@@ -47,8 +47,12 @@ _METRICS: Final = {
     "mae": "mean absolute error",
     "rmse": "root mean squared error",
 }
+_LOOKS: Final[Mapping[str, dict[str, Any]]] = {
+    "local": {"symbol": "circle-open", "color": MUTED, "size": 10, "line": {"width": 2}},
+    "centralized": {"symbol": "diamond-tall", "color": MUTED, "size": 11},
+    "federated": {"symbol": "circle", "color": COLORS[0], "size": 12},
+}
 _MOST_ROWS: Final = 16
-"""More silos than that are box plots."""
 _MOST_CURVES: Final = 8
 _MOST_CLASSES: Final = 12
 _MARGIN: Final = 0.03
@@ -97,7 +101,7 @@ def _by_round(runs: Sequence[Run], test: Test) -> Figure | None:
 
 
 def _final(runs: Sequence[Run]) -> Figure | None:
-    """A row for each silo, or for each of several runs; box plots of many silos."""
+    """A row for each silo, or for each of several runs; of many the first are drawn."""
     known = [run for run in runs if run.scores]
     if not known:
         return None
@@ -125,16 +129,49 @@ def _final(runs: Sequence[Run]) -> Figure | None:
     for name, value in levels.items():
         place = columns.index(f"pooled: {titles['federated']}")
         foot.append([name, *(score(value) if n == place else UNKNOWN for n in range(1, len(columns)))])
-    many = len(names) > _MOST_ROWS
+    labels = [plain(name) for name in names[:_MOST_ROWS]]
+    scores = [*levels.values(), *(v for test in tests for m in METHODS for v in values[test][m])]
+    span = [float(np.nanmin(scores)) - _MARGIN, min(1.0, float(np.nanmax(scores))) + _MARGIN]
+    traces, axes = [], layout(x={}, y={}, hovermode="closest")
+    for place, test in enumerate(tests):
+        suffix, last = str(place + 1) if place else "", place == len(tests) - 1
+        axes[f"xaxis{suffix}"] = {
+            "domain": [place / len(tests) + 0.03 * bool(place), (place + 1) / len(tests) - 0.03 * (not last)],
+            "automargin": True, "range": span, "tickformat": ".2f", "anchor": f"y{suffix}",
+            "title": {"text": f"{test.capitalize()} test set"},
+        }  # fmt: skip
+        axes[f"yaxis{suffix}"] = {
+            "anchor": f"x{suffix}", "automargin": True, "autorange": "reversed", "showticklabels": place == 0,
+            "type": "category", "categoryorder": "array", "categoryarray": labels,
+        }  # fmt: skip
+        side = {"type": "scatter", "xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+        traces += [
+            {
+                **side, "mode": "markers", "name": plain(titles[m]), "legendgroup": m, "showlegend": place == 0,
+                "x": numbers(values[test][m][:_MOST_ROWS]), "y": labels, "marker": look,
+                "hovertemplate": "%{y}: %{x:.3f}",
+            }
+            for m, look in _LOOKS.items()
+            if np.isfinite(values[test][m]).any()
+        ]  # fmt: skip
+    traces += [
+        {
+            **side, "mode": "lines", "name": plain(name), "x": [value, value], "y": [labels[0], labels[-1]],
+            "line": {"color": MUTED, "width": 1.5, "dash": DASHES[1 + place % (len(DASHES) - 1)]},
+        }
+        for place, (name, value) in enumerate(levels.items())
+    ]  # fmt: skip
+    meaning = "".join(dict.fromkeys(_MEANING[run.measure] for run in known))
+    few = f"The first {_MOST_ROWS} of {len(names)} are drawn; the table has all." if len(names) > _MOST_ROWS else ""
     return Figure(
         "accuracy-final",
         "At the end",
         _final_words(known, tests, titles, levels, single=single),
-        _points(names, values, tests, titles, levels, many=many),
-        _axes(values, tests, names, levels, many=many),
+        traces,
+        axes,
         Table(columns, rows, foot=foot),
-        "".join(dict.fromkeys(_MEANING[run.measure] for run in known)),
-        height=330 if many else 110 + 30 * len(names),
+        meaning + few,
+        height=110 + 30 * len(labels),
     )
 
 
@@ -155,79 +192,6 @@ def _final_words(
     if levels:
         said.append(f"Global models (dashed): {', '.join(f'{name} {score(value)}' for name, value in levels.items())}.")
     return " ".join(said)
-
-
-def _points(
-    names: Sequence[str],
-    values: Mapping[str, Mapping[str, list[float]]],
-    tests: Sequence[str],
-    titles: Mapping[str, str],
-    levels: Mapping[str, float],
-    *,
-    many: bool,
-) -> list[dict[str, Any]]:
-    looks: dict[str, dict[str, Any]] = {
-        "local": {"symbol": "circle-open", "color": MUTED, "size": 10, "line": {"width": 2}},
-        "centralized": {"symbol": "diamond-tall", "color": MUTED, "size": 11},
-        "federated": {"symbol": "circle", "color": COLORS[0], "size": 12},
-    }
-    labels = [plain(name) for name in names]
-    traces: list[dict[str, Any]] = []
-    for place, test in enumerate(tests):
-        axes = _pair(place)
-        for method, look in looks.items():
-            found = np.array(values[test][method])
-            if np.isfinite(found).any():
-                kind = (
-                    {"type": "box", "y": [plain(titles[method])] * len(found), "orientation": "h"}
-                    if many
-                    else {"type": "scatter", "mode": "markers", "y": labels, "hovertemplate": "%{y}: %{x:.3f}"}
-                )
-                common = {"name": plain(titles[method]), "legendgroup": method, "showlegend": place == 0}
-                traces.append({**kind, **common, "x": numbers(found), "marker": look, **axes})
-    ends = [plain(titles["local"]), plain(titles["federated"])] if many else [labels[0], labels[-1]]
-    traces += [
-        {
-            "type": "scatter", "mode": "lines", "name": plain(name), **_pair(len(tests) - 1),
-            "x": [value, value], "y": ends,
-            "line": {"color": MUTED, "width": 1.5, "dash": DASHES[1 + place % (len(DASHES) - 1)]},
-        }
-        for place, (name, value) in enumerate(levels.items())
-    ]  # fmt: skip
-    return traces
-
-
-def _pair(place: int) -> dict[str, str]:
-    """The axes of one of two plots that stand side by side."""
-    suffix = str(place + 1) if place else ""
-    return {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
-
-
-def _axes(
-    values: Mapping[str, Mapping[str, list[float]]],
-    tests: Sequence[str],
-    names: Sequence[str],
-    levels: Mapping[str, float],
-    *,
-    many: bool,
-) -> dict[str, Any]:
-    known = np.array([*levels.values(), *(v for test in tests for method in METHODS for v in values[test][method])])
-    span = [float(np.nanmin(known)) - _MARGIN, min(1.0, float(np.nanmax(known))) + _MARGIN]
-    found: dict[str, Any] = layout(x={}, y={}, hovermode="closest")
-    order = {} if many else {"categoryorder": "array", "categoryarray": [plain(name) for name in names]}
-    for place, test in enumerate(tests):
-        suffix = place + 1 if place else ""
-        width = 1 / len(tests)
-        domain = [place * width + 0.03 * bool(place), (place + 1) * width - 0.03 * (place < len(tests) - 1)]
-        found[f"xaxis{suffix}"] = {
-            "domain": domain, "automargin": True, "range": span, "tickformat": ".2f",
-            "title": {"text": f"{test.capitalize()} test set"}, **({"anchor": f"y{suffix}"} if place else {}),
-        }  # fmt: skip
-        found[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}", "automargin": True, "autorange": "reversed", "showticklabels": place == 0,
-            "type": "category", **order,
-        }  # fmt: skip
-    return found
 
 
 def clinical(runs: Sequence[Run]) -> Section:

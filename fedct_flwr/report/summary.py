@@ -90,9 +90,8 @@ class Gains:
 class Run:
     """One run. ``label`` tells it from others on the same page.
 
-    ``network_bytes`` are what FedAvg would have sent, silo and round: the weights of its network as Flower packs them;
-    None where silos have no network, or not all the same. ``global_scores`` are balanced accuracies on the pooled test
-    set, of models that are no silo's.
+    ``network_bytes`` are what FedAvg would have sent, silo and round; None where silos have no network, or not all the
+    same. ``global_scores`` are balanced accuracies on the pooled test set, of models that are no silo's.
     """
 
     label: str
