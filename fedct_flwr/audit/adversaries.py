@@ -1,8 +1,4 @@
-"""Three seats from which a run is attacked, and what each sees of every silo's candidates.
-
-The coordinator sees each silo's answers of all rounds, or its weights. Another silo sees what the coordinator sends
-back. The third seat is given a model: the one that a silo ended with, or the global one.
-"""
+"""The three seats from which a run is attacked: the coordinator, another silo, and who is given a final model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -157,10 +153,7 @@ def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
 def _told(
     labels: NDArray[np.int16], probabilities: NDArray[np.float64] | None, places: Places, silo: SiloName
 ) -> Observation:
-    """What public labels ``(rounds, n)`` and probabilities say of a silo's candidates, if these are among the public.
-
-    Their neighbours are.
-    """
+    """What public labels ``(rounds, n)`` and probabilities say of a silo's candidates or their neighbours."""
     y, rows, neighbours = places.candidates[silo].y, places.rows[silo], places.neighbours[silo]
     near = None if neighbours is None else labels[:, neighbours]
     if labels.shape[1] == places.num_public:
@@ -261,7 +254,7 @@ def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Obse
 def seen_in_model(
     model: Learner, records: Examples, strangers: Examples, public: Features, last_class: int
 ) -> Observation:
-    """What a model says of the records when it is asked: labels, probabilities where it has some, and changed copies.
+    """What a model says of the records: labels, probabilities where it has some, and of changed copies.
 
     ``strangers`` are records that nobody was trained on; classes are ``0..last_class``.
     """

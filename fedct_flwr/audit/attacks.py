@@ -42,10 +42,7 @@ def agreement(labels: HardLabels, y: HardLabels) -> Scores:
 
 
 def calibrated(own: Scores, others: NDArray[np.float64]) -> Scores:
-    """A score less the mean of what silos without the record score, ``(silos, n)``: easy records are right anyway.
-
-    Watson et al., "On the importance of difficulty calibration in membership inference attacks", ICLR 2022.
-    """
+    """A score less the mean of what silos without the record score, ``(silos, n)`` (Watson et al., ICLR 2022)."""
     return np.asarray(own - others.mean(axis=0))
 
 
@@ -71,10 +68,9 @@ def confidence(probability: Scores) -> Scores:
 
 
 def gradient(opened: NDArray[np.float64], own: NDArray[np.float64]) -> Scores:
-    """How much of the opened gradients lies along each candidate's own.
+    """How much of the opened gradients ``(steps, size, classes)`` lies along each own ``(steps, n, size, classes)``.
 
-    ``opened`` ``(steps, size, classes)``, ``own`` ``(steps, n, size, classes)``.
-    Li, Li and Ribeiro, "Effective passive membership inference attacks in federated learning against overparameterized
+    Li, Li, Ribeiro, "Effective passive membership inference attacks in federated learning against overparameterized
     models", ICLR 2023.
     """
     along = np.einsum("tsc,tnsc->tn", opened, own)
@@ -87,8 +83,8 @@ def boundary(
 ) -> Scores:
     """Share of changed copies that are still labeled right: how far a record is from the decision boundary.
 
-    A copy has a share of its fields from a public example, which works for numbers, categories and pixels (label-only:
-    Choquette-Choo et al., "Label-only membership inference attacks", ICML 2021).
+    A copy has a share of its fields from a public example (Choquette-Choo et al., "Label-only membership inference
+    attacks", ICML 2021).
     """
     right = np.zeros(len(y))
     for share in _SHARES:
@@ -110,8 +106,8 @@ _Floats = NDArray[np.float64]
 def lira(signals: _Floats, members: NDArray[np.bool_]) -> _Floats:
     """Log-likelihood ratio of a signal under "member" against "not", both ``(refits, candidates)``.
 
-    Normal distributions with one variance for all (Carlini et al., IEEE S&P 2022, Algorithm 1, with few shadow
-    models). A record's own effect is shrunk towards the mean effect of all. Raises ValueError below 3 refits.
+    Normal distributions with one variance (Carlini et al., IEEE S&P 2022, Algorithm 1); a record's own effect is shrunk
+    towards the mean effect of all. Raises ValueError below 3 refits.
     """
     if len(signals) < 3:
         raise ValueError(f"{len(signals)} refits: shadow runs need 3")
@@ -132,8 +128,7 @@ def rmia(probability: _Floats, population: _Floats) -> _Floats:
     """Share of known non-members that the candidate's likelihood ratio beats.
 
     ``probability`` ``(refits, candidates)`` and ``population`` ``(refits, strangers)`` are of true classes (Zarifzadeh,
-    Liu, Shokri, "Low-cost high-power membership inference attacks", ICML 2024, with gamma 1, offline). Raises
-    ValueError below 2 refits.
+    Liu, Shokri, ICML 2024, with gamma 1, offline). Raises ValueError below 2 refits.
     """
     if len(probability) < 2:
         raise ValueError(f"{len(probability)} refits: reference runs need 2")
@@ -201,7 +196,7 @@ def all_scores(
 ) -> dict[str, NDArray[np.float64]]:
     """Every attack of one seat over all refits: scores ``(refits, candidates)``, silos one after the other.
 
-    ``refits`` have what is seen of each silo; ``members`` ``(refits, n)`` of each, which shadow runs may know.
+    ``members`` ``(refits, n)`` are those of each silo, which shadow runs may know.
     """
     found: dict[str, list[NDArray[np.float64]]] = {}
     for silo, bits in members.items():

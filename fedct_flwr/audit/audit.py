@@ -35,8 +35,7 @@ _READS_OTHER_REFITS: Final = frozenset({"lira", "rmia"})
 class How:
     """``refits`` with about ``candidates`` over all silos, no new one begun after ``minutes``.
 
-    ``planted``: all candidates stand in the public set, which a coordinator chooses. ``forged``: it also sends a wrong
-    label of each of them as the consensus, which members resist.
+    ``planted``: all candidates stand in the public set. ``forged``: the coordinator also sends a wrong label of each.
     """
 
     refits: int = REFITS
@@ -91,10 +90,10 @@ class Exposed:
 
 @dataclass(frozen=True)
 class Audit:
-    """What the audit found. ``silos`` are from the coordinator's seat, by ``attack``, the strongest there.
+    """What the audit found. ``silos`` are from the coordinator's seat, by the strongest attack there.
 
-    ``lower_epsilon`` is a valid lower bound at ``delta`` where the run promises ``epsilon``; None where it promises
-    nothing. ``exposed`` begins with the record that is told right most often.
+    ``lower_epsilon`` is a valid lower bound at ``delta`` where the run promises ``epsilon``, else None. ``exposed``
+    begins with the record that is told right most often.
     """
 
     algorithm: str
@@ -212,10 +211,7 @@ def conclude(
 
 
 def _promised(config: RunConfig) -> float | None:
-    """Epsilon for each record; None where records are promised nothing.
-
-    Noise in shares promises it of all votes of a silo, and so of each record that they were learned from.
-    """
+    """Epsilon for each record; None where records are promised nothing."""
     method = config.method
     if config.protection != "none" or method.protects_records or method.trains_together:
         return config.epsilon

@@ -46,7 +46,7 @@ _SOFT_AXES: Final = 2
 class InSum(NamedTuple):
     """What a silo adds to a secure sum with noise: ``vector`` ``(examples * classes,)``, its share of the noise in it.
 
-    No attack may read it but as a part of the sum. ``honest``: silos that it counts on when it draws its share.
+    No attack may read it but as a part of the sum. ``honest``: silos counted on when the share was drawn.
     """
 
     asked: Instruction
@@ -59,9 +59,7 @@ class OfSilo:
     """What one silo was told and what it said, a row for each round in which it answered.
 
     ``labels`` and ``told`` are ``(num_public,)``, ``probabilities`` ``(num_public, classes)`` with NaN for what was not
-    asked. ``weights`` are the silo's, ``told_weights`` the global ones that it began with. ``steps`` are those of the
-    joint labeler's training: what silos add to them is masked, and each step's weights tell the sum of the one before.
-    ``in_sums`` is what it adds to sums with noise, where ``labels`` has no row.
+    asked; ``steps`` are those of the joint labeler's training, ``in_sums`` what it adds to sums with noise.
     """
 
     labels: list[HardLabels] = field(default_factory=list)
@@ -153,10 +151,9 @@ _FIXED: Final[Mapping[str, Any]] = {
     "data": _NAME, "bad-silos": "", "baselines": "none", "resume": False,
     "tracking": "none", "report-scores": False, "student": "", "student-params": "{}", "run-dir": "", "roster": "",
 }  # fmt: skip
-"""The data set that is handed in has been read and corrupted already, and nobody wants its models."""
+"""The data set that is handed in has been read and corrupted already."""
 _IN_THE_OPEN: Final[Mapping[str, Any]] = {"secure": False, "min-summands": 0, "may-collude": 1}
-"""Sums have exactly the votes that travel without them, and then each silo's are there to be added up. Where silos add
-noise to their votes, sums stay: in the open the coordinator would add it."""
+"""Without noise, sums have exactly the votes that travel without them: each silo's can be added up."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,8 @@
 """How well an attack tells members from non-members, with intervals.
 
-Area under the ROC curve: DeLong's interval, by clusters, as one record is attacked in several refits (N. Obuchowski,
-"Nonparametric analysis of clustered ROC curve data", Biometrics 53, 1997). True positives at few false ones: Carlini et
-al., "Membership inference attacks from first principles", IEEE S&P 2022. Lower bounds on epsilon from guesses, of
-one run with many canaries: Steinke, Nasr, Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023,
-Theorem 5.2 and Algorithm 1.
+Area under the ROC curve: DeLong's interval by clusters, as one record is attacked in several refits (N. Obuchowski,
+Biometrics 53, 1997). True positives at few false ones: Carlini et al., IEEE S&P 2022. Lower bounds on epsilon: Steinke,
+Nasr, Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, Theorem 5.2 and Algorithm 1.
 """
 
 import math
@@ -86,7 +84,7 @@ class Guesses:
 def guesses(attacks: dict[str, NDArray[np.float64]], members: NDArray[np.bool_]) -> Guesses:
     """Guess memberships ``(refits, candidates)``: one half of the refits chooses attack and threshold for the other.
 
-    So no guess helped to choose how it was made. Raises ValueError for fewer than two refits.
+    Raises ValueError for fewer than two refits.
     """
     refits = len(members)
     if refits < 2:

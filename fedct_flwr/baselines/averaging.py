@@ -28,11 +28,10 @@ from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, num_bytes, read_reply,
 
 
 class Averaging(FedAvg):
-    """FedAvg over all silos that answer, weighed by their numbers of records.
+    """FedAvg over all silos that answer, weighed by their numbers of records, in the order of the silos' names.
 
-    Replies are averaged in the order of the silos' names, so a run repeats exactly. A line goes to the run folder when
-    a round is over, with the global model's scores if there is a ``score``. Raises RunError where fewer than
-    ``min_silos`` silos answer a round or the run folder cannot be written.
+    A line goes to the run folder when a round is over, with the global model's scores if there is a ``score``. Raises
+    RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
 
     def __init__(

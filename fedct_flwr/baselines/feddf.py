@@ -34,8 +34,7 @@ class Student(Averageable, Distillable, Protocol):
 class DistilledAveraging(Averaging):
     """The average of the weights, taught by the average of the silos' logits (each silo's counting the same).
 
-    Each round draws ``num_examples`` of the ``public`` examples, or takes all if there are fewer: no more can ``steps``
-    minibatches show to the ``student``, and nobody asks the silos' models about others.
+    Each round draws ``num_examples`` of the ``public`` examples, as many as ``steps`` minibatches show.
     """
 
     def __init__(

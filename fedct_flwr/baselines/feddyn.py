@@ -25,8 +25,7 @@ from fedct_flwr.wire.weights import to_arrays, to_weights
 class DynamicAveraging(Averaging):
     """The average, moved further by the sum over all rounds of what each moved it by: the paper's ``-h / alpha``.
 
-    So the first round takes twice the average's step, whatever ``alpha``. ``parameters`` are the weights that are moved
-    (running statistics are averaged and no more). ``num_records`` are those of all silos: who is absent moved nothing.
+    ``parameters`` are the weights that are moved. ``num_records`` are those of all silos: an absent one moved nothing.
     """
 
     def __init__(

@@ -1,18 +1,15 @@
 """Hidden neurons of silos' networks, matched and averaged (PFNM).
 
 Yurochkin, Agarwal, Ghosh, Greenewald, Hoang, Khazaeni, "Bayesian nonparametric federated learning of neural networks",
-ICML 2019, arXiv:1905.12022, §3. The order of a network's hidden neurons means nothing, so to average weights by their
-positions is to average neurons that do different things. Here a silo's neurons are noisy copies of global ones. How
-many of these there are, and which of them a silo has, is up to a Beta-Bernoulli process; the most probable answer is
-looked for silo by silo, as a linear assignment.
+ICML 2019, arXiv:1905.12022, §3. A silo's neurons are noisy copies of global ones. How many of these there are, and
+which of them a silo has, is up to a Beta-Bernoulli process; the most probable answer is looked for silo by silo, as a
+linear assignment.
 
 A neuron is the vector of its incoming weights, its bias and its outgoing weights. With several hidden layers the
-highest is matched first, and each lower one by its outgoing weights to the global neurons found above it, which are the
-incoming weights of these; weights to neurons that a silo does not have are zero.
+highest is matched first, and each lower one by its outgoing weights to the global neurons found above it.
 
-The published code does three things that are not done here: it counts the popularity of a global neuron half of what
-the model says, it bounds the width of a layer, and it weighs outgoing weights by how many records of each class a silo
-has, which silos here do not tell.
+Unlike the published code, this counts the popularity of a global neuron in full, does not bound the width of a layer,
+and does not weigh outgoing weights by records of each class, which silos here do not tell.
 """
 
 from collections.abc import Sequence
@@ -41,11 +38,11 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed of neurons before any is seen.
+    """What is believed of neurons before any is seen; all are 1 in the published code.
 
-    Each weight of a global neuron is normal around zero with ``global_variance`` (the paper's sigma_0^2; infinite: all
-    are as likely), each weight of a silo's copy is normal around it with ``silo_variance`` (sigma^2), and a silo is
-    expected to have ``gamma`` neurons (gamma_0). All are 1 in the published code.
+    Each weight of a global neuron is normal around zero with ``global_variance`` (sigma_0^2), each weight of a silo's
+    copy is normal around it with ``silo_variance`` (sigma^2), and a silo is expected to have ``gamma`` neurons
+    (gamma_0).
     """
 
     silo_variance: float = 1.0
@@ -94,9 +91,9 @@ def match_networks(networks: Sequence[Sequence[Layer]], prior: Prior, rng: np.ra
 def match_neurons(silos: Sequence[NDArray[np.floating]], prior: Prior, rng: np.random.Generator) -> Matched:
     """The global neurons that silos' neurons ``(neurons, weights)`` are copies of, no two of one silo of the same one.
 
-    The neurons of the silo with most of them are the first global ones. The others are matched to what there is, then
-    all silos in random order anew, given what the rest has, some times over (§3, Algorithm 1). A global neuron is the
-    sum of its copies over their number and what the prior counts for (Proposition 1).
+    Those of the silo with most neurons come first. The others are matched to what there is, then all silos in random
+    order again, given what the rest has (§3, Algorithm 1). A global neuron is the sum of its copies over their number
+    and what the prior counts for (Proposition 1).
     """
     order = sorted(range(len(silos)), key=lambda silo: -len(silos[silo]))
     sums: Matrix = np.zeros((0, silos[0].shape[1]))
@@ -122,11 +119,9 @@ def match_neurons(silos: Sequence[NDArray[np.floating]], prior: Prior, rng: np.r
 def costs(neurons: Matrix, sums: Matrix, counts: Vector, num_silos: int, prior: Prior) -> Matrix:
     """What it costs a silo's ``neurons`` ``(n, weights)`` to be copies of global ones, or of new ones.
 
-    ``sums`` ``(global, weights)`` and ``counts`` ``(global,)`` are those of the other silos' copies. Returns
-    ``(n, global + n)``, logarithms of probabilities times -2 (Proposition 2). A copy of a global neuron: what the
-    density at its mean gains by it, and the odds that one more silo has what ``counts`` of them have. The k-th new
-    neuron of this silo: the density at its mean, and ``gamma / num_silos / k``, as the Poisson probability of that many
-    new ones is a product of these.
+    ``sums`` ``(global, weights)`` and ``counts`` ``(global,)`` are those of the other silos' copies. Returns ``(n,
+    global + n)``, logarithms of probabilities times -2 (Proposition 2): of a global neuron by the density at its mean
+    and the odds of one more copy; of the k-th new one by the density at its mean and ``gamma / num_silos / k``.
     """
     squares, others = (neurons**2).sum(axis=1)[:, None], (sums**2).sum(axis=1)
     joined = (others + 2 * neurons @ sums.T + squares) / (counts + 1 + prior.zeros)

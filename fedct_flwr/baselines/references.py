@@ -62,8 +62,7 @@ def baselines_of(config: RunConfig) -> tuple[str, ...]:
 class References:
     """The baselines of one run, as its ``baselines`` wants them.
 
-    All records in one place are one model for each learner that the run config names, whichever silo asks: it is
-    trained once, with the random state of the silo that asks first.
+    Pooled records are one model for each learner, with the random state of the silo that asks first.
     """
 
     def __init__(self, config: RunConfig, dataset: FederatedDataset) -> None:

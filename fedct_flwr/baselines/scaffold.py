@@ -27,9 +27,8 @@ from fedct_flwr.wire.weights import to_arrays, to_weights, with_control, without
 class ControlledAveraging(Averaging):
     """Averages weights, and keeps the average of the silos' control variates, which goes out with the weights.
 
-    ``parameters`` are the weights that have one. ``num_records`` are those of all silos: whoever is absent keeps its
-    control variate, and its part of the average. A reply that comes too late is lost, and with it what the silo's
-    control variate has changed by: the average is then no longer that of the silos', as in the paper's algorithm.
+    ``parameters`` are the weights that have one, ``num_records`` those of all silos: an absent silo keeps its part.
+    With a reply that comes too late, its change is lost, as in the paper's algorithm.
     """
 
     def __init__(self, roster: Roster, *, parameters: Sequence[str], num_records: int, **options: Any) -> None:

@@ -106,9 +106,8 @@ class WeightSharing(Algorithm):
     def run(self, study: Study, grid: Grid) -> dict[str, Any]:
         """Average, keep the global model, and return what ``result.json`` tells. Raises RunError.
 
-        All begin with ``initial-model``, or with the first silo's fresh network. That silo's preprocessing is the one
-        that test examples of the global model go through (silos' own statistics hardly differ, as the public set is
-        most of them).
+        All begin with ``initial-model``, or with the first silo's fresh network. Its preprocessing is that of the
+        global model.
         """
         from fedct_flwr.scoring import both_accuracies
 

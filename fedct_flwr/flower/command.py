@@ -39,11 +39,9 @@ _APPS: Final = ("server_app", "client_app")
 
 
 def stage_app(app: Path, *, whole: bool = True) -> None:
-    """Copy the app, which may be installed anywhere, to a folder that Flower can bundle.
+    """Copy the app to a folder that Flower can bundle, which is named like the app.
 
-    Flower wants that folder to be named like the app. Without the ``whole``, it has the two apps, a few lines each, and
-    needs the library to be installed where they run: Flower sends the bundle to every silo, and an agent executes none
-    of it.
+    Without the ``whole``, it has the two apps, a few lines each, and needs the library where they run.
     """
     for package in ("fedct_flwr", *_APPS) if whole else _APPS:
         source = Path(str(importlib.import_module(package).__file__)).parent
@@ -96,8 +94,8 @@ class _Declined(RunError):
 class SuperLink:
     """What may be asked of a running SuperLink, by way of ``flwr``. A context manager.
 
-    ``address`` is ``host:port``; ``authority`` the certificate that must have signed the SuperLink's. All methods
-    raise Unreachable if it does not answer, Garbled if nobody understands what it answers, and RunError if it declines.
+    ``address`` is ``host:port``; ``authority`` the certificate that has signed the SuperLink's. All methods raise
+    Unreachable, Garbled for an unclear answer, and RunError if it declines.
     """
 
     def __init__(self, address: str, authority: Path) -> None:

@@ -47,11 +47,9 @@ def run_on_engine(
 ) -> None:
     """Run the app with these run-config values and one simulated node per silo.
 
-    ``more`` are environment variables for all of its processes.
-
-    ``watch`` is called meanwhile and says whether the coordinator is done; Flower itself would wait for silos that
-    hang, so soon after that everything is ended. Flower's output goes to ``log``. Raises RunError if the run did not
-    complete on the engine, whatever Flower's exit code says; if it was ended here, how it went is the caller's to find
+    ``more`` are environment variables. ``watch`` is called meanwhile and says whether the coordinator is done: soon
+    after that all processes are ended, as Flower would wait for silos that hang. Flower's output goes to ``log``.
+    Raises RunError if the run did not complete on the engine; if it was ended here, how it went is the caller's to find
     out.
     """
     with tempfile.TemporaryDirectory(prefix="fedct-") as temporary, log.open("w", encoding="utf-8") as output:
@@ -93,8 +91,7 @@ def check_interpreter() -> None:
 def superlink(variables: Mapping[str, str], output: IO[str]) -> Iterator[None]:
     """A SuperLink in simulation mode on a free loopback port, as the one connection of a Flower home.
 
-    At the end it stops every process with this Flower home: nobody else may have it. Raises RunError if the SuperLink
-    does not start.
+    At the end it stops every process with this Flower home. Raises RunError if the SuperLink does not start.
     """
     with reserved_port("127.0.0.1") as port:
         yield from _superlink_at(port, variables, output)

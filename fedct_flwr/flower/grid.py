@@ -34,8 +34,7 @@ from fedct_flwr.text.plural import count
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0
 MOST_PARTS: Final = 8
-"""Of one reply; all of ours have three. A reply that announces more never counts as there. Each part passes the
-gateway, so 16 silos that lie can fill 256 MB with the usual ``max-message``, where 64 parts of each filled 1 GiB."""
+"""Of one reply; all of ours have three. Of 64, replies of 16 lying silos could fill 1 GiB."""
 MOST_BYTES: Final = 64 << 20
 """Of one reply, over all its parts, each of which may be as long as the gateway lets in. Probabilities have 450 kB."""
 _SHARE_OF_WAIT: Final = 0.1
@@ -68,7 +67,7 @@ def prompt(grid: Grid) -> PromptGrid:
 class _Question(NamedTuple):
     """A message that was sent: its id, that of its first sending, and when it was sent (seconds since the epoch).
 
-    ``started``: which start of the node it was sent again for, by Flower's time of that, in seconds; 0: for none.
+    ``started``: the start of the node that it was sent again for, in Flower's seconds; 0: for none.
     """
 
     message: Message
@@ -109,9 +108,7 @@ class _Arriving:
 class PollingGrid(PromptGrid):
     """Looks for replies again after a tenth of the time waited so far, but within 0.05 s and 3 s.
 
-    A round of milliseconds is noticed in milliseconds, and one of hours costs the SuperLink no more than Flower's own
-    loop does. A node that starts anew has lost what it was asked, and is asked again. Everything else is the other
-    Grid's.
+    A node that starts anew has lost what it was asked, and is asked again. Everything else is the other Grid's.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -193,11 +190,7 @@ class PollingGrid(PromptGrid):
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Send messages to their nodes.
-
-        A SuperLink that dies meanwhile takes no more parts of them when it is back, or has a part whose receipt got
-        lost: then all are sent again. It keeps what it has.
-        """
+        """Send messages to their nodes, again where a SuperLink died meanwhile: it keeps what it has."""
         messages = list(messages)
         for _ in range(_MOST_PUSHES - 1):
             with contextlib.suppress(ObjectPushError):

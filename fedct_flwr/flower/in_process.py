@@ -25,9 +25,8 @@ def run_in_process(
 ) -> None:
     """Run the app with these run-config values; as ``engine.run_on_engine`` otherwise.
 
-    Silos share this process: one that hangs stays in it until the command ends. ``one_at_a_time`` is for networks: with
-    dropout they draw from a generator that torch has once for all threads, and no run would be like another.
-    ``outlives`` is for a process that goes on where this is interrupted: then the run is stopped first.
+    A silo that hangs stays in this process until it ends. ``one_at_a_time`` is for networks, which draw from torch's
+    one generator. ``outlives`` is for a process that goes on where this is interrupted: then the run is stopped first.
     """
     from client_app.main import app as client_app
     from fedct_flwr.silo.site import simulated_site

@@ -60,8 +60,8 @@ def run_loopback(
     """Run a ServerApp with one ClientApp per node config; returns the ServerApp's context.
 
     ``workers`` messages are handled at the same time (default: one per core, at least two). A silo that is not done
-    when the ServerApp gives up waiting does not count any more, so one that hangs does not stop the others. What the
-    ServerApp raises is raised here. Once ``stopped`` is set, the ServerApp gets a RunError where it asks silos.
+    when the ServerApp gives up waiting does not count any more. What the ServerApp raises is raised here. Once
+    ``stopped`` is set, the ServerApp gets a RunError where it asks silos.
     """
     run_id = secrets.randbits(62)
     grid = LoopbackGrid(client_app, run_config, node_configs, workers or max(2, os.cpu_count() or 1), run_id, stopped)
@@ -75,10 +75,7 @@ def run_loopback(
 
 
 class LoopbackGrid(PromptGrid):
-    """A Grid whose nodes live in this process, each with a context of its own that lasts for the run.
-
-    Workers are few, as each thread keeps memory of its own; one that does not come back is replaced.
-    """
+    """A Grid whose nodes live in this process, each with a context of its own that lasts for the run."""
 
     def __init__(
         self,
@@ -227,12 +224,10 @@ class LoopbackGrid(PromptGrid):
 
 @contextmanager
 def _steady_warnings() -> Iterator[None]:
-    """Put warning filters back after the run, and keep scikit-learn's forests from warning of what is none of theirs.
+    """Put warning filters back after the run, and keep forests from warning of what is none of theirs.
 
-    Python before 3.14 has one list of filters for all threads, and a forest empties it for a moment for each tree. A
-    second silo's forest that looks at it then takes it that nobody has handed it any filters, and warns. Two at once
-    can also leave the list empty until the end of the run, so that no filter keeps that one warning away for sure: it
-    is left out where warnings are shown.
+    Python before 3.14 has one list of filters for all threads, and a forest empties it for a moment for each tree, so
+    another forest may find it empty and warn. That one warning is left out where warnings are shown.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", re.escape(_NO_FILTERS), UserWarning)

@@ -86,9 +86,9 @@ class _UnreadableError(Exception):
 
 @dataclass(eq=False)
 class Task:
-    """One message to answer. ``code_hash`` is the SHA-256 (hex) of the code that the coordinator offered with it.
+    """One message to answer; ``code_hash`` is the SHA-256 (hex) of the code offered with it.
 
-    ``message`` has no records if what came cannot be read. ``lost`` is set once the SuperNode takes no answer any more.
+    ``message`` has no records if they cannot be read. ``lost`` is set once the SuperNode takes no answer any more.
     """
 
     run_id: int
@@ -133,8 +133,7 @@ class Asker(Protocol):
 class SuperNode:
     """The SuperNode at ``address`` (``host:port``), over plain HTTP on a network of their own.
 
-    What is asked with ``secret`` is signed and what is asked for a task carries the task's token, so a stranger gets no
-    task; but nothing is encrypted. One connection serves all messages. No proxy and no redirection is followed.
+    What is asked with ``secret`` is signed and what is asked for a task carries the task's token; nothing is encrypted.
     """
 
     def __init__(self, address: str, secret: Path) -> None:
@@ -162,10 +161,9 @@ class SuperNode:
         )
 
     def acquire(self) -> Task | None:
-        """The next message for this silo, or None if there is none now.
+        """The next message for this silo, or None if there is none now. Raises SuperNodeError.
 
-        Raises SuperNodeError. A task whose message could not be fetched is given up: without heartbeats the SuperNode
-        reports it as failed after a minute.
+        A task whose message could not be fetched is given up: the SuperNode reports it as failed after a minute.
         """
         request = runtime.AcquireTaskRequest(supported_task_types=[CLIENT_APP])
         found = self._ask(ACQUIRE, request, runtime.AcquireTaskResponse)

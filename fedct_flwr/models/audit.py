@@ -1,10 +1,8 @@
 """What a model file in skops format may hold: listed types alone, whatever their values.
 
-skops builds objects without calling what is in the file, and tells which types it does not know to be harmless. Its own
-list has all of scikit-learn's estimators; ours has those that the catalog's learners are made of.
-
-Values are not checked: a forged index can end the process that reads or asks the model, so ``foreign`` uses one of its
-own. RuleFit is not among the types: its rules are expressions that pandas evaluates, which is to run code.
+skops builds objects without calling what is in the file; its own list of harmless types has all of scikit-learn's
+estimators, ours those that the catalog's learners are made of. A forged value may end the process that reads it, so
+``foreign`` uses one of its own. RuleFit is not among the types: its rules are expressions that pandas evaluates.
 """
 
 import io
@@ -44,10 +42,7 @@ TYPES: Final = frozenset(
         "xgboost.sklearn.XGBClassifier",
     }
 )  # fmt: skip
-"""What the catalog's classifiers, some of its regressors and the preprocessing are made of, but for RuleFit.
-
-Numbers and arrays are allowed besides.
-"""
+"""What the catalog's models are made of, but for RuleFit, apart from numbers and arrays."""
 
 _CONTAINERS: Final = frozenset({"collections.OrderedDict"})
 """What other packages' models keep their parts in (LightGBM's)."""
@@ -56,10 +51,9 @@ _LONGEST_NAME: Final = 200
 
 
 def read_object(content: bytes, what: str, packages: Collection[str] = ()) -> Any:
-    """The object in a file in skops format; ``what`` names the file in errors.
+    """The object in a file in skops format; ``what`` names the file in errors, ``packages`` are trusted too.
 
-    ``packages`` are those whose types are trusted too. Raises DataError for types that are neither in ``TYPES`` nor
-    theirs, naming them, and for a damaged file.
+    Raises DataError for other types, naming them, and for a damaged file.
     """
     try:
         found = _types(content)

@@ -106,14 +106,12 @@ def card(
     scores: Mapping[str, Any],
     most: float | None = None,
 ) -> dict[str, Any]:
-    """All facts.
+    """All facts, of ``labels`` public examples that were learned from.
 
-    ``labels`` public examples were learned from; ``title`` is the algorithm's; ``rounds`` the round log; ``most`` the
-    share of the most frequent class in the test set, which any model should exceed.
-
-    The card goes wherever the model goes. So where noise promises something of the labels, nothing is in it that was
-    computed from votes or private records without that noise, whatever ``scores`` there are: only a student's scores on
-    the test set that a real study hands out. Where a silo as a whole is protected, silos are not named.
+    ``title`` is the algorithm's, ``rounds`` the round log, ``most`` the share of the most frequent class in the test
+    set. The card goes wherever the model goes: where noise promises something of the labels, nothing is in it that was
+    computed from votes or private records without that noise, and where a silo as a whole is protected, silos are not
+    named.
     """
     silos: list[SiloName] = sorted({silo for record in rounds for silo in record["silos"]})
     protected, of_silos = "epsilon" in privacy, privacy.get("unit") == _SILO

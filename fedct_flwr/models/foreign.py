@@ -31,11 +31,10 @@ VALUES: Final = 1 << 21
 
 
 class ForeignModel:
-    """What ``model_file.load_model`` reads, used in a process of its own.
+    """What ``model_file.load_model`` reads, used in a process of its own, which ends with this context manager.
 
-    A context manager: the process ends with it. ``packages`` are those whose code may run, ``limit`` is in seconds.
-    All methods raise what those of ``Model`` do, and DataError where the process dies or the limit is over; then the
-    process is lost, and nothing more can be asked.
+    ``packages`` are those whose code may run, ``limit`` is in seconds. Raises what ``Model`` does, and DataError where
+    the process dies or the limit is over; then nothing more can be asked.
     """
 
     def __init__(self, path: Path, packages: Collection[str] = (), *, limit: float = LIMIT) -> None:

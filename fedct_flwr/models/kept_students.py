@@ -1,8 +1,4 @@
-"""Students in files, which a simulation keeps to see how well they vote on its test set. A real silo keeps none.
-
-The files hold bare models. What features go through before them is made again by whoever reads them, who has the same
-data: a network's file has no place for it.
-"""
+"""Bare models in files, which a simulation keeps to see how well they vote on its test set. A real silo keeps none."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,13 +1,10 @@
 """A trained model in one file, with all that is needed to use it on a table without the run that it came from.
 
-Scikit-learn's classifiers and XGBoost's are in skops format, networks in safetensors format; none of them executes
-code when it is loaded. Next to the model the file holds its preprocessing and a description in JSON
-(``ModelDescription``): in skops format as a member of the archive, in safetensors format as metadata. ``load`` of a
-learner takes such a file too. ``load_model`` also reads an ONNX file with that description, such as ``onnx_export``
-writes: the form for models of others.
+Scikit-learn's classifiers and XGBoost's are in skops format, networks in safetensors format; none of them executes code
+when it is loaded. Next to the model the file holds its preprocessing and a description (``ModelDescription``) in JSON.
+``load_model`` also reads an ONNX file with that description: the form for models of others.
 
-A network is made by the factory that the description names, a short name. Other code is only imported if whoever loads
-the file has named its package.
+A network is made by the factory that the description names: a short name, or code of a package that was named.
 """
 
 import io
@@ -72,8 +69,7 @@ def suffix(learner: Learner) -> str:
 def describe(path: Path, learner: Learner, transformer: Any, description: ModelDescription, target: Path) -> None:
     """Make of ``path``, which ``learner`` wrote, a file that says how it is to be used; it goes to ``target``.
 
-    Nothing else in it changes: a network can train on from it. Files of learners of other kinds stay as they are.
-    Raises OSError, and what readers of a damaged file raise.
+    A network can still train on from it. Other learners' files stay as they are. Raises OSError, and errors of readers.
     """
     content = path.read_bytes()
     if isinstance(learner, SklearnLearner):
@@ -106,10 +102,10 @@ def save_model(path: Path, learner: Learner, transformer: Any, description: Mode
 
 
 def load_model(path: Path, packages: Collection[str] = ()) -> Model:
-    """A model from a file that may come from elsewhere; ``packages`` are those whose code may run, beside ours.
+    """A model from a file that may come from elsewhere; ``packages`` are those whose code may run, besides ours.
 
-    It is read in this process: what the checks do not know of can end it. ``foreign`` reads it in another.
-    Raises DataError for a file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
+    It is read in this process, which a forged file can end: ``foreign`` reads it in another. Raises DataError for a
+    file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
     """
     try:
         check_is_file(path)

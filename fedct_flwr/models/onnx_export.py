@@ -1,12 +1,10 @@
 """A global model as ONNX, for programs without Python: from a table's columns to the class and its probabilities.
 
-The input ``features`` is ``(n, columns)`` in double precision (tables; a category is its position among the column's
-categories, NaN is missing) or the features as they are in single precision (networks without preprocessing), or the
-numbers of tokens in single precision, -1 behind the end of a text (language models). Where an encoder reads columns of
-text beside others, each of them has an input of its own, ``tokens_3`` for the fourth column, and its place in
-``features`` is not looked at. The
+The input ``features`` is ``(n, columns)``: in double precision for tables (a category is its position among the
+column's categories, NaN is missing), else in single precision; of language models the numbers of tokens, -1 behind a
+text's end. A column of text that an encoder reads has an input of its own, ``tokens_3`` for the fourth column. The
 outputs are ``label``, the number of the class, and ``probabilities`` ``(n, classes)`` if the model knows any. The
-model's description stands in the file's metadata under ``fedct``. Needs the extra ``onnx``.
+description stands in the metadata under ``fedct``. Needs the extra ``onnx``.
 """
 
 import copy

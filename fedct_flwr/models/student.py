@@ -1,8 +1,6 @@
-"""One global model, distilled from the public set and its final labels.
+"""One global model, distilled from the public set and its final labels, and from nothing else.
 
-A student learns what silos agree on and nothing else: public examples, their labels, and a preprocessing fitted on the
-public set. Whatever was promised of the labels holds of it, as it is made of them alone (Li, He, Song, "Practical
-one-shot federated learning for cross-silo setting", IJCAI 2021, Algorithm 1, last line; Papernot et al.,
+So what was promised of the labels holds of it (Li, He, Song, IJCAI 2021, Algorithm 1, last line; Papernot et al.,
 arXiv:1610.05755, §3.1).
 """
 
@@ -36,11 +34,9 @@ def check_student(config: RunConfig, schema: Schema, public: PublicSet) -> None:
 
 
 def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Student:
-    """The student that the run config names, untrained.
+    """The student that the run config names, untrained; a network takes as many steps as a silo's.
 
-    A network takes ``local-steps`` for each round when it is trained, as many as a silo's.
-    Raises ConfigError for one that cannot be made, or whose models cannot be saved; DataError for features that cannot
-    be preprocessed.
+    Raises ConfigError for one that cannot be made or saved, DataError for features that cannot be preprocessed.
     """
     settings = config.student_settings()
     transformer = transformer_for(settings, schema, public.X)

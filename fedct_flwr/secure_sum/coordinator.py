@@ -1,8 +1,7 @@
 """The coordinator's side of secure sums: from the silos' messages to the next ones, and to the sum.
 
-A session begins with two exchanges, ``invite`` and ``roster``. A sum takes two, ``ask`` and ``open``, and one more
-between them, ``survivors``, where a summand is missing. What a silo sends that is not right counts as not sent;
-``faults`` says what was wrong.
+A session begins with two exchanges, ``invite`` and ``roster``; a sum takes ``ask`` and ``open``, and ``survivors``
+between them where a summand is missing. A wrong message counts as not sent; ``faults`` says what was wrong.
 """
 
 import secrets
@@ -52,7 +51,7 @@ class _Sum:
 class SumCoordinator:
     """Sets up sessions and runs sums, one at a time. Every method raises SumRefused where a sum cannot go on.
 
-    After a refusal the next sum of the session may be asked for; nothing of the refused one is opened later.
+    Then the next sum of the session may be asked for; nothing of the refused one is opened later.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -119,7 +118,7 @@ class SumCoordinator:
         return self._ask(shape, self._dealers)
 
     def answered(self, replies: Replies) -> Requests:
-        """From the silos' masked vectors to what opens their sum, or to the list of survivors that they have to sign.
+        """From masked vectors to what opens their sum, or to the list of survivors that silos have to sign.
 
         Goes to every silo that answered. Empty after ``refresh``. Raises SumRefused (TOO_FEW).
         """

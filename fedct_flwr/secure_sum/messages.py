@@ -113,9 +113,8 @@ class Member:
 class Deal:
     """What a silo deals for one sum.
 
-    ``check`` tells the coordinator whether it has restored the self-mask's seed. ``wrapped`` holds the seeds of the
-    pairwise masks, encrypted under a key that is shared like the self-mask's seed. ``sealed`` holds for each other
-    silo, by place, its share of both, which only it can decrypt.
+    ``check`` tells whether the self-mask's seed was restored. ``wrapped`` holds the seeds of the pairwise masks,
+    encrypted. ``sealed`` holds for each other silo, by place, its share of both keys.
     """
 
     check: bytes
@@ -157,10 +156,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """A silo's answer to a question: its masked vector with a tag for each other silo, and its deal of the next sum.
-
-    A silo that is no summand of this sum only deals.
-    """
+    """A silo's masked vector with a tag for each other silo, and its deal of the next sum, which others only send."""
 
     deal: Deal
     masked: bytes = b""
@@ -186,7 +182,7 @@ class Answer:
 class Open:
     """The request to open a sum of ``survivors``: their tags for the silo that is asked, and the list's signatures.
 
-    There are signatures where a summand is missing; where all have answered, their tags say so.
+    There are signatures where a summand is missing.
     """
 
     survivors: tuple[int, ...]

@@ -1,9 +1,6 @@
 """Shamir's secret sharing (1979) modulo the prime 2^130 - 5: any ``quorum`` shares tell the secret, fewer tell nothing.
 
-Flower brings Shamir's scheme too (``flwr.common.secure_aggregation.crypto.shamir``, from PyCryptodome). That code takes
-a fifth of a second for one secret of 16 bytes among 100 silos, and a sum of 100 silos deals 200 secrets: the sums' own
-time would be lost in it. The arithmetic here is the textbook's, on Python's integers; its tests check the secrecy of
-fewer shares by counting all polynomials of a small field.
+Flower's own takes a fifth of a second for one secret among 100 silos, and a sum of 100 silos deals 200 secrets.
 """
 
 import secrets

@@ -1,8 +1,7 @@
 """The silo's side of secure sums: from a coordinator's message to the one that may answer it.
 
-Nothing that is secret outlives the process or the session: a silo that was restarted takes part again when the
-coordinator sets up another session. Two things are never answered: the same step with other contents, and a sum whose
-number is not above the last one's.
+Nothing secret outlives the process or the session. Two things are never answered: the same step with other contents,
+and a sum whose number is not above the last one's.
 """
 
 from collections.abc import Callable
@@ -71,10 +70,7 @@ class Session:
 
 
 class Summand:
-    """A silo that takes part in secure sums.
-
-    ``name`` and ``key``: as in the study folder; ``terms``: those that its people approved.
-    """
+    """A silo that takes part in secure sums, by ``name`` and ``key`` of the study folder and its approved ``terms``."""
 
     def __init__(self, name: SiloName, key: Ed25519PrivateKey, terms: Terms) -> None:
         if terms.keys.get(name) != key.public_key().public_bytes_raw():
@@ -88,7 +84,7 @@ class Summand:
     def answer(self, request: bytes, contribution: Contribution) -> bytes:
         """The reply to any message of the coordinator's; a refusal is a reply as well, which says a number only.
 
-        Any other error of the contribution's is raised here; then nothing leaves, and the same request may come again.
+        Another error of the contribution's is raised; then nothing leaves, and the same request may come again.
         """
         try:
             header = Header.of(request)

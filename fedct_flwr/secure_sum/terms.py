@@ -33,9 +33,9 @@ SUBJECT_SIZE: Final = 32
 class Terms:
     """The terms of a run's sums: each silo takes them from its study folder, never from the coordinator.
 
-    ``run`` names the run, ``keys`` holds each silo's Ed25519 public key (32 bytes). No sum of fewer than
-    ``min_summands`` silos is opened, and the sum is protected against a coordinator together with ``may_collude``
-    silos. Raises ConfigError for terms under which a sum would protect nobody.
+    ``keys`` holds each silo's Ed25519 public key (32 bytes). No sum of fewer than ``min_summands`` silos is opened, and
+    the sum is protected against a coordinator together with ``may_collude`` silos. Raises ConfigError for terms under
+    which a sum would protect nobody.
     """
 
     run: str
@@ -96,9 +96,9 @@ class Terms:
     def neighbours(self, member: int, summands: tuple[int, ...], silos: int) -> list[int]:
         """Which summands share a mask with ``member``, of a roster of ``silos``.
 
-        The summands stand in a circle, each with as many neighbours on both sides that no group of silos that drop
-        out or collude separates the others: a circulant graph of degree d needs d removals (Harary 1962). Few silos
-        share a mask each with each. Bell et al. 2020 draw such a graph at random; this one has no bad draws.
+        The summands stand in a circle, each with enough neighbours on both sides that no group of silos that drop out
+        or collude separates the others: a circulant graph of degree d needs d removals (Harary 1962). Few silos share a
+        mask each with each. Bell et al. 2020 draw such a graph at random.
         """
         dropouts = len(summands) - self.fewest(silos)
         reach = -(-(dropouts + self.may_collude + 1) // 2)
@@ -114,8 +114,7 @@ class Shape:
     """What one sum adds: vectors of ``length`` integers below ``2**bits``.
 
     ``largest``: the largest number that a silo may add, where the total must not wrap around; None for numbers modulo
-    ``2**bits``, such as signed ones in two's complement. ``subject``: 32 bytes that name what is added, such as the
-    digest of the question. A silo adds to one sum of each subject.
+    ``2**bits``. ``subject``: 32 bytes that name what is added; a silo adds to one sum of each subject.
     """
 
     length: int

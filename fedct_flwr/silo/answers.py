@@ -50,10 +50,7 @@ class Answers:
         return self._state.names(_RUN)[:1] == [_name(run_id)]
 
     def elsewhere(self, digest: bytes, model_digest: bytes) -> tuple[int, Answered] | None:
-        """The run, and its last answer, in which the very same question was the last one, under the same settings.
-
-        Only headers are read of all others.
-        """
+        """The run in which the very same question was the last one, under the same settings, and its answer."""
         for name in self._state.names(_RUN):
             header = self._state.get(name, _HEADER.size)
             if header and len(header) == _HEADER.size and header.startswith(digest + model_digest):

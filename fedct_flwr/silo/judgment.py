@@ -1,7 +1,6 @@
 """What a silo makes of the consensus, by its own records: for itself alone, nothing of it ever leaves.
 
-Kept in a small file after each question that was learned. Simulated silos have it in the run's folder, real ones in
-their state, where ``fedct silo status`` reads it.
+Kept in a small file after each question that was learned, which ``fedct silo status`` reads.
 """
 
 import contextlib
@@ -37,11 +36,9 @@ class Judgment:
     """How a silo stands after the question of ``round``.
 
     ``learner`` is what it chose, empty where one was named. ``weight`` is what pseudo-labels count (0: the silo keeps
-    its own model), None where they were not weighed; ``gain``, ``error`` and ``records`` are what they were weighed by:
-    out of fold, the mean improvement of Brier's score with all classes counting the same, and its standard error.
-    ``tests`` are verdicts on the silo's own test records by round: of the first round that learned a consensus, and of
-    the last. ``foreign_only``: only pseudo-labels of examples that are unlike the silo's records count.
-    ``weighed_in`` is the round in which they were weighed last: hardly any label has changed since.
+    its own model), None where they were not weighed; ``gain``, ``error`` and ``records`` are the evidence out of fold.
+    ``tests`` are verdicts on the silo's own test records by round: the first that learned a consensus, and the last.
+    ``weighed_in`` is the round of the last decision.
     """
 
     round: int
@@ -107,8 +104,7 @@ class Judgment:
 class Judge:
     """Of one silo, whose own model's answers on the test records it keeps in ``state`` under ``name``.
 
-    Networks train on from round to round, and one of the silo's records alone would cost as much again: of them there
-    are no tests.
+    Networks are not tested: one trained on own records alone would cost as much again.
     """
 
     def __init__(self, site: Site, state: LocalState, name: str) -> None:

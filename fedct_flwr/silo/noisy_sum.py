@@ -41,11 +41,10 @@ def approve_sums(config: SiloConfig, study: str, terms: bytes) -> None:
 
 @dataclass(frozen=True)
 class NoiseAdder:
-    """What a silo adds noise with: its ledger, what a sum may cost at most, and where the noise for a question is from.
+    """What a silo adds noise with: its ledger, what a sum may cost at most, and the noise for a question.
 
-    ``honest``: silos whose shares count (``noise_shares.surely_honest``), by the silo's own terms of sums and not by
-    the coordinator's word. ``secure``: whether noise must be unpredictable, which it need not be in a simulation.
-    Raises ConfigError if it must be and is not.
+    ``honest``: silos whose shares count, by the silo's own terms of sums and not by the coordinator's word. ``secure``:
+    whether noise must be unpredictable. Raises ConfigError if it must be and is not.
     """
 
     ledger: Ledger
@@ -64,8 +63,8 @@ def with_noise(
 ) -> NDArray[np.uint64]:
     """What the silo adds to a sum: its votes ``(examples * classes,)`` on a grid and its share of the noise.
 
-    Integers modulo 2^32. ``payload`` is the question as it came: it is charged once, and drawn for once. Raises Refused
-    (PRIVACY_BUDGET, LEDGER) after its sentence is in the log, and ConfigError for impossible noise.
+    Integers modulo 2^32, charged and drawn once for a question ``payload``. Raises Refused (PRIVACY_BUDGET, LEDGER),
+    and ConfigError for impossible noise.
     """
     shares = VoteShares(instruction.noise, instruction.query.size, terms.width, adder.honest)
     question = hashlib.sha256(b"fedct votes with noise 1" + payload).digest()

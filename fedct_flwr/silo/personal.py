@@ -1,7 +1,6 @@
 """A silo's personal model: it learns from its own records and from each question's targets, and stays at the silo.
 
-The silo keeps what the model has learned only after the answer to the question has left. If nobody takes the answer,
-the model keeps nothing of that question. The model of before the study, of its own records alone, is kept next to it.
+It keeps what it has learned only once the answer has left. The model of before the study is kept next to it.
 """
 
 import base64
@@ -60,9 +59,9 @@ def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
 
 
 def read_decision(path: Path, subject: Subject, round_: int, *, resumed: bool) -> Decision | None:
-    """The decision that ``write`` wrote, if it was made up to this round on the same subject.
+    """The decision that ``write_decision`` wrote, if it was made up to this round on the same subject, else None.
 
-    A run that is ``resumed`` has another number in Flower. None for a damaged file: the silo decides anew.
+    A run that is ``resumed`` has another number in Flower.
     """
     try:
         raw = json.loads(path.read_text("utf-8"))
@@ -95,8 +94,7 @@ class Question(NamedTuple):
     def asked(cls, payload: bytes, instruction: Instruction, workplace: Workplace) -> Self:
         """An instruction, by the SHA-256 of the whole of it. Raises ConfigError.
 
-        A share of noise is as large as the study's terms of sums ask for, which no question says: under other terms
-        what is ready for a sum is no answer to the same question.
+        A share of noise is as large as the silo's terms of sums ask for: under others it is another question.
         """
         if instruction.noise and workplace.noise_adder_of:
             payload += b" for %d honest silos" % workplace.noise_adder_of().honest
@@ -104,10 +102,9 @@ class Question(NamedTuple):
 
 
 class Personal:
-    """The personal model in one of Flower's runs.
+    """The personal model in one of Flower's runs: ``votes`` learns and answers, ``keep`` makes that last.
 
-    ``votes`` learns and answers, in memory; ``keep`` makes it last, once the answer has left, and learns first what was
-    not learned. Both start from where the model stood after the last question whose lesson was kept.
+    Both start from where the model stood after the last question whose lesson was kept.
     """
 
     def __init__(self, workplace: Workplace, run_id: int) -> None:
@@ -177,9 +174,9 @@ class Personal:
             state.put(self._name, kept)
 
     def _progress(self, learned: "_State | None", question: Question) -> bytes:
-        """Where a network stands after a question: as it was ``learned`` before, or else as it is learned now.
+        """Where a network stands after a question, as ``learned`` before or now; empty for other learners.
 
-        Empty for a learner that starts anew each time. Raises TrainingError or ConfigError.
+        Raises TrainingError or ConfigError.
         """
         if learned and learned.progress:
             return learned.progress
@@ -191,8 +188,7 @@ class Personal:
     def _keep_before(self) -> None:
         """Keep a model that is trained on the silo's own records alone, once in a study.
 
-        Last of all: a network takes as long for it as for ten rounds, and the coordinator waits for the answer. The
-        learner then no longer stands where the question left it, and is set back at the next.
+        Last of all: a network takes as long for it as for ten rounds. The learner is set back at the next question.
         """
         path, learner, site = self._workplace.before, self._site.learner, self._site
         if path is None or path.exists() or not isinstance(learner, Saveable):

@@ -1,9 +1,8 @@
 """What leaves a silo in place of its own models' labels or votes: a labeler's, charged to the silo's ledger first.
 
-One answer is five steps: look whether it was given before, charge, draw, keep how far the labeler has come together
-with the labels, store them in the ledger. Wherever the process is killed, a question that is asked again is charged
-once and answered with the same labels, and no draw goes without a charge. A charge that nothing was drawn for pays for
-the next question of the same price.
+One answer is five steps: look whether it was given before, charge, draw, keep the labeler's state together with the
+labels, store them in the ledger. Wherever the process is killed, a question asked again is charged once and answered
+with the same labels, and no draw goes without a charge.
 """
 
 import hashlib
@@ -32,8 +31,9 @@ from fedct_flwr.silo.state import LocalState
 from fedct_flwr.types import SiloName, TrainingError, Votes
 
 DATA_SET: Final = "records"
-"""What the ledger calls a silo's records. One name for all that a silo's folder ever held: a digest of the file, or its
-path, would hand out a new budget to whoever adds a record or moves the file, though most records are the same."""
+"""What the ledger calls all records that a silo's folder ever held: a digest of the file would hand out a new budget
+for each record that is added.
+"""
 
 STATE: Final = "labeler-"
 _LABELS: Final = np.dtype("<i2")
@@ -51,7 +51,7 @@ def account(
 ) -> Spending:
     """What a ledger says of a study; nothing spent where there is none. Raises LedgerError.
 
-    ``privacy``: the budget where the ledger has none yet. ``data_set``: what it calls that which was spent on.
+    ``privacy``: the budget where the ledger has none yet. ``data_set``: what was spent on.
     """
     if not ledger.used:
         return Spending(whom=silo, budget=privacy.epsilon, delta=privacy.delta)
@@ -122,9 +122,7 @@ class Release:
     def answer(self, instruction: bytes, asked: Asked) -> Votes:
         """The labels ``(positions,)`` or counts of votes ``(positions, classes)`` that may leave.
 
-        ``instruction`` is the request as it came, in its one encoding.
-
-        Raises Refused (PRIVACY_BUDGET, LEDGER) after its sentence is in the log, or TrainingError.
+        ``instruction`` is the request as it came. Raises Refused (PRIVACY_BUDGET, LEDGER) or TrainingError.
         """
         question = hashlib.sha256(b"fedct question 1" + self.settings + instruction).digest()
         with ledger_refusals(), self.ledger:
@@ -159,9 +157,7 @@ class Release:
     def _take_up(self) -> None:
         """Put the labeler where it stood after its last draw, and see that the ledger has what was drawn.
 
-        Otherwise a silo that was killed in between would draw again for a charge that was used, should that question
-        come back after another one, or another one take the charge over. So too for what was drawn under other
-        settings. After this, no charge without an answer was drawn for.
+        So too for what was drawn under other settings. After this, no charge without an answer was drawn for.
         """
         prefix = f"{STATE}{self.study}-"
         for name in self.state.names(prefix):
@@ -224,10 +220,7 @@ def by_labeler(site: Site) -> Answering:
 
 
 def by_students(site: Site, votes: int, keep: Path | None) -> Answering:
-    """The silo's students, so many ``votes`` on each example. Raises ConfigError or DataError.
-
-    ``keep`` is the folder where a simulation keeps them.
-    """
+    """The silo's students, ``votes`` on each example, kept in ``keep``. Raises ConfigError or DataError."""
     from fedct_flwr.labelers.students import StudentVotes
 
     return Answering(StudentVotes(site.students(votes, keep)), decides_students(site.transfer, votes))

@@ -30,10 +30,8 @@ def answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, Ca
     """The reply to an instruction, the same bytes again if it was asked before; and what is to be done once it left.
 
     Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers to one
-    question would tell more than one. So it does where an answer waits for a sum, and was made under other settings.
-
-    The very same instruction in another of Flower's runs, as after a resume, is the same question too: this run takes
-    over the answer, and with it where the learner stood after it.
+    question would tell more than one. The same instruction in another of Flower's runs, as after a resume, is the same
+    question: this run takes over the answer, and where the learner stood after it.
     """
     answers, personal = Answers(workplace.state), Personal(workplace, run_id)
     instruction = decode_instruction(payload, workplace.site.terms)
@@ -86,9 +84,9 @@ def _new_reply(question: Question, payload: bytes, workplace: Workplace, persona
 
 
 def _promised(workplace: Workplace, work: Callable[[], Votes], otherwise: Votes) -> tuple[Votes, bool]:
-    """What the silo's models vote under a guarantee, and whether they could; ``otherwise`` where they fail in any way.
+    """What the silo's models vote under a guarantee, and whether they could; ``otherwise`` where they fail.
 
-    One record can make a model fail. Were the answer then missing, or free of charge, it would tell of that record.
+    One record can make a model fail: a missing answer would tell of it.
     """
     try:
         return work(), True
@@ -131,10 +129,9 @@ def _noisy(
 def _protected_reply(
     question: Question, payload: bytes, workplace: Workplace, release: "Release", personal: Personal
 ) -> bytes:
-    """The labeler's labels. Whether there is a reply, and what it is, depends on the labeler alone.
+    """The labeler's labels, which alone decide whether there is a reply and what it is.
 
-    So the personal model learns afterwards, unless its labels are what the labeler randomizes, or a simulation wants
-    its scores.
+    So the personal model learns afterwards, unless the labeler reads its labels, or a simulation wants its scores.
     """
     instruction, learned = question.instruction, False
     votes: Votes = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
@@ -175,10 +172,7 @@ def _released(
 def _reply(
     workplace: Workplace, payload: bytes, instruction: Instruction, votes: Votes, *, scored: bool = False
 ) -> bytes:
-    """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for.
-
-    Answers for a secure sum are kept for it, and are not in the reply.
-    """
+    """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
     site = workplace.site
     kind = kind_of(instruction, site.terms)
     if isinstance(kind, Summed):

@@ -102,10 +102,7 @@ class Site:
         return labeler_for(self.privacy, self.settings, self.silo, self.schema, self.public, self.private.size)
 
     def students(self, votes: int, keep: Path | None) -> "Transfer":
-        """The students whose votes leave, where so many on each example are asked for; untrained.
-
-        ``keep`` is the folder where a simulation keeps them. Raises ConfigError or DataError.
-        """
+        """The untrained students whose ``votes`` leave, kept in ``keep``. Raises ConfigError or DataError."""
         # joblib takes its time to import.
         from fedct_flwr.labelers.students import transfer_for
 

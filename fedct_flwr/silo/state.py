@@ -96,8 +96,7 @@ class FolderState:
 def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> None:
     """Put a learner that trains on into the state that it had before this round.
 
-    ``progress`` is what it kept in this run of Flower's; where that is none, ``kept`` is its model from the run that
-    this one resumes, which Flower knows as another.
+    ``progress`` is from this run of Flower's; without it, ``kept`` is the model of the run that this one resumes.
     """
     if not isinstance(learner, Resumable):
         return

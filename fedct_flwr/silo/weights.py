@@ -19,13 +19,9 @@ from fedct_flwr.wire.weights import ARRAYS, CONFIG, question_digest, to_reply, t
 def train_on(content: RecordDict, workplace: Workplace, run_id: int) -> RecordDict:
     """Train the global weights for one round on private records alone, and return the silo's.
 
-    A round has the same minibatch steps as in co-training. The optimizer's state stays at the silo and lasts from
-    round to round, as it does in co-training: only the weights that it works on are replaced. So does the silo's own
-    vector, where steps are corrected for drift. A silo that is asked the last question again answers the same, and
-    trains no further.
-
-    Raises Refused (WEIGHTS) for a silo that is not simulated: nothing but labels leaves it. So it does for a learner
-    without weights. Raises TrainingError.
+    The optimizer's state, and the silo's own vector against drift, last from round to round. The last question asked
+    again is answered the same. Raises Refused (WEIGHTS) for a silo that is not simulated or a learner without weights,
+    and TrainingError.
     """
     site, state, learner = workplace.site, workplace.state, workplace.site.learner
     if not (workplace.hands_out_weights and isinstance(learner, Correctable)):

@@ -1,7 +1,7 @@
 """Where one message is worked on: the silo's site, what it keeps between rounds, and what it is willing to say.
 
-A simulated silo takes all of it from the run config. A real one takes it from its own ``silo.toml``: the run config has
-no say but one, whether test scores are wanted.
+A simulated silo takes all of it from the run config. A real one takes it from its own ``silo.toml``: the run config
+decides only whether test scores are wanted.
 """
 
 import hashlib
@@ -46,24 +46,13 @@ _AFTERWARDS: Final[ContextVar[list[Callable[[], None]] | None]] = ContextVar("af
 
 @dataclass(frozen=True, eq=False)
 class Workplace:
-    """``model`` is where the silo's model is kept, if it can be, and what a resumed run goes on from (``resumes``).
+    """``model`` is where the silo's model is kept, if it can be; a resumed run goes on from it (``resumes``).
 
-    ``model_digest`` (32 bytes) stands for the settings that decide what the model is: under others, an answer from
-    another run is none to the same question, and a learner cannot go on from where it stood.
-
-    ``before`` is where a real silo keeps the model of before the study, trained on its own records alone.
-
-    ``judgment`` is where the silo keeps what it makes of the consensus.
-
-    ``runs_kept``: number of Flower's runs of which ``state`` keeps where the learner stood.
-
-    ``students`` is the folder where a simulated silo keeps its students, if it shall: a real one keeps none.
-
-    ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: whether baselines that share weights may
-    run here, which is in simulation only.
-
-    ``release_of`` makes what leaves of what answers in place of the personal model or the bare students; None where no
-    protection is set, so their own labels and votes leave.
+    ``model_digest`` (32 bytes) stands for the settings that decide what the model is. ``before`` is where a real silo
+    keeps the model of before the study, ``judgment`` what a silo makes of the consensus, ``students`` where a simulated
+    silo keeps its students. ``runs_kept``: Flower's runs of which ``state`` keeps where the learner stood.
+    ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: in simulation only. ``release_of`` makes
+    what leaves of what answers in place of the personal model or the bare students; None without a protection.
     """
 
     site: Site
@@ -117,10 +106,8 @@ def silo_named(context: Context) -> SiloName:
 def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
     """All that is needed to answer a message. Raises ConfigError or DataError.
 
-    ``resumable``: whether the run can be resumed, so that what a simulated silo keeps must outlast one of Flower's.
-
-    For a real silo that is only within ``gated``: a stock SuperNode, which runs this app by itself, has no gate and
-    writes no log.
+    ``resumable``: what a simulated silo keeps must outlast one of Flower's runs. A real silo answers only within
+    ``gated``: a stock SuperNode, which runs this app by itself, has no gate and writes no log.
     """
     node = NodeConfig.from_flower(context.node_config)
     if node.silo_file:
@@ -178,9 +165,9 @@ def run_of_simulation(context: Context) -> RunFolder | None:
 
 @contextmanager
 def gated() -> Iterator[list[Callable[[], None]]]:
-    """In here (in this thread) a real silo answers: what it says goes to a gate, which says so by this.
+    """In here (in this thread) a real silo answers, as what it says goes to a gate.
 
-    Gives what the silo leaves to be done once its answer has left: whoever has the gate does it then, or never.
+    Gives what is left to be done once the answer has left: the gate's owner does it then, or never.
     """
     afterwards: list[Callable[[], None]] = []
     before = _AFTERWARDS.set(afterwards)
@@ -256,9 +243,9 @@ def _own_release(config: SiloConfig, site: Site, answering: "Answering") -> "Rel
 
 
 def _simulated_releases(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[Answering], Release]":
-    """A simulated silo's: all of it in the run's folder, which a resumed run goes on with, and the noise of a seed.
+    """A simulated silo's: all of it in the run's folder, and the noise of a seed.
 
-    Raises ConfigError where there is no such folder on this machine: nobody would know what was spent.
+    Raises ConfigError where there is no such folder on this machine.
     """
     check_installed(site.privacy)
     from fedct_flwr.privacy.budget import budget_of
@@ -378,8 +365,7 @@ def _folder_of_books(config: RunConfig, run: RunFolder | None) -> RunFolder:
 def _simulated_state(run: RunFolder, site: Site) -> LocalState | None:
     """Where a silo whose model is kept finds its last answer after a resume, if its learner trains on.
 
-    The coordinator may have been stopped before its checkpoint, and the model would learn that round twice. None for
-    other learners, which answer the same again from the same targets.
+    The coordinator may have been stopped before its checkpoint, and the model would learn that round twice.
     """
     return FolderState(run.silo_answers(site.silo)) if isinstance(site.learner, Resumable) else None
 

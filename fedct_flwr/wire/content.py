@@ -49,8 +49,8 @@ NO_TERMS: Final = Terms("", b"", 0, ())
 class SoftTargets(NamedTuple):
     """What a silo shall learn of the examples of ``query``: probabilities ``(query.size, classes)``, or values.
 
-    ``weight`` is what the loss on them counts beside that on private records; 0: first they are learned alone, and then
-    the records.
+    ``weight`` is that of their loss, where that on private records has 1; 0: they are learned first, and then the
+    records.
     """
 
     query: Query
@@ -70,8 +70,7 @@ class Joint(NamedTuple):
     """A step of the joint labeler's training, or with ``weights`` None, to learn its labels.
 
     All but ``weights`` ``(size, classes)`` decides the labeler's plan (``labelers/joint_linear.py``) and is the same in
-    all steps: records of all silos, steps, the total epsilon and delta, silos whose noise counts, a table's columns for
-    an additive labeler and 0 for a linear one, and a seed.
+    all steps; ``columns`` are a table's for an additive labeler, 0 for a linear one.
     """
 
     records: int
@@ -95,9 +94,9 @@ _OF_PLAN: Final = Joint._fields.index("seed")
 class Instruction:
     """Coordinator to silo: train on ``targets``, then label the examples of ``query``.
 
-    ``round`` counts from 1. ``targets``: ``(num_public,)``, ABSTAIN where there is none. ``votes``: 0 asks for one
-    class of each example, a number above for how many of that many votes each class has. ``soft`` asks for
-    probabilities instead, or for values where a quantity is predicted, and has targets of its own.
+    ``round`` counts from 1. ``targets``: ``(num_public,)``, or ABSTAIN. ``votes``: 0 asks for one class of each
+    example, a number above for counts of that many votes. ``soft`` asks for probabilities or values, with targets of
+    its own.
     """
 
     round: int

@@ -1,9 +1,7 @@
-"""Vote counts to few bytes and back: each row is the number of one way to give so many votes to the classes.
+"""Vote counts to few bytes and back: each row is the number of one way to give its votes to the classes.
 
-Ways are numbered from 0 in the order in which earlier classes have most of the votes: (2, 0), (1, 1), (0, 2). So with
-one vote the number is the class, and counts cost what labels cost: of 10,000 examples 1,250 bytes with two classes,
-5,000 with ten. With two votes they cost 2,500 and 7,500 bytes, where two labels each would cost 2,500 and 10,000, and
-tell in which order the votes were cast beside.
+Ways are numbered from 0 in the order in which earlier classes have most of the votes: (2, 0), (1, 1), (0, 2). With one
+vote the number is the class, so counts cost what labels cost; with two votes less than two labels each.
 """
 
 from functools import lru_cache
@@ -44,8 +42,7 @@ def counts_size(count: int, num_classes: int, votes: int) -> int:
 def pack_counts(counts: VoteCounts) -> bytes:
     r"""Pack counts ``(n, classes)``, n > 0, all of whose rows sum to the same number of votes.
 
-    Raises Refused: UNKNOWN_CLASS for a row with another sum, or with less than no vote; QUERY for so many votes and
-    classes that codes are too long (``can_count``).
+    Raises Refused: UNKNOWN_CLASS for a row with another sum, or with less than no vote; QUERY unless ``can_count``.
 
     >>> pack_counts(np.int32([[2, 0], [0, 2], [1, 1]]))
     b'\x18'
@@ -65,8 +62,8 @@ def pack_counts(counts: VoteCounts) -> bytes:
 def unpack_counts(packed: bytes, count: int, num_classes: int, votes: int) -> VoteCounts:
     """Unpack ``count`` rows; the exact inverse of ``pack_counts``, which is the only encoding accepted.
 
-    Memory is that of the counts. Raises Refused: LENGTH for another number of bytes, UNKNOWN_CLASS for a code that is
-    no way to give so many votes, MALFORMED for unused bits that are set, QUERY as ``pack_counts``.
+    Raises Refused: LENGTH for another number of bytes, UNKNOWN_CLASS for a wrong code, MALFORMED for unused bits that
+    are set, QUERY as ``pack_counts``.
     """
     earlier = _earlier(num_classes, votes)
     codes = unpack_codes(packed, count, _width(num_classes, votes), np.uint64)

@@ -60,8 +60,7 @@ def pack_probabilities(probabilities: SoftVotes) -> bytes:
 def unpack_probabilities(packed: bytes, count: int, num_classes: int) -> SoftVotes:
     """Unpack ``count`` rows; the exact inverse of ``pack_probabilities``, which is the only encoding accepted.
 
-    Memory is that of the rows. Raises Refused: LENGTH for another number of bytes, PROBABILITIES for a row whose units
-    sum to more than ``UNITS``.
+    Raises Refused: LENGTH for another number of bytes, PROBABILITIES for a row whose units sum to more than ``UNITS``.
     """
     if len(packed) != probabilities_size(count, num_classes):
         raise Refused(Refusal.LENGTH)

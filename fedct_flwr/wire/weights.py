@@ -84,7 +84,7 @@ def read_reply(content: RecordDict, sent: ArrayRecord) -> SiloName:
     """The silo that a reply to ``sent`` comes from.
 
     Raises Refused (MALFORMED) unless its weights are finite, of the names and shapes of those sent, and weighed by a
-    positive number: one silo's mistake must not spoil the average.
+    positive number.
     """
     try:
         if set(content) != {ARRAYS, "metrics", "silo"}:
