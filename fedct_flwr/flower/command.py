@@ -61,10 +61,15 @@ def stage_app(app: Path, *, whole: bool = True) -> None:
     described.write_text(tomli_w.dumps({"project": about, "tool": {"flwr": project["tool"]["flwr"]}}), encoding="utf-8")
 
 
+_LOOPBACK: Final = "localhost,127.0.0.1,::1"
+
+
 def environment(home: Path) -> dict[str, str]:
-    """Environment variables for Flower's programs, with this Flower home."""
+    """Environment variables for Flower's programs, with this home. No proxy is for calls of this machine to itself."""
     path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, **OFFLINE, "FLWR_HOME": str(home), "PATH": path}
+    direct = ",".join(filter(None, [os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), _LOOPBACK]))
+    without = dict.fromkeys(("no_proxy", "NO_PROXY", "no_grpc_proxy"), direct)
+    return {**os.environ, **OFFLINE, **without, "FLWR_HOME": str(home), "PATH": path}
 
 
 class NoAnswer(RunError):

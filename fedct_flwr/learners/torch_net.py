@@ -186,7 +186,7 @@ class TorchLearner(TrainedNetwork):
             raise TrainingError(f"the weights do not fit the network: {error}") from error
         for (name, _), (leaving, entering) in zip(self.layers, shapes, strict=True):
             within, _, place = name.removesuffix(".weight").rpartition(".")
-            layer = skip_init(nn.Linear, entering, leaving, device=self._device)  # type: ignore[no-untyped-call]
+            layer = skip_init(nn.Linear, entering, leaving, device=self._device, dtype=torch.float32)  # type: ignore[no-untyped-call]
             setattr(self._network.get_submodule(within), place, layer)
         self._optimizer = self._make_optimizer()
         self.set_weights(weights)
@@ -305,7 +305,7 @@ class TorchLearner(TrainedNetwork):
         labeled = np.flatnonzero(targets.any(axis=1))
         X, y = self._on_device(private.X), torch.from_numpy(private.y.astype(np.int64)).to(device)
         U, wanted = self._on_device(public), torch.from_numpy(targets.astype(np.float32)).to(device)
-        certain = torch.eye(self._num_classes, device=device)
+        certain = torch.eye(self._num_classes, dtype=torch.float32, device=device)
         if self._training.balanced:
             shares = np.bincount(private.y, minlength=self._num_classes) / private.size
             shares = shares + weight * targets[labeled].mean(axis=0)
@@ -341,6 +341,7 @@ class TorchLearner(TrainedNetwork):
             shares = shares + pseudo_weight * np.bincount(pseudo, minlength=self._num_classes) / len(pseudo)
         return torch.from_numpy(class_weights(shares).astype(np.float32)).to(self._device)
 
+    @torch.enable_grad()
     def _descend(
         self,
         batches: Iterator[tuple[Tensor, Tensor]],

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from fedct_flwr.datasets.images import are_bytes
 from fedct_flwr.learners.answered import check_probabilities
@@ -91,7 +92,12 @@ class TrainedNetwork:
         """A fresh network, as at the start of a run."""
         with MAKING, torch.random.fork_rng():
             torch.manual_seed(self._seed)
-            self._network = self._make_network().to(self._device)
+            # In single precision, whatever a notebook has set as torch's default.
+            self._network = self._make_network().to(self._device, torch.float32)
+        if any(isinstance(weight, UninitializedParameter) for weight in self._network.parameters()):
+            raise LearnerError("the network has lazy layers, whose sizes are not known yet: give each layer its sizes")
+        if not self._trained:
+            raise LearnerError("no weight of the network can be trained, as all are frozen: set requires_grad of some")
         self._optimizer = self._make_optimizer()
         self._steps_done = 0
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
@@ -40,7 +42,7 @@ from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.silos import as_array, table_of
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
-from fedct_flwr.types import ConfigError, DataError, Features, RunError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, RunError, SiloName
 
 _WIDTH = 160
 _AS_IT_IS = '<pre style="white-space:pre;overflow-x:auto;line-height:normal;font-family:monospace">{code}</pre>'
@@ -81,7 +83,7 @@ _LONGEST: Final = 40
 
 
 class SiloModel:
-    """A trained learner that reads tables and answers in the study's own names.
+    """A trained learner that reads tables and answers in the study's own names, for scikit-learn's tools an estimator.
 
     ``learner`` is the learner itself, for features as numbers and classes by their positions in ``schema.classes``.
     """
@@ -96,7 +98,9 @@ class SiloModel:
         folder of images, which come by name.
         Raises DataError for columns that do not fit, TrainingError for a model that cannot predict.
         """
-        return self.schema.outcome.as_written(self.learner.predict(self._features(records)))
+        X = self._features(records)
+        # Most learners refuse to say anything of nothing.
+        return self.schema.outcome.as_written(self.learner.predict(X) if len(X) else np.zeros(0, dtype=LABEL_DTYPE))
 
     def predict_proba(self, records: Any) -> NDArray[np.float64]:
         """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
@@ -107,6 +111,27 @@ class SiloModel:
             raise DataError(f"the model, a {type(self.learner).__name__}, knows no probabilities: use predict")
         probabilities: NDArray[np.float64] = found
         return probabilities
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes in the order of ``predict_proba``, as ``predict`` writes them."""
+        return self.schema.outcome.as_written(np.arange(len(self.schema.classes), dtype=LABEL_DTYPE))
+
+    def score(self, records: Any, outcomes: Any) -> float:
+        """The accuracy on records of these classes ``(n,)``, or R² on values."""
+        measure = accuracy_score if self.schema.classes else r2_score
+        return float(measure(np.asarray(outcomes), self.predict(records)))
+
+    def fit(self, records: Any, outcomes: Any) -> Self:
+        """Raise ConfigError: scikit-learn's tools look for a method of this name, and a run's model is trained."""
+        raise ConfigError("a run's model is trained already: simulate() trains another")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        kind: Literal["classifier", "regressor"] = "classifier" if self.schema.classes else "regressor"
+        return Tags(kind, TargetTags(required=True), classifier_tags=ClassifierTags(), regressor_tags=RegressorTags())
 
     def __repr__(self) -> str:
         trained = getattr(self.learner, "parts", (None, self.learner))[1]
