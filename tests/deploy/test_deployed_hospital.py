@@ -107,6 +107,9 @@ def test_a_hospital_takes_part_by_the_commands_of_the_tutorial(hospital: Hospita
     assert "Approved, and written into the egress log" in hospital.do(approve, "y\n")
     hospital.do(up)
     assert "waits for questions" in hospital.do(status)
+    # As after a reboot: once the temporary file systems belonged to root then, and no run could start any more.
+    hospital.do("docker compose restart")
+    hospital.do(up)
 
     code, printed = deployed.train("--rounds", "1", "--set", f"roster={NAME},budapest")
     assert code == 0, printed
