@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks import report
 from benchmarks.federation import Runs
-from fedct_flwr.secure_sum.coordinator import Replies, Requests, SumCoordinator
-from fedct_flwr.secure_sum.exchange import begin_session, in_memory, sum_securely
+from fedct_flwr.secure_sum.coordinator import Replies, Requests, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.silo import Summand
 from fedct_flwr.secure_sum.terms import Shape, Terms, sum_modulo
@@ -81,7 +80,9 @@ def _measured(setting: Setting, repeats: int) -> Runs:
     carried = dict.fromkeys(keys, 0)
     exchanges = 0
     gone = list(keys)[: setting.dropouts]
-    send = in_memory(silos, adds)
+
+    def send(requests: Requests) -> Replies:
+        return {name: silos[name].answer(request, adds[name]) for name, request in requests.items()}
 
     def exchange(requests: Requests) -> Replies:
         nonlocal exchanges

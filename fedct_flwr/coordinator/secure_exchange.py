@@ -6,8 +6,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedct_flwr.flower.grid import prompt
-from fedct_flwr.secure_sum.coordinator import Replies, Requests
-from fedct_flwr.secure_sum.exchange import Exchange
+from fedct_flwr.secure_sum.coordinator import Exchange, Replies, Requests
 from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.types import SiloName
 from fedct_flwr.wire.messages import from_record, to_record

@@ -9,8 +9,7 @@ from flwr.serverapp import Grid
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.coordinator.secure_exchange import over_flower
 from fedct_flwr.coordinator.study import Study, Subject
-from fedct_flwr.secure_sum.coordinator import Replies, Requests, SecureSum, SumCoordinator
-from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
+from fedct_flwr.secure_sum.coordinator import Replies, Requests, SecureSum, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape, Terms
 from fedct_flwr.silo.summing import simulated_terms

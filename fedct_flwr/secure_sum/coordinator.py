@@ -25,6 +25,9 @@ from fedct_flwr.types import SiloName
 Requests: TypeAlias = dict[SiloName, bytes]
 Replies: TypeAlias = Mapping[SiloName, bytes]
 
+Exchange: TypeAlias = Callable[[Requests], Replies]
+"""Sends each silo its request and returns the replies that came in time."""
+
 _Read = TypeVar("_Read")
 
 
@@ -293,3 +296,21 @@ class SumCoordinator:
         if self._sum is None:
             raise SumRefused(Fault.NUMBER)
         return self._sum
+
+
+def begin_session(coordinator: SumCoordinator, exchange: Exchange) -> None:
+    """Set up a session with every silo that answers: two exchanges. Raises SumRefused (TOO_FEW)."""
+    coordinator.dealt(exchange(coordinator.roster(exchange(coordinator.invite()))))
+
+
+def sum_securely(coordinator: SumCoordinator, exchange: Exchange, shape: Shape) -> SecureSum:
+    """One sum: two exchanges, three where a summand drops out, one more after a sum that too few answered.
+
+    Raises SumRefused; then the session can go on with another sum.
+    """
+    if not coordinator.ready:
+        coordinator.answered(exchange(coordinator.refresh()))
+    requests = coordinator.answered(exchange(coordinator.ask(shape)))
+    if coordinator.to_sign:
+        requests = coordinator.signed(exchange(requests))
+    return coordinator.opened(exchange(requests))

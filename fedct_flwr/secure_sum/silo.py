@@ -6,13 +6,14 @@ and a sum whose number is not above the last one's.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Annotated, Final, Protocol, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.constant_time import bytes_eq
 from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator
 
 from fedct_flwr.secure_sum import messages as m
 from fedct_flwr.secure_sum.dealing import Seeds, deal, opened_shares, pair_seed, tag
@@ -58,7 +59,11 @@ class Session:
     """What a silo remembers of a session: keys that no message has ever carried."""
 
     name: bytes
-    private: X25519PrivateKey
+    private: Annotated[
+        X25519PrivateKey,
+        PlainValidator(lambda key: X25519PrivateKey.from_private_bytes(bytes.fromhex(key))),
+        PlainSerializer(lambda key: key.private_bytes_raw().hex()),
+    ]
     members: list[Member] = field(default_factory=list)
     roster: bytes = b""
     own: int = -1
@@ -66,7 +71,8 @@ class Session:
     seeds: Seeds | None = None
     current: Sum | None = None
     last: int = 0
-    said: dict[tuple[Step, int], tuple[bytes, bytes]] = field(default_factory=dict)
+    said: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    """By ``_place``: a request and the reply to it."""
 
 
 class Summand:
@@ -109,7 +115,7 @@ class Summand:
             raise SumRefused(Fault.SESSION)
         if header.step not in steps:
             raise SumRefused(Fault.MALFORMED)
-        place = header.step, header.number
+        place = _place(header.step, header.number)
         if place in session.said:  # a reply that got lost is given again, and no other one ever
             asked, reply = session.said[place]
             if asked != request:
@@ -205,7 +211,7 @@ class Summand:
         survivors = reader.members(len(session.members))
         reader.end()
         self._check_list(session, current, survivors)
-        if (Step.OPEN, current.number) in session.said:
+        if _place(Step.OPEN, current.number) in session.said:
             raise SumRefused(Fault.LISTS)
         current.list_signed = survivors
         content = m.survivor_list(session.roster, current.number, current.name, survivors)
@@ -251,6 +257,10 @@ class Summand:
 
     def _signed(self, session: Session, header: Header, body: bytes) -> bytes:
         return m.signed(self._key, session.roster, header.encode() + body)
+
+
+def _place(step: Step, number: int) -> str:
+    return f"{step:d} {number}"
 
 
 def _checked(vector: NDArray[np.uint64], shape: Shape) -> NDArray[np.uint64]:

@@ -22,8 +22,7 @@ from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.kinds.summed import NOTHING, SUMS, Summed
-from fedct_flwr.secure_sum.coordinator import Requests, SumCoordinator
-from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
+from fedct_flwr.secure_sum.coordinator import Requests, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape

@@ -22,8 +22,7 @@ from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.tally_shares import VoteShares
-from fedct_flwr.secure_sum.coordinator import Requests
-from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
+from fedct_flwr.secure_sum.coordinator import Requests, begin_session, sum_securely
 from fedct_flwr.silo.noisy_sum import account_of_sums
 from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.summing import Ready

@@ -9,8 +9,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from fedct_flwr.secure_sum.coordinator import Replies, Requests, SumCoordinator
-from fedct_flwr.secure_sum.exchange import begin_session
+from fedct_flwr.secure_sum.coordinator import Replies, Requests, SumCoordinator, begin_session
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.silo import Summand

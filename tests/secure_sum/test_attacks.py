@@ -11,7 +11,7 @@ import pytest
 from fedct_flwr.secure_sum import coordinator as coordinator_module
 from fedct_flwr.secure_sum import dealing
 from fedct_flwr.secure_sum import silo as silo_module
-from fedct_flwr.secure_sum.exchange import sum_securely
+from fedct_flwr.secure_sum.coordinator import sum_securely
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.secure_sum.silo import Summand

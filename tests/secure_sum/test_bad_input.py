@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedct_flwr.secure_sum import messages as m
-from fedct_flwr.secure_sum.exchange import sum_securely
+from fedct_flwr.secure_sum.coordinator import sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape, Terms

@@ -5,8 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fedct_flwr.secure_sum.coordinator import SecureSum
-from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
+from fedct_flwr.secure_sum.coordinator import SecureSum, begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.secure_sum.silo import Summand

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, chisquare
 
-from fedct_flwr.secure_sum.exchange import sum_securely
+from fedct_flwr.secure_sum.coordinator import sum_securely
 from fedct_flwr.secure_sum.masks import derive
 from fedct_flwr.secure_sum.messages import Step
 from tests.secure_sum.adversary import Adversary, all_places, normal_sum
