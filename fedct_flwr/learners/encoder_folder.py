@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import warnings
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -53,30 +54,25 @@ def located(folder: str) -> Path:
             "model's folder to this machine, nothing is downloaded"
         )
     names = {path.name for path in found.iterdir()}
+    if why := next(_refusals(found, names), None):
+        raise LearnerError(f"the language model in {quoted(str(found))} {why}")
+    return found
+
+
+def _refusals(folder: Path, names: set[str]) -> Iterator[str]:
+    """Why a folder is not loaded, and what to do."""
     if not any(name.endswith(".safetensors") for name in names):
         pickles = sorted(name for name in names if name.endswith(_PICKLES))
         why = f"its weights ({quoted(pickles[0])}) are a pickle, which can run code" if pickles else "it has no weights"
-        raise LearnerError(f"the language model in {quoted(str(found))} is refused, {why}: take one in safetensors")
+        yield f"is refused, {why}: take one in safetensors"
     if not names & _VOCABULARIES:
-        raise LearnerError(
-            f"the language model in {quoted(str(found))} has no tokenizer: copy its tokenizer.json into the folder"
-        )
-    if code := next((name for name in sorted(names) if name.endswith(".py")), None) or _names_code(found):
-        raise LearnerError(
-            f"the language model in {quoted(str(found))} brings its own code ({quoted(code)}), which never runs here: "
-            "take a model that transformers knows"
-        )
-    if elsewhere := _weights_elsewhere(found):
-        raise LearnerError(
-            f"the language model in {quoted(str(found))} takes weights from {quoted(elsewhere)}, which is no file of "
-            "this folder: copy the model's folder again"
-        )
+        yield "has no tokenizer: copy its tokenizer.json into the folder"
+    if code := next((name for name in sorted(names) if name.endswith(".py")), None) or _names_code(folder):
+        yield f"brings its own code ({quoted(code)}), which never runs here: take a model that transformers knows"
+    if elsewhere := _weights_elsewhere(folder):
+        yield f"takes weights from {quoted(elsewhere)}, which is no file of this folder: copy the model's folder again"
     if _ADAPTER in names:
-        raise LearnerError(
-            f"the language model in {quoted(str(found))} is an adapter ({_ADAPTER}), which names another folder: "
-            "take the whole model"
-        )
-    return found
+        yield f"is an adapter ({_ADAPTER}), which names another folder: take the whole model"
 
 
 def fingerprint(folder: Path) -> str:
@@ -86,14 +82,9 @@ def fingerprint(folder: Path) -> str:
     return _digest(folder, [*first, *sorted(others)])
 
 
-def tokenizer_fingerprint(folder: Path) -> str:
-    """SHA-256 over the tokenizer's files alone, 64 hexadecimal digits."""
-    return _digest(folder, _TOKENIZER)
-
-
 def check_tokenizer(folder: Path, pinned: str) -> None:
     """Raise LearnerError unless ``pinned``, if it is given, is the digest of the tokenizer's files."""
-    if pinned and pinned != (found := tokenizer_fingerprint(folder)):
+    if pinned and pinned != (found := _digest(folder, _TOKENIZER)):
         raise LearnerError(
             f"the tokenizer in {quoted(str(folder))} has the digest {found}, and 'tokenizer' in the learner's "
             "parameters names another: take the folder that the study means"

@@ -21,10 +21,10 @@ from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedct_flwr.flower import sender_check, stale_replies
+from fedct_flwr.flower import stale_replies
 from fedct_flwr.flower.grid import MOST_PARTS
-from fedct_flwr.flower.object_isolation import Isolation
 from fedct_flwr.flower.parts import part_ids
+from fedct_flwr.flower.superlink import Isolation
 from tests.hospital.runtime_api import RuntimeApi, odd_record
 from tests.patience import eventually
 from tests.processes.deployment import free_port
@@ -147,7 +147,6 @@ def superlink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Super
         monkeypatch.setattr(fleet, name, getattr(fleet, name))
     made = SuperLink(monkeypatch)
     Isolation().install()
-    sender_check.install()
     yield made
     made.stop()
 
