@@ -254,10 +254,7 @@ def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Obse
 def seen_in_model(
     model: Learner, records: Examples, strangers: Examples, public: Features, last_class: int
 ) -> Observation:
-    """What a model says of the records: labels, probabilities where it has some, and of changed copies.
-
-    ``strangers`` are records that nobody was trained on; classes are ``0..last_class``.
-    """
+    """What a model says of the records, of changed copies, and of ``strangers`` that nobody was trained on."""
     if not records.size:
         return Observation(records.y)
     classes = max(last_class, int(records.y.max())) + 1

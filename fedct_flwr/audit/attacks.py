@@ -194,10 +194,7 @@ def signals(seen: Observation) -> Iterator[tuple[str, Scores]]:
 def all_scores(
     refits: Sequence[Mapping[str, Observation]], members: Mapping[str, NDArray[np.bool_]]
 ) -> dict[str, NDArray[np.float64]]:
-    """Every attack of one seat over all refits: scores ``(refits, candidates)``, silos one after the other.
-
-    ``members`` ``(refits, n)`` are those of each silo, which shadow runs may know.
-    """
+    """Every attack of one seat: scores ``(refits, candidates)``, silo after silo, with ``members`` of shadow runs."""
     found: dict[str, list[NDArray[np.float64]]] = {}
     for silo, bits in members.items():
         by_refit = [dict(signals(refit[silo])) for refit in refits]

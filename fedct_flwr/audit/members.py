@@ -43,10 +43,7 @@ class Candidates:
 
 
 def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:
-    """About ``count`` candidates over these silos, at most half of each one's records; the same for the same seed.
-
-    Raises DataError where these are fewer than 10.
-    """
+    """About ``count`` candidates, at most half of each silo's records. Raises DataError for fewer than 10."""
     each = -(-count // len(silos))
     found = {}
     for silo in silos:
@@ -119,10 +116,7 @@ def _with_new(groups: NDArray[np.int64], added: int) -> NDArray[np.int64]:
 
 
 def read_canaries(path: Path, dataset: FederatedDataset, label: str) -> Candidates:
-    """The table's records, dealt to the silos in turn; ``label`` names its label column (empty: ``label``).
-
-    Raises DataError for a table that does not fit the study's columns and classes, or is too short.
-    """
+    """A table's records with this ``label`` column, dealt to the silos in turn. Raises DataError."""
     schema, label = dataset.schema, label or "label"
     if not schema.columns:
         raise DataError(f"the study's records are images, and {path} is a table: audit records of the silos instead")

@@ -1,7 +1,4 @@
-"""The audit of one silo before anything is approved: the labels that its settings would let out, on its own machine.
-
-Nothing is sent, charged or kept. Labelers are made anew for each refit, with noise that nobody can predict.
-"""
+"""The audit of one silo before anything is approved, on its own machine: nothing is sent, charged or kept."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping

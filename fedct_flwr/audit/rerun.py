@@ -44,10 +44,7 @@ _SOFT_AXES: Final = 2
 
 
 class InSum(NamedTuple):
-    """What a silo adds to a secure sum with noise: ``vector`` ``(examples * classes,)``, its share of the noise in it.
-
-    No attack may read it but as a part of the sum. ``honest``: silos counted on when the share was drawn.
-    """
+    """What a silo adds to a secure sum, ``(examples * classes,)`` with noise: attacks read the sum alone."""
 
     asked: Instruction
     vector: NDArray[np.uint64]

@@ -32,10 +32,7 @@ class Success:
 
 
 def success(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> Success:
-    """Of scores ``(refits, candidates)``, higher for likelier members, and who was one. Raises ValueError without both.
-
-    FedCT's VUL is this area, over all attacks on all records (arXiv:2310.05696, App. E.1).
-    """
+    """Of scores ``(refits, candidates)`` and members: FedCT's VUL (App. E.1). Raises ValueError without both."""
     found, truth = scores.ravel(), members.ravel()
     yes, no = int(truth.sum()), int((~truth).sum())
     if not yes or not no:
@@ -82,10 +79,7 @@ class Guesses:
 
 
 def guesses(attacks: dict[str, NDArray[np.float64]], members: NDArray[np.bool_]) -> Guesses:
-    """Guess memberships ``(refits, candidates)``: one half of the refits chooses attack and threshold for the other.
-
-    Raises ValueError for fewer than two refits.
-    """
+    """Guess members ``(refits, candidates)``: half of the refits chooses for the other. Raises ValueError below 2."""
     refits = len(members)
     if refits < 2:
         raise ValueError(f"{refits} refits: guesses need 2, as one chooses the threshold for the other")
@@ -158,10 +152,7 @@ def _chance(found: Guessed, epsilon: float, delta: float) -> float:
 
 
 def bound_of_run(attacks: dict[str, NDArray[np.float64]], members: NDArray[np.bool_], delta: float) -> float:
-    """A lower bound on epsilon from scores ``(refits, candidates)`` of attacks that read one refit's output alone.
-
-    Half of the refits choose the attack and how many guesses to abstain from, the other half are guessed.
-    """
+    """A lower bound on epsilon from scores ``(refits, candidates)``: half of the refits chooses for the other."""
     even = np.arange(len(members)) % 2 == 0
     best, chosen = -1.0, ("", _SHARES[0])
     for name, scores in attacks.items():

@@ -34,10 +34,7 @@ _STOP: Final = "stop the study and report this."
 
 
 def headline(seat: OfSeat) -> str:
-    """The result of one seat in a sentence.
-
-    It counts patients: half of 100 were members, and the attacker knows all fields of each.
-    """
+    """The result of one seat in a sentence, for an attacker who knows all fields of each patient."""
     right, (low, high) = (
         _of_100(seat.guesses.right.value),
         map(_of_100, (seat.guesses.right.low, seat.guesses.right.high)),

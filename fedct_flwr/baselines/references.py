@@ -25,11 +25,7 @@ def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> L
 
 
 def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
-    """The same learner trained on all silos' private records: what pooling the data would give.
-
-    A silo that colludes has records like the others: it is the learner that it should have, not what it says instead.
-    Raises TrainingError.
-    """
+    """The same learner trained on all silos' private records, as if none colluded. Raises TrainingError."""
     everything = pool([silo.private for silo in dataset.silos])
     learner = named_learner(config, dataset, position, everything.X)
     groups = _all_groups(dataset)

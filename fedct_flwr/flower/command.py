@@ -39,10 +39,7 @@ _APPS: Final = ("server_app", "client_app")
 
 
 def stage_app(app: Path, *, whole: bool = True) -> None:
-    """Copy the app to a folder that Flower can bundle, which is named like the app.
-
-    Without the ``whole``, it has the two apps, a few lines each, and needs the library where they run.
-    """
+    """Copy the app to a folder that Flower can bundle; without the ``whole`` only the two apps of a few lines."""
     for package in ("fedct_flwr", *_APPS) if whole else _APPS:
         source = Path(str(importlib.import_module(package).__file__)).parent
         shutil.copytree(source, app / package, ignore=shutil.ignore_patterns("__pycache__"))

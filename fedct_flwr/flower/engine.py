@@ -89,10 +89,7 @@ def check_interpreter() -> None:
 
 @contextmanager
 def superlink(variables: Mapping[str, str], output: IO[str]) -> Iterator[None]:
-    """A SuperLink in simulation mode on a free loopback port, as the one connection of a Flower home.
-
-    At the end it stops every process with this Flower home. Raises RunError if the SuperLink does not start.
-    """
+    """A simulating SuperLink on a free port, which ends with all processes of its home. Raises RunError."""
     with reserved_port("127.0.0.1") as port:
         yield from _superlink_at(port, variables, output)
 

@@ -1,10 +1,8 @@
 """A Grid that sends a round's messages and notices replies soon, and to which a lying silo is one silo's error.
 
-A node announces a reply and sends its parts afterwards. Flower takes all replies that are announced, and waits for the
-parts of one before it looks at the next: three minutes for a node whose connection broke off in between, two hours for
-one that sends a part now and then. Whatever the others sent has expired by then. And it raises what it stumbles over in
-a reply's parts, and believes what they say they reply to. Here a reply counts once all its parts are there, and parts
-that are no reply, or another than was announced, make an error of that silo's reply alone.
+A node announces a reply and sends its parts afterwards. Flower waits for the parts of one reply before it looks at the
+next, and raises what it stumbles over in them. Here a reply counts once all its parts are there, and wrong parts make
+an error of that silo's reply alone.
 
 Issue for Flower, "Grid.pull_messages: one incomplete or malformed reply blocks or fails all others": `HttpGrid` calls
 `pull_objects` for each announced reply in turn and retries for minutes; `inflate_object_from_contents` raises out of
@@ -65,10 +63,7 @@ def prompt(grid: Grid) -> PromptGrid:
 
 
 class _Question(NamedTuple):
-    """A message that was sent: its id, that of its first sending, and when it was sent (seconds since the epoch).
-
-    ``started``: the start of the node that it was sent again for, in Flower's seconds; 0: for none.
-    """
+    """A message that was sent, its ids, when (in seconds), and which start of the node it was sent again for."""
 
     message: Message
     name: str
@@ -117,10 +112,7 @@ class PollingGrid(PromptGrid):
         """By the question's id."""
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """Send, and return the replies that come within ``timeout`` seconds; those of the last moment count.
-
-        A question that was sent again is answered by the first reply to either.
-        """
+        """Send, and return the replies within ``timeout`` seconds, each the first to any sending of its question."""
         started = looked = time.monotonic()
         # Flower gives no id to a message that it could not send, so no reply will come to that.
         waiting = {question.name: question for question in self._sent(list(messages)) if question.name}

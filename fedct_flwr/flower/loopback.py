@@ -1,7 +1,4 @@
-"""The same ServerApp and ClientApps in one process: no Ray, no sockets, milliseconds a round.
-
-Every message is serialized and parsed as Flower does it between processes. Used by tests and quick experiments.
-"""
+"""The same ServerApp and ClientApps in one process, with every message serialized: milliseconds a round."""
 
 import contextlib
 import math

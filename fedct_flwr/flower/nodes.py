@@ -1,7 +1,4 @@
-"""The nodes that a SuperLink knows, with their keys: ``flwr supernode list`` tells neither keys nor names.
-
-All of Flower's insides that are needed for that are used in this file alone.
-"""
+"""The nodes that a SuperLink knows, with their keys: ``flwr supernode list`` tells neither keys nor names."""
 
 import ssl
 from dataclasses import dataclass

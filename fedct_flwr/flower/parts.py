@@ -36,10 +36,7 @@ def _names(tree: Any) -> Iterator[str]:
 
 
 def is_short(part: bytes) -> bool:
-    """Whether a part has a few numbers or texts alone, if it is a record of such: Flower takes long to read more.
-
-    Raises for what is no part.
-    """
+    """Whether a part is no long record, which Flower would take long to read. Raises for what is no part."""
     kinds = _RECORDS.get(get_object_type_from_object_content(part))
     if kinds is None:
         return True
@@ -51,10 +48,7 @@ def is_short(part: bytes) -> bool:
 
 
 def inflated(name: str, parts: Mapping[str, bytes]) -> Message | None:
-    """The message of this name that these parts make, by their names; None if it is not one.
-
-    Raises whatever Flower stumbles over: parts come from outside.
-    """
+    """The message of this name that these parts make; None if it is not one. Raises what Flower stumbles over."""
     if not all(map(is_short, parts.values())):
         return None
     found = inflate_object_from_contents(name, dict(parts))

@@ -1,9 +1,7 @@
 """Flower's ``flwr-simulation`` with a Ray that starts on a busy machine, too, and without what no simulation needs.
 
-Ray 2.55 ends a run before its first round if its agents, two Python programs, have not written their ports to files
-within 15 s (github.com/ray-project/ray/issues/65983), and no setting changes that. With other work on two cores they
-take longer. Here their ports are chosen, and are in those files, before they start. Until then nobody else is given
-them: a run whose agent does not get its port has no workers.
+Ray 2.55 ends a run if its agents have not written their ports to files within 15 s
+(github.com/ray-project/ray/issues/65983). Here their ports are chosen and reserved before they start.
 """
 
 import os
@@ -29,10 +27,7 @@ _ENVIRONMENT: Final = {
 
 @contextmanager
 def reserved_port(host: str = "") -> Iterator[int]:
-    """A TCP port of this machine that the system gives no other program meanwhile, to listen or to call from.
-
-    A server may listen at it all the same, if it sets ``SO_REUSEADDR``, as servers do: nothing listens here.
-    """
+    """A TCP port that the system gives no other program meanwhile; a server with ``SO_REUSEADDR`` may listen at it."""
     with socket.socket() as reservation:
         reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reservation.bind((host, 0))

@@ -16,10 +16,7 @@ _SECONDS: Final = 10.0
 
 
 def check_cluster(variables: Mapping[str, str] = os.environ) -> None:
-    """Raise RunError where nobody listens at the address of the cluster, for which Ray itself would wait for minutes.
-
-    Raises ConfigError for what is no address.
-    """
+    """Raise RunError where nothing listens at the cluster's address, ConfigError for what is no address."""
     address = variables.get(ADDRESS, "")
     if address in _NO_ADDRESS:
         return

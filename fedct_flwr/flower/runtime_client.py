@@ -86,10 +86,7 @@ class _UnreadableError(Exception):
 
 @dataclass(eq=False)
 class Task:
-    """One message to answer; ``code_hash`` is the SHA-256 (hex) of the code offered with it.
-
-    ``message`` has no records if they cannot be read. ``lost`` is set once the SuperNode takes no answer any more.
-    """
+    """One message to answer, without records if they are unreadable; ``code_hash``: SHA-256 of the offered code."""
 
     run_id: int
     node_id: int
@@ -131,10 +128,7 @@ class Asker(Protocol):
 
 
 class SuperNode:
-    """The SuperNode at ``address`` (``host:port``), over plain HTTP on a network of their own.
-
-    What is asked with ``secret`` is signed and what is asked for a task carries the task's token; nothing is encrypted.
-    """
+    """The SuperNode at ``address`` (``host:port``), over HTTP: signed with ``secret``, not encrypted."""
 
     def __init__(self, address: str, secret: Path) -> None:
         """Raises ConfigError if the secret cannot be read."""
@@ -161,10 +155,7 @@ class SuperNode:
         )
 
     def acquire(self) -> Task | None:
-        """The next message for this silo, or None if there is none now. Raises SuperNodeError.
-
-        A task whose message could not be fetched is given up: the SuperNode reports it as failed after a minute.
-        """
+        """The next message for this silo, or None if there is none now. Raises SuperNodeError."""
         request = runtime.AcquireTaskRequest(supported_task_types=[CLIENT_APP])
         found = self._ask(ACQUIRE, request, runtime.AcquireTaskResponse)
         if not found.HasField("task") or not found.token:
@@ -194,10 +185,7 @@ class SuperNode:
         self._ask(ACQUIRE, runtime.AcquireTaskRequest(), runtime.AcquireTaskResponse)
 
     def push(self, task: Task, content: RecordDict) -> None:
-        """Hand the answer to a task over, which ends the task. Nothing but ``content`` goes: no context, no details.
-
-        Raises SuperNodeError.
-        """
+        """Hand over the answer, nothing but ``content``, which ends the task. Raises SuperNodeError."""
         self._token = task.token
         reply = Message(content, reply_to=task.message)
         reply.metadata.__dict__["_message_id"] = reply.object_id

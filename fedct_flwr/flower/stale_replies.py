@@ -1,13 +1,10 @@
 """A reply that a SuperNode no longer waits for leaves at its next look for work, not after the next question.
 
-Flower sends replies after a question only, and then the first that it has. Where the connection breaks off while a
-question comes, the agent replies to what has come of it and the SuperNode gives the question up: that reply takes the
-place of the next one, which leaves after the question after that, and so on. Each round then waits for a silo that has
-replied, for as long as the process lives.
+Flower sends one reply after each question. Where a pull is aborted, its reply takes the place of the next one, and each
+later round waits for a silo that has replied.
 
 Issue for Flower, "SuperNode: replies lag one message behind after an interrupted pull": `start_client_internal` calls
-`_push_messages` only after a message was pulled. A reply left over from an aborted pull shifts all later replies by
-one. Push pending replies on every iteration.
+`_push_messages` only after a message was pulled. Push pending replies on every iteration.
 """
 
 import importlib

@@ -59,10 +59,7 @@ class Isolation:
         return answer
 
     def push(self, flowers: Callable[..., Any], request: Any, state: Any) -> Any:
-        """Take an answer, and ask for all of its parts. Raises what Flower raises for one that is not waited for.
-
-        One in another node's name, without a time, or of more parts than any of ours is not taken.
-        """
+        """Take an answer of the caller's own, with times and few parts, and ask for all parts. Raises as Flower."""
         metadata = request.messages_list[0].metadata
         times = (metadata.created_at, metadata.ttl, *request.clientapp_runtime_list)
         if metadata.src_node_id != request.node.node_id or not all(map(math.isfinite, times)):

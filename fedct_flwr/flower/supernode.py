@@ -26,10 +26,7 @@ _PROGRAM: Final = "flower-supernode"
 
 
 def show_certificate(certificate: str, key: str) -> None:
-    """From now on this process shows the certificate to each server whose authority it is given.
-
-    Raises OSError or ssl.SSLError for files that are no certificate and its key, at once.
-    """
+    """Have this process show the certificate to each server. Raises OSError or ssl.SSLError for wrong files."""
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key)
     load = ssl.SSLContext.load_verify_locations
 

@@ -245,10 +245,7 @@ def _asked(own: OwnRecords, candidate: Candidate, num_classes: int) -> Looked:
 
 
 def _simplest(own: OwnRecords, asked: Mapping[Candidate, Looked]) -> Candidate | None:
-    """The first candidate that is not worse than the best by more than a standard error; None if none can learn.
-
-    After a first look, candidates with hardly a chance are given up.
-    """
+    """The first candidate that is not worse than the best by more than a standard error; None if none can learn."""
     still, taken = list(asked), None
     for look in range(1, len(own.looks) + 1):
         there, predicted = own.until(look), {}

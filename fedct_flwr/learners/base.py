@@ -56,10 +56,7 @@ class Resumable(Protocol):
         """Go back to the untrained state."""
 
     def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
-        """Train for one round on private examples and on the public ones that ``targets`` label.
-
-        ``public`` ``(num_public, ...)``, ``targets`` ``(num_public,)``. Raises TrainingError, in the state of before.
-        """
+        """Train one round, on public examples with ``targets`` ``(num_public,)`` too. Raises TrainingError."""
 
     def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
         """The class of the public examples at ``positions``."""
@@ -124,10 +121,7 @@ class Averageable(Protocol):
 
 
 class Correction(NamedTuple):
-    """What is added to the gradient of every step of a round: ``pull * (w - w_begun) + shift``.
-
-    ``w_begun`` are the weights that the round began with; ``shift`` is by name of parameter, of its shape, or missing.
-    """
+    """Added to the gradient of every step of a round: ``pull * (w - w_begun) + shift``, ``shift`` by parameter."""
 
     pull: float
     shift: Mapping[str, NDArray[Any]]
@@ -160,10 +154,7 @@ class Distillable(Protocol):
         """Of each example and class, ``(n, classes)``: probabilities are their softmax."""
 
     def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
-        """Train on for ``steps`` minibatches, to predict the probabilities ``targets`` ``(n, classes)`` of ``X``.
-
-        Raises TrainingError, in the state of before.
-        """
+        """Train on ``steps`` minibatches of ``X`` with ``targets`` ``(n, classes)``. Raises TrainingError."""
 
 
 @runtime_checkable
@@ -172,10 +163,7 @@ class Layered(Averageable, Protocol):
 
     @property
     def layers(self) -> Sequence[tuple[str, str]]:
-        """Names of weights ``(neurons, inputs)`` and biases ``(neurons,)`` of a fully connected network's layers.
-
-        From the input on, two layers at least. Empty for any other network.
-        """
+        """Names of fully connected weights ``(neurons, inputs)`` and biases, from the input on; empty otherwise."""
 
     def widen(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Take over weights of hidden layers of any width, and forget what training keeps. Raises TrainingError."""

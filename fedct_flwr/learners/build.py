@@ -120,10 +120,7 @@ def untrained(
     *,
     total_steps: int = 1000,
 ) -> Learner:
-    """A learner with this random state and this fitted transformer, for features like those of ``examples`` (a few).
-
-    Without ``classes`` it is a learner for a quantity. Raises as ``learner_for``.
-    """
+    """An untrained learner for features like ``examples``; without ``classes`` for a quantity. As ``learner_for``."""
     num_classes = len(classes)
     if settings.name == AUTO:
         return _automatic(settings, seed, num_classes, examples, transformer)

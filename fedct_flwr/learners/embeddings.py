@@ -108,10 +108,7 @@ def _pooled(embedding: _Embedding, tokens: list[list[int]]) -> NDArray[np.float3
 
 
 def to_onnx(encoder: Frozen, tokens: str, output: str) -> bytes:
-    """What ``embedded`` makes of texts in ONNX, from integers ``tokens`` ``(n, length)`` on, -1 behind a text's end.
-
-    Raises ImportError without onnxscript.
-    """
+    """``embedded`` in ONNX, from integers ``tokens`` ``(n, length)`` on. Raises ImportError without onnxscript."""
     network = load_network("AutoModel", encoder.folder).eval()
     length = most_tokens(encoder.folder, encoder.max_length)
     example = torch.full((2, length), PADDING)

@@ -1,7 +1,4 @@
-"""Language models in folders on this machine: found, looked at before anything is loaded, and named by their digest.
-
-Nothing is downloaded, and a folder with pickled weights or Python code is refused.
-"""
+"""Language models in folders on this machine, looked at before anything is loaded; nothing is downloaded."""
 
 import hashlib
 import importlib
@@ -41,10 +38,7 @@ _LONGEST: Final = 512
 
 
 def located(folder: str) -> Path:
-    """The folder of a model: this path, where learners are looked for as well, or under ``models`` in the data folder.
-
-    Raises LearnerError for a folder that is not there, lacks a file, or would run code when it is loaded.
-    """
+    """A model's folder: this path, or one below ``models`` in the data folder. Raises LearnerError."""
     places = [Path(os.environ.get(LEARNER_FOLDER, ""), folder).expanduser(), data_folder() / "models" / folder]
     found = next((place for place in places if folder and (place / _CONFIG).is_file()), None)
     if found is None:

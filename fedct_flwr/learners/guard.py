@@ -39,10 +39,7 @@ _MOST: Final = 1000
 
 
 def foreign(both: Any, own: int, rng: Generator) -> NDArray[np.bool_]:
-    """Which public examples are foreign to own records ``(n - own,)``; none where trees cannot learn from them.
-
-    ``both`` ``(n, ...)`` has the ``own`` records, then the public examples, as a model takes them.
-    """
+    """Which public examples ``(n - own,)``, behind the ``own`` records in ``both`` ``(n, ...)``, are foreign."""
     from sklearn.tree import DecisionTreeClassifier  # not at the top: algorithms and their kinds wait for no learner
 
     count = both.shape[0]
@@ -90,10 +87,7 @@ _ROUNDING: Final = 1e-6
 
 
 class Trust(NamedTuple):
-    """What a silo decided. ``weight`` of pseudo-labels, 0: its own model; ``evidence`` for full weight against 0.
-
-    ``foreign``: only pseudo-labels of examples that are unlike own records count.
-    """
+    """What a silo decided: a ``weight``, 0 for its own model; ``foreign``: of examples unlike own records alone."""
 
     weight: float
     evidence: Evidence | None = None
@@ -191,10 +185,7 @@ class Deciding:
 
 
 class Guard(Deciding):
-    """Decides how much consensus labels count.
-
-    ``before`` is an earlier decision of the run, which stays as long as it holds; ``decision`` is the last one.
-    """
+    """Decides how much consensus labels count; ``before`` is an earlier decision of the run."""
 
     all_or_nothing = (LearnerError, TrainingError)
     before: Decision | None = None

@@ -28,10 +28,7 @@ _LAYERS: Final = 4
 
 
 class Encoder(NamedTuple):
-    """A learner's parameters about the model: its folder, tokens it reads (0: all it can), a pinned tokenizer.
-
-    An embedding is made of its last ``layers``.
-    """
+    """The model's folder, tokens it reads (0: all it can), a pinned tokenizer, and how many last layers it gives."""
 
     folder: str
     max_length: int

@@ -17,10 +17,7 @@ _LIBRARY: list[Any] = []
 
 
 def mend_torchvision() -> None:
-    """Have ``import torchvision`` work where it lacks compiled operators, which no network here needs.
-
-    It fails where ``nms`` and ``qnms`` are missing, and with it transformers and peft.
-    """
+    """Have ``import torchvision`` work where it lacks compiled operators, which no network here needs."""
     try:
         importlib.import_module("torchvision")
     except ImportError:

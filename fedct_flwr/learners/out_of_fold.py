@@ -65,10 +65,7 @@ class Pseudo(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """How much better one model is than another on the same records, of which each class counts the same.
-
-    ``gain`` is the mean difference of their scores, ``error`` its standard error.
-    """
+    """How much better one model is on the same records: mean difference, its standard error, number of records."""
 
     gain: float
     error: float
@@ -139,10 +136,7 @@ class OwnRecords:
         return self if look == len(self.looks) else self.looks[0]
 
     def predicted(self, learner: Learner, num_classes: int, pseudo: Pseudo | None = None) -> NDArray[np.float64]:
-        """Probabilities of each class for the records asked about, ``(asked, num_classes)``, each from a new fit.
-
-        The learner is trained on the records of other folds, and on ``pseudo``. Raises TrainingError.
-        """
+        """Probabilities ``(asked, num_classes)``, of fits on other folds and ``pseudo``. Raises TrainingError."""
         if not self.divided:
             return np.zeros((len(self.y), num_classes))
         return self.said(
@@ -157,10 +151,7 @@ class OwnRecords:
     def said(
         self, train: Callable[[Examples], object], answer: Callable[[Features], NDArray[np.floating]]
     ) -> NDArray[np.float64]:
-        """What ``answer`` says of the records asked about, ``(asked, ...)``, after ``train`` on those of other folds.
-
-        Raises TrainingError.
-        """
+        """What ``answer`` says ``(asked, ...)`` after ``train`` on the records of other folds. Raises TrainingError."""
         found = []
         # These fits are small and many.
         with one_thread():

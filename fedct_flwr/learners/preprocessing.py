@@ -44,10 +44,7 @@ _MOST_WORDS: Final = 50_000
 
 
 def fitted(kind: str, schema: Schema, *references: Features, texts: Any = None) -> Any:
-    """What a learner's ``preprocessing`` calls for, fitted to these examples; None with 'none' and for images.
-
-    ``texts``, and errors, are as for ``standard``.
-    """
+    """The fitted ``standard`` transformer; None where ``kind`` is 'none', and for images."""
     if kind == "none" or references[0].ndim == _IMAGES:
         return None
     return standard(schema, *references, texts=texts)

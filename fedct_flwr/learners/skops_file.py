@@ -18,10 +18,7 @@ _IMPORTING: Final = threading.Lock()
 
 
 def skops_io() -> ModuleType:
-    """``skops.io``, imported without torch (180 MB, a second), which scikit-learn's wrapper of it leads to.
-
-    An empty module stands in that wrapper's place meanwhile: nothing is looked for there.
-    """
+    """``skops.io`` without torch (180 MB, a second), which scikit-learn's wrapper of it would import."""
     with _IMPORTING:
         if "skops.io" in sys.modules or _TORCH_OF_SKLEARN in sys.modules:
             return importlib.import_module("skops.io")

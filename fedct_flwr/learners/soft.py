@@ -61,10 +61,7 @@ def check_in_turn(learner: Learner) -> None:
 
 
 def soft_labels(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
-    """The trained learner's probabilities of each class, ``(n, num_classes)``; rows sum to 1.
-
-    Raises ConfigError for a learner that knows none, TrainingError if what it says are no probabilities.
-    """
+    """Probabilities ``(n, num_classes)``. Raises ConfigError where there are none, TrainingError for wrong ones."""
     found = learner.probabilities(X, num_classes) if isinstance(learner, Probabilistic) else None
     if found is None:
         check_soft(learner)

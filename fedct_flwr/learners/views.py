@@ -189,10 +189,7 @@ _OF_TEXT: Final = Candidate(TFIDF, view=WORDS)
 
 
 def views_for(schema: Schema, *references: Features) -> Views | None:
-    """The views of examples like these, fitted to them; None where a table is all there is. Raises DataError.
-
-    ``references`` are as for ``preprocessing.standard``; patches are learned from the first alone, the public set.
-    """
+    """The views of such examples, images' fitted to the first ``references``; None for tables. Raises DataError."""
     if references[0].ndim == _IMAGES:
         return Views({PATCHES: patches_of(references[0]), PIXELS: Pixels()}, _OF_IMAGES, _OF_IMAGES[0], PATCHES)
     if not schema.texts:

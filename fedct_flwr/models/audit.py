@@ -51,10 +51,7 @@ _LONGEST_NAME: Final = 200
 
 
 def read_object(content: bytes, what: str, packages: Collection[str] = ()) -> Any:
-    """The object in a file in skops format; ``what`` names the file in errors, ``packages`` are trusted too.
-
-    Raises DataError for other types, naming them, and for a damaged file.
-    """
+    """The object in a skops file ``what``; types of ``packages`` are trusted too. Raises DataError for others."""
     try:
         found = _types(content)
         foreign = sorted(name for name in found - TYPES - _CONTAINERS if name.partition(".")[0] not in packages)

@@ -67,10 +67,7 @@ def suffix(learner: Learner) -> str:
 
 
 def describe(path: Path, learner: Learner, transformer: Any, description: ModelDescription, target: Path) -> None:
-    """Make of ``path``, which ``learner`` wrote, a file that says how it is to be used; it goes to ``target``.
-
-    A network can still train on from it. Other learners' files stay as they are. Raises OSError, and errors of readers.
-    """
+    """Write ``path``, which ``learner`` wrote, with its description to ``target``. Raises OSError."""
     content = path.read_bytes()
     if isinstance(learner, SklearnLearner):
         found = content if _member(content) else _with_member(content, _text(description))
@@ -84,10 +81,7 @@ def describe(path: Path, learner: Learner, transformer: Any, description: ModelD
 
 
 def save_model(path: Path, learner: Learner, transformer: Any, description: ModelDescription) -> bytes:
-    """Write a trained learner with the ``transformer`` it was made with (None for none); returns what was written.
-
-    Raises TrainingError if it cannot be saved, OSError.
-    """
+    """Write a trained learner with its ``transformer``; returns the content. Raises TrainingError, OSError."""
     said = _text(description)
     if isinstance(learner, SklearnLearner):
         content = _with_member(learner.to_bytes(), said)

@@ -44,10 +44,7 @@ class _Exportable(Protocol):
 
 
 def to_onnx(model: Model) -> bytes:
-    """The model in ONNX format.
-
-    Raises ConfigError where there is no converter for it, or an extra is missing.
-    """
+    """The model in ONNX format. Raises ConfigError where there is no converter for it, or an extra is missing."""
     try:
         whole = _converted(model)
     except ImportError as error:

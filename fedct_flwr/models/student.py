@@ -34,10 +34,7 @@ def check_student(config: RunConfig, schema: Schema, public: PublicSet) -> None:
 
 
 def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Student:
-    """The student that the run config names, untrained; a network takes as many steps as a silo's.
-
-    Raises ConfigError for one that cannot be made or saved, DataError for features that cannot be preprocessed.
-    """
+    """The untrained student of the run config. Raises ConfigError if it cannot be made or saved, DataError."""
     settings = config.student_settings()
     transformer = transformer_for(settings, schema, public.X)
     learner = untrained(
@@ -54,10 +51,7 @@ def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Studen
 
 
 def train_student(student: Student, public: PublicSet, targets: HardLabels) -> int:
-    """Train on the public examples that ``targets`` ``(num_public,)`` label; returns how many those are.
-
-    Raises RunError if there is none, TrainingError.
-    """
+    """Train on what ``targets`` ``(num_public,)`` label; returns how many. Raises RunError, TrainingError."""
     labeled = np.flatnonzero(targets != ABSTAIN)
     if not len(labeled):
         raise RunError(

@@ -1,4 +1,1 @@
-"""A run as one HTML page: what its folder says (``summary``), what is shown of it (a module a section), the page.
-
-Needs the extra ``report``.
-"""
+"""A run as one HTML page: its folder (``summary``), a module a section, the page. Needs the extra ``report``."""

@@ -34,10 +34,7 @@ Values: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are text. Columns after the first ``words`` are numbers, which stand below each other.
-
-    ``groups`` are headings over this many columns each, ``foot`` are rows that sum up.
-    """
+    """Cells are text. Columns after ``words`` are numbers; ``groups`` are headings, ``foot`` are rows that sum up."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]

@@ -29,11 +29,10 @@ class Absence(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """All rounds that have ended. NaN stands for what the log does not have.
+    """All rounds that have ended, NaN for what the log does not have; columns are named as in ``rounds.jsonl``.
 
     ``number`` and each column of ``run`` are ``(rounds,)``, each of ``silo`` is ``(rounds, silos)``, ``classes`` is
-    ``(rounds, classes)``: public examples with the class's label. Columns are named as in ``rounds.jsonl``, scores by
-    their names. ``quality`` is the last that the consensus said of each silo.
+    ``(rounds, classes)``: public examples with the class's label. ``quality`` is the last of each silo.
     """
 
     silos: tuple[SiloName, ...]

@@ -52,10 +52,7 @@ class _Sum:
 
 
 class SumCoordinator:
-    """Sets up sessions and runs sums, one at a time. Every method raises SumRefused where a sum cannot go on.
-
-    Then the next sum of the session may be asked for; nothing of the refused one is opened later.
-    """
+    """Sets up sessions and runs sums, one at a time. Raises SumRefused; then the next sum may be asked for."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
@@ -121,10 +118,7 @@ class SumCoordinator:
         return self._ask(shape, self._dealers)
 
     def answered(self, replies: Replies) -> Requests:
-        """From masked vectors to what opens their sum, or to the list of survivors that silos have to sign.
-
-        Goes to every silo that answered. Empty after ``refresh``. Raises SumRefused (TOO_FEW).
-        """
+        """From masked vectors to what opens their sum, or the survivors to sign. Raises SumRefused (TOO_FEW)."""
         current = self._current()
         received = self._received(replies, Step.MASKED, current.number)
         current.answers = self._each(received, lambda place, data: self._answer(current, place, data))
@@ -304,10 +298,7 @@ def begin_session(coordinator: SumCoordinator, exchange: Exchange) -> None:
 
 
 def sum_securely(coordinator: SumCoordinator, exchange: Exchange, shape: Shape) -> SecureSum:
-    """One sum: two exchanges, three where a summand drops out, one more after a sum that too few answered.
-
-    Raises SumRefused; then the session can go on with another sum.
-    """
+    """One sum in two exchanges, more where summands drop out. Raises SumRefused; the session can go on."""
     if not coordinator.ready:
         coordinator.answered(exchange(coordinator.refresh()))
     requests = coordinator.answered(exchange(coordinator.ask(shape)))

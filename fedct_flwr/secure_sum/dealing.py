@@ -1,10 +1,8 @@
 """What a silo deals for one sum: shares of the seeds that may be opened if it survives, or if it does not.
 
-Bonawitz et al. 2017 share the long-lived key from which a silo's pairwise masks grow. Once it is opened, the masks of
-all earlier sums are known as well, whose self-masks were opened: with several sums on the same keys, a silo that drops
-out late would give away its earlier vectors. Here nothing that outlives a sum is shared. The seeds of a sum's pairwise
-masks are derived from the silos' secrets and the sum's number; the silo leaves them with the coordinator, encrypted
-under a fresh key, and deals shares of that key.
+Bonawitz et al. 2017 share the long-lived key from which pairwise masks grow: a silo that drops out late would give away
+its vectors of earlier sums. Here nothing that outlives a sum is shared: the coordinator keeps the sum's pairwise seeds,
+encrypted under a fresh key, of which shares are dealt.
 """
 
 import secrets
@@ -31,10 +29,7 @@ class Seeds(NamedTuple):
 
 
 def deal(roots: Mapping[int, bytes], own: int, number: int, quorum: int) -> tuple[Seeds, Deal]:
-    """Fresh secrets for the sum ``number``, and what is dealt of them.
-
-    ``roots``: the secret with each other silo, by place on the roster.
-    """
+    """Fresh secrets for the sum ``number``, and what is dealt of them. ``roots``: the secret with each other silo."""
     self_mask, wrapping = secrets.token_bytes(SECRET_SIZE), secrets.token_bytes(SECRET_SIZE)
     members = len(roots) + 1
     shares = list(zip(split(self_mask, quorum, members), split(wrapping, quorum, members), strict=True))
@@ -48,10 +43,7 @@ def deal(roots: Mapping[int, bytes], own: int, number: int, quorum: int) -> tupl
 
 
 def opened_shares(root: bytes, dealer: int, own: int, number: int, sealed: bytes) -> tuple[bytes, bytes]:
-    """The two shares that ``dealer`` dealt: of its self-mask's seed, and of the key that wraps its pairwise seeds.
-
-    Raises SumRefused (SHARE, with the dealer).
-    """
+    """The two shares that ``dealer`` dealt: of its self-mask's seed and its wrapping key. Raises SumRefused (SHARE)."""
     try:
         opened = _sealing(root, dealer, own, number).decrypt(_NONCE, sealed, None)
         shares = opened[:SHARE_SIZE], opened[SHARE_SIZE:]

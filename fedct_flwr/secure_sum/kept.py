@@ -1,7 +1,4 @@
-"""A silo's side of a session as bytes: for simulations, in which each message may reach another process.
-
-These bytes hold the session's secrets. Real silos keep a session in the memory of one process instead.
-"""
+"""A simulated silo's session as bytes, secrets too; real silos keep it in the memory of one process instead."""
 
 from typing import Final
 

@@ -180,10 +180,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Open:
-    """The request to open a sum of ``survivors``: their tags for the silo that is asked, and the list's signatures.
-
-    There are signatures where a summand is missing.
-    """
+    """The request to open a sum: tags of the survivors, and signatures of their list where a summand is missing."""
 
     survivors: tuple[int, ...]
     tags: Mapping[int, bytes]

@@ -28,10 +28,7 @@ def split(secret: bytes, quorum: int, members: int) -> list[bytes]:
 
 
 def restore(shares: Mapping[int, bytes]) -> bytes:
-    """The secret from a quorum's shares, by place on the roster.
-
-    Raises SumRefused: MALFORMED for a share out of range, SPOILED if what they tell is no secret.
-    """
+    """The secret from a quorum's shares, by place. Raises SumRefused: MALFORMED, SPOILED if it is none."""
     values = [as_number(share) for share in shares.values()]
     weights = _weights_at_zero(tuple(place + 1 for place in shares), PRIME)
     secret = sum(weight * value for weight, value in zip(weights, values, strict=True)) % PRIME

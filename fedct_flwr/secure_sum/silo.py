@@ -36,10 +36,7 @@ class Contribution(Protocol):
         """The silo's numbers ``(shape.length,)``. Raises SumRefused (SHAPE) for a sum that it does not expect."""
 
     def charge(self, shape: Shape) -> None:
-        """Charge the silo's ledger: called once for each sum, when all is checked and the vector is about to leave.
-
-        If it raises a FedctError, nothing leaves.
-        """
+        """Charge the ledger once for each sum, right before the vector leaves; a FedctError keeps it here."""
 
 
 @dataclass
@@ -88,10 +85,7 @@ class Summand:
         self.subjects: set[bytes] = set()
 
     def answer(self, request: bytes, contribution: Contribution) -> bytes:
-        """The reply to any message of the coordinator's; a refusal is a reply as well, which says a number only.
-
-        Another error of the contribution's is raised; then nothing leaves, and the same request may come again.
-        """
+        """The reply to any message, or a refusal by number. Other errors are raised; then nothing leaves."""
         try:
             header = Header.of(request)
         except SumRefused as refused:

@@ -1,7 +1,4 @@
-"""What a silo makes of the consensus, by its own records: for itself alone, nothing of it ever leaves.
-
-Kept in a small file after each question that was learned, which ``fedct silo status`` reads.
-"""
+"""What a silo makes of the consensus, by its own records: for itself alone, nothing of it ever leaves."""
 
 import contextlib
 import json

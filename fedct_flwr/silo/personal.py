@@ -1,7 +1,4 @@
-"""A silo's personal model: it learns from its own records and from each question's targets, and stays at the silo.
-
-It keeps what it has learned only once the answer has left. The model of before the study is kept next to it.
-"""
+"""A silo's personal model, which stays at the silo and keeps what it learned only once the answer has left."""
 
 import base64
 import hashlib
@@ -59,10 +56,7 @@ def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
 
 
 def read_decision(path: Path, subject: Subject, round_: int, *, resumed: bool) -> Decision | None:
-    """The decision that ``write_decision`` wrote, if it was made up to this round on the same subject, else None.
-
-    A run that is ``resumed`` has another number in Flower.
-    """
+    """The decision written on the same subject up to this round, else None. A ``resumed`` run has another number."""
     try:
         raw = json.loads(path.read_text("utf-8"))
         wanted = subject.facts()
@@ -92,20 +86,14 @@ class Question(NamedTuple):
 
     @classmethod
     def asked(cls, payload: bytes, instruction: Instruction, workplace: Workplace) -> Self:
-        """An instruction, by the SHA-256 of the whole of it. Raises ConfigError.
-
-        A share of noise is as large as the silo's terms of sums ask for: under others it is another question.
-        """
+        """An instruction, by the SHA-256 of it and of the size of the noise. Raises ConfigError."""
         if instruction.noise and workplace.noise_adder_of:
             payload += b" for %d honest silos" % workplace.noise_adder_of().honest
         return cls(hashlib.sha256(payload).digest(), instruction)
 
 
 class Personal:
-    """The personal model in one of Flower's runs: ``votes`` learns and answers, ``keep`` makes that last.
-
-    Both start from where the model stood after the last question whose lesson was kept.
-    """
+    """The personal model in one of Flower's runs: ``votes`` learns and answers, ``keep`` makes that last."""
 
     def __init__(self, workplace: Workplace, run_id: int) -> None:
         self._workplace = workplace
@@ -174,10 +162,7 @@ class Personal:
             state.put(self._name, kept)
 
     def _progress(self, learned: "_State | None", question: Question) -> bytes:
-        """Where a network stands after a question, as ``learned`` before or now; empty for other learners.
-
-        Raises TrainingError or ConfigError.
-        """
+        """Where a network stands after a question; empty for others. Raises TrainingError or ConfigError."""
         if learned and learned.progress:
             return learned.progress
         if self._learned != question.digest:
@@ -186,10 +171,7 @@ class Personal:
         return learner.dump() if isinstance(learner, Resumable) else b""
 
     def _keep_before(self) -> None:
-        """Keep a model that is trained on the silo's own records alone, once in a study.
-
-        Last of all: a network takes as long for it as for ten rounds. The learner is set back at the next question.
-        """
+        """Keep a model of the silo's own records alone, once in a study and last of all: a network takes long."""
         path, learner, site = self._workplace.before, self._site.learner, self._site
         if path is None or path.exists() or not isinstance(learner, Saveable):
             return

@@ -49,10 +49,7 @@ def account_of(config: SiloConfig, study: str) -> Spending:
 def account(
     ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings | Budget, data_set: str = DATA_SET
 ) -> Spending:
-    """What a ledger says of a study; nothing spent where there is none. Raises LedgerError.
-
-    ``privacy``: the budget where the ledger has none yet. ``data_set``: what was spent on.
-    """
+    """What a ledger says of a study, or nothing spent of the budget ``privacy``. Raises LedgerError."""
     if not ledger.used:
         return Spending(whom=silo, budget=privacy.epsilon, delta=privacy.delta)
     with ledger:
@@ -120,10 +117,7 @@ class Release:
             check_secure(self.noise(bytes(32)))
 
     def answer(self, instruction: bytes, asked: Asked) -> Votes:
-        """The labels ``(positions,)`` or counts of votes ``(positions, classes)`` that may leave.
-
-        ``instruction`` is the request as it came. Raises Refused (PRIVACY_BUDGET, LEDGER) or TrainingError.
-        """
+        """Labels ``(positions,)`` or votes ``(positions, classes)`` that may leave. Raises Refused or TrainingError."""
         question = hashlib.sha256(b"fedct question 1" + self.settings + instruction).digest()
         with ledger_refusals(), self.ledger:
             return _to_votes(self._answer(question, asked), len(asked.positions))
@@ -205,10 +199,7 @@ class _Kept(NamedTuple):
 
 
 class Answering(NamedTuple):
-    """Who answers in place of the personal model or of bare students.
-
-    ``decisive`` is what decides what that labeler is, beside the silo's settings: as it is said today, and before.
-    """
+    """Who answers in place of the personal model or students, and what decides that: as said today, and before."""
 
     labeler: Labeler
     decisive: Sequence[Mapping[str, object]] = ({},)
@@ -254,10 +245,7 @@ def settings_digest(
 
 
 def _of_schema(schema: Schema) -> dict[str, object]:
-    """Classes and columns, without what came later and says nothing of them, as digests were made before it was there.
-
-    There is never a quantity, as protections cover labels alone; images' form shows in the public set.
-    """
+    """Classes and columns as digests were first made of them, without what came later and says nothing of them."""
     columns = [asdict(column) if column.text else _without_text(column) for column in schema.columns]
     return {"classes": schema.classes, "columns": columns}
 

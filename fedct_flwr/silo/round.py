@@ -84,10 +84,7 @@ def _new_reply(question: Question, payload: bytes, workplace: Workplace, persona
 
 
 def _promised(workplace: Workplace, work: Callable[[], Votes], otherwise: Votes) -> tuple[Votes, bool]:
-    """What the silo's models vote under a guarantee, and whether they could; ``otherwise`` where they fail.
-
-    One record can make a model fail: a missing answer would tell of it.
-    """
+    """Votes under a guarantee, and whether the models could vote: a missing answer would tell of a record."""
     try:
         return work(), True
     except Exception:

@@ -212,10 +212,7 @@ def _own_records(config: SiloConfig, study: StudyFolder, table: "pa.Table | None
 
 
 def joint_of(study: StudyFolder) -> Joint | None:
-    """The joint labeler that coordinator and silos of this study agree upon, without weights and seed; None: none.
-
-    Raises ConfigError for wrong terms of sums.
-    """
+    """The joint labeler that the study agrees upon, without weights and seed, or None. Raises ConfigError."""
     agreed, sums = study.config.joint, study.sums
     if agreed is None or sums is None:
         return None

@@ -94,10 +94,7 @@ class FolderState:
 
 
 def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> None:
-    """Put a learner that trains on into the state that it had before this round.
-
-    ``progress`` is from this run of Flower's; without it, ``kept`` is the model of the run that this one resumes.
-    """
+    """Set a learner back: to its ``progress`` in this run, or to the model ``kept`` of the run resumed."""
     if not isinstance(learner, Resumable):
         return
     if progress is not None:

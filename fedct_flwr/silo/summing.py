@@ -56,10 +56,7 @@ class Ready:
 
 
 def answer_sum(message: Message, summand: Summand, contribution: Contribution) -> Message:
-    """The reply to any message of ``@app.query("secure_sum")``: what the sum needs, or a refusal by number.
-
-    ``summand`` must outlive the message, as it keeps the session's keys in memory: in an agent it does.
-    """
+    """The reply to any message of a secure sum. ``summand`` outlives it: it keeps the session's keys in memory."""
     try:
         request = from_record(message.content)
     except Refused:

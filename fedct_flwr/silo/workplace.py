@@ -165,10 +165,7 @@ def run_of_simulation(context: Context) -> RunFolder | None:
 
 @contextmanager
 def gated() -> Iterator[list[Callable[[], None]]]:
-    """In here (in this thread) a real silo answers, as what it says goes to a gate.
-
-    Gives what is left to be done once the answer has left: the gate's owner does it then, or never.
-    """
+    """In here (in this thread) a real silo answers to a gate, which does the work it gives once the answer has left."""
     afterwards: list[Callable[[], None]] = []
     before = _AFTERWARDS.set(afterwards)
     try:
@@ -243,10 +240,7 @@ def _own_release(config: SiloConfig, site: Site, answering: "Answering") -> "Rel
 
 
 def _simulated_releases(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[Answering], Release]":
-    """A simulated silo's: all of it in the run's folder, and the noise of a seed.
-
-    Raises ConfigError where there is no such folder on this machine.
-    """
+    """A simulated silo's: all of it in the run's folder, the noise of a seed. Raises ConfigError without a folder."""
     check_installed(site.privacy)
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.privacy.ledger import Ledger
@@ -363,10 +357,7 @@ def _folder_of_books(config: RunConfig, run: RunFolder | None) -> RunFolder:
 
 
 def _simulated_state(run: RunFolder, site: Site) -> LocalState | None:
-    """Where a silo whose model is kept finds its last answer after a resume, if its learner trains on.
-
-    The coordinator may have been stopped before its checkpoint, and the model would learn that round twice.
-    """
+    """Where a resumed silo that trains on finds its last answer: it would learn that round twice otherwise."""
     return FolderState(run.silo_answers(site.silo)) if isinstance(site.learner, Resumable) else None
 
 

@@ -78,11 +78,7 @@ _Payload = TypeVar("_Payload", labels_pb2.Instruction, labels_pb2.Reply)
 
 
 def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
-    """The one encoding of an instruction.
-
-    Raises Refused: QUERY for votes that no reply could hold, or labels where there are no classes; PROBABILITIES or
-    VALUES for soft targets that are none.
-    """
+    """The one encoding of an instruction. Raises Refused: QUERY, or PROBABILITIES or VALUES for wrong soft targets."""
     kind = kind_of(instruction, terms)
     if not kind.can_answer(instruction.votes, terms):
         raise Refused(Refusal.QUERY)
@@ -104,10 +100,7 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
 
 
 def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
-    """Read an instruction under the silo's own terms. Raises Refused for anything not agreed upon.
-
-    The targets cannot be written to: the simulated silos of a process are sent the same, and share what is read of it.
-    """
+    """Read an instruction, with read-only targets, under the silo's own terms. Raises Refused."""
     return _decoded(payload, terms)
 
 
@@ -144,11 +137,7 @@ def _decoded(payload: bytes, terms: Terms) -> Instruction:
 
 
 def encode_reply(reply: Reply, terms: Terms) -> bytes:
-    """The one encoding of a reply.
-
-    Raises Refused: UNKNOWN_CLASS for votes outside the label space, or not as many on each example; PROBABILITIES for
-    rows that do not sum to 1, VALUES for what is not finite.
-    """
+    """The one encoding of a reply. Raises Refused: UNKNOWN_CLASS, PROBABILITIES or VALUES for wrong votes."""
     message = labels_pb2.Reply(round=reply.round, silo=reply.silo)
     if isinstance(reply.outcome, Refusal):
         # Without terms: a silo that refuses may hold other ones, and they are nobody else's business.

@@ -132,11 +132,7 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """Silo to coordinator: what was asked of the queried examples, or why there is nothing.
-
-    Labels are ``(query.size,)``, counts of votes and probabilities ``(query.size, classes)``, values
-    ``(query.size, 1)``.
-    """
+    """Silo to coordinator: labels ``(query.size,)``, other votes ``(query.size, classes or 1)``, or a refusal."""
 
     round: int
     silo: SiloName

@@ -64,10 +64,7 @@ def pack_codes(codes: NDArray[np.unsignedinteger], width: int) -> bytes:
 def unpack_codes(
     packed: bytes, count: int, width: int, dtype: type[np.uint16 | np.uint64]
 ) -> NDArray[np.unsignedinteger]:
-    """The ``count`` codes that ``pack_codes`` wrote.
-
-    Raises Refused: LENGTH for another number of bytes, MALFORMED for unused bits that are set.
-    """
+    """The ``count`` codes of ``pack_codes``. Raises Refused: LENGTH, or MALFORMED for unused bits that are set."""
     if len(packed) != -(-count * width // 8):
         raise Refused(Refusal.LENGTH)
     bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), bitorder="little")

@@ -1,8 +1,4 @@
-"""Probabilities to few bytes and back: whole 255ths that sum to one exactly, a byte for each class but the last.
-
-Of 10,000 examples that is 10,000 bytes with two classes and 90,000 with ten, where labels cost 1,250 and 5,000. No
-probability moves by 1/255 or more.
-"""
+"""Probabilities to few bytes and back: whole 255ths that sum to one, a byte for each class but the last."""
 
 from typing import Final
 

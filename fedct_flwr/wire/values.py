@@ -30,10 +30,7 @@ def pack_values(values: SoftVotes) -> bytes:
 
 
 def unpack_values(packed: bytes, count: int) -> SoftVotes:
-    """Unpack ``count`` values, ``(count, 1)``; the exact inverse of ``pack_values`` on what that gives.
-
-    Raises Refused: LENGTH for another number of bytes, VALUES for what is no number in -1e30..1e30.
-    """
+    """The exact inverse of ``pack_values``, ``(count, 1)``. Raises Refused: LENGTH, VALUES."""
     if len(packed) != values_size(count):
         raise Refused(Refusal.LENGTH)
     values = np.frombuffer(packed, dtype=_WIRE).astype(np.float32).reshape(count, 1)
