@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from fedct_flwr.algorithms.pate import PATE, PrivatePATE
     from fedct_flwr.algorithms.prediction import DistributedDistillation, PredictionConsensus
     from fedct_flwr.baselines.dp_fedavg import PrivateFedAvg
-    from fedct_flwr.baselines.fedavg import FedAvg
     from fedct_flwr.baselines.feddf import FedDF
     from fedct_flwr.baselines.feddyn import FedDyn
     from fedct_flwr.baselines.fedprox import FedProx
     from fedct_flwr.baselines.pfnm import PFNM
     from fedct_flwr.baselines.scaffold import Scaffold
+    from fedct_flwr.baselines.weight_sharing import FedAvg
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.repeats import Repeats, repeat
@@ -53,7 +53,7 @@ _WHERE: Final = {
         "PredictionConsensus",
     ),
     "baselines.dp_fedavg": ("PrivateFedAvg",),
-    "baselines.fedavg": ("FedAvg",),
+    "baselines.weight_sharing": ("FedAvg",),
     "baselines.feddf": ("FedDF",),
     "baselines.feddyn": ("FedDyn",),
     "baselines.fedprox": ("FedProx",),

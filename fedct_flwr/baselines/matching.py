@@ -65,7 +65,6 @@ class Matched(NamedTuple):
 def match_networks(networks: Sequence[Sequence[Layer]], prior: Prior, rng: np.random.Generator) -> list[Layer]:
     """One fully connected network from those of the silos, whose hidden layers may differ in width.
 
-    Its hidden layers are as wide as it takes, at least as the widest silo's. The output's biases are averaged.
     Raises ValueError for networks without a hidden layer, or with different numbers of layers.
     """
     *hidden, last = zip(*networks, strict=True)

@@ -31,8 +31,7 @@ Number: TypeAlias = Annotated[float, Field(gt=0, le=1e9)]
 class MatchedAveraging(Averaging):
     """The global network is as wide as it takes to hold all neurons that silos do not share.
 
-    ``begin`` are the weights that silos train from, by name; who is not among them trains from the common ones.
-    ``layers`` are the names of each layer's weights and biases.
+    ``begin`` are the weights that silos train from, by name; ``layers`` names each layer's weights and biases.
     """
 
     def __init__(

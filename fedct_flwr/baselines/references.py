@@ -56,10 +56,7 @@ def baselines_of(config: RunConfig) -> tuple[str, ...]:
 
 
 class References:
-    """The baselines of one run, as its ``baselines`` wants them.
-
-    Pooled records are one model for each learner, with the random state of the silo that asks first.
-    """
+    """The baselines of one run; pooled records are one model per learner, of the first silo's random state."""
 
     def __init__(self, config: RunConfig, dataset: FederatedDataset) -> None:
         self._config, self._dataset = config, dataset

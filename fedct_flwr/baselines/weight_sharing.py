@@ -144,6 +144,14 @@ class WeightSharing(Algorithm):
         return self._facts(weights)
 
 
+@dataclass(frozen=True)
+class FedAvg(WeightSharing):
+    """The mean of all networks (McMahan et al., arXiv:1602.05629)."""
+
+    name: ClassVar[str] = "fedavg"
+    title: ClassVar[str] = "FedAvg"
+
+
 def _simulated(config: RunConfig, dataset: FederatedDataset | None) -> FederatedDataset:
     if dataset is None:
         raise ConfigError(

@@ -56,6 +56,12 @@ class ErrorCode(IntEnum):
 class PromptGrid(Grid, ABC):
     """A Grid whose ``send_and_receive`` returns as soon as the last reply is there, or the time is up."""
 
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """A new message; ``Message(...)`` does the same."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
 
 def prompt(grid: Grid) -> PromptGrid:
     """The same Grid, made to notice replies soon."""
@@ -166,12 +172,6 @@ class PollingGrid(PromptGrid):
     def run(self) -> Any:
         """The run."""
         return self._grid.run
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """A new message; ``Message(...)`` does the same."""
-        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
 
     def get_node_ids(self) -> Iterable[int]:
         """All nodes."""

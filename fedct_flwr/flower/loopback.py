@@ -122,12 +122,6 @@ class LoopbackGrid(PromptGrid):
         """The run, of which only the id is known."""
         return SimpleNamespace(run_id=self._run_id)
 
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """A new message; ``Message(...)`` does the same."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
-
     def get_node_ids(self) -> list[int]:
         """All nodes."""
         return list(self._contexts)
@@ -221,10 +215,9 @@ class LoopbackGrid(PromptGrid):
 
 @contextmanager
 def _steady_warnings() -> Iterator[None]:
-    """Put warning filters back after the run, and keep forests from warning of what is none of theirs.
+    """Put warning filters back after the run, and leave out a warning of forests that is none of theirs.
 
-    Python before 3.14 has one list of filters for all threads, and a forest empties it for a moment for each tree, so
-    another forest may find it empty and warn. That one warning is left out where warnings are shown.
+    Python before 3.14 has one list of filters for all threads, and a forest empties it for a moment for each tree.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", re.escape(_NO_FILTERS), UserWarning)

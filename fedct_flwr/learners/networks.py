@@ -37,8 +37,7 @@ def mend_torchvision() -> None:
 def torchvision_network(model: str, num_classes: int, weights: str | None = None) -> nn.Module:
     """A torchvision classification network by name, such as ``efficientnet_b0``, for images ``(n, 3, height, width)``.
 
-    ``weights``, such as ``DEFAULT``, are downloaded at first use; without them nothing is. Raises ConfigError for what
-    is no classification network, or for a trained one without a linear layer at its end.
+    ``weights``, such as ``DEFAULT``, are downloaded at first use. Raises ConfigError for other networks.
     """
     mend_torchvision()
     from torchvision import models
@@ -109,22 +108,13 @@ def mri_cnn(num_classes: int = 2, size: int = 150) -> nn.Module:
 
 
 def _small_cnn(num_classes: int, size: int) -> nn.Module:
-    layers: list[nn.Module] = [
-        nn.Conv2d(3, 32, 3, padding=1),
-        nn.BatchNorm2d(32),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, padding=1),
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(64, 64, 3, padding=1),
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(64 * (size // 4) ** 2, num_classes),
-    ]
-    return nn.Sequential(*layers)
+    layers: list[nn.Module] = []
+    channels = 3
+    for width, pooled in ((32, False), (64, True), (64, True)):
+        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+        layers += [nn.MaxPool2d(2)] if pooled else []
+        channels = width
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64 * (size // 4) ** 2, num_classes))
 
 
 def small_cnn(num_classes: int = 2, num_channels: int = 3, width: int = 16) -> nn.Module:

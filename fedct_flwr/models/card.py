@@ -106,10 +106,9 @@ def card(
     scores: Mapping[str, Any],
     most: float | None = None,
 ) -> dict[str, Any]:
-    """All facts, of ``labels`` public examples that were learned from.
+    """All facts, of ``labels`` public examples; ``most`` is the share of the most frequent class in the test set.
 
-    ``title`` is the algorithm's, ``rounds`` the round log, ``most`` the share of the most frequent class in the test
-    set. The card goes wherever the model goes: where noise promises something of the labels, nothing is in it that was
+    The card goes wherever the model goes: where noise promises something of the labels, nothing is in it that was
     computed from votes or private records without that noise, and where a silo as a whole is protected, silos are not
     named.
     """

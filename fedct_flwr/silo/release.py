@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from dp_accounting import NoOpDpEvent
@@ -50,35 +50,22 @@ def account(
     ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings | Budget, data_set: str = DATA_SET
 ) -> Spending:
     """What a ledger says of a study, or nothing spent of the budget ``privacy``. Raises LedgerError."""
+    known: dict[str, Any] = {"whom": silo, "budget": privacy.epsilon, "delta": privacy.delta}
     if not ledger.used:
-        return Spending(whom=silo, budget=privacy.epsilon, delta=privacy.delta)
+        return Spending(**known)
     with ledger:
         found = ledger.spent(study, data_set)
         together = ledger.spent_on(data_set, found.budget.delta if found else privacy.delta)
-    others = len(together.studies - {study})
-    if found is None:
-        return Spending(
-            whom=silo,
-            budget=privacy.epsilon,
-            delta=privacy.delta,
-            others=others,
-            together=together.epsilon.upper,
-            ahead=together.ahead,
-        )
-    spent, budget = found.epsilon, found.budget
-    return Spending(
-        whom=silo,
-        unit=budget.unit,
-        epsilon=spent.upper,
-        delta=budget.delta,
-        budget=budget.epsilon,
-        accountant=spent.accountant,
-        lower=spent.lower,
-        charges=found.charges,
-        others=others,
-        together=together.epsilon.upper,
-        ahead=together.ahead,
-    )
+    known |= {
+        "others": len(together.studies - {study}),
+        "together": together.epsilon.upper,
+        "ahead": together.ahead,
+    }
+    if found:
+        spent, budget = found.epsilon, found.budget
+        known |= {"unit": budget.unit, "delta": budget.delta, "budget": budget.epsilon, "charges": found.charges}
+        known |= {"epsilon": spent.upper, "lower": spent.lower, "accountant": spent.accountant}
+    return Spending(**known)
 
 
 def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:

@@ -1,7 +1,6 @@
 """Where one message is worked on: the silo's site, what it keeps between rounds, and what it is willing to say.
 
-A simulated silo takes all of it from the run config. A real one takes it from its own ``silo.toml``: the run config
-decides only whether test scores are wanted.
+A real silo takes all of it from its ``silo.toml``; the run config decides only whether test scores are wanted.
 """
 
 import hashlib
@@ -247,12 +246,7 @@ def _simulated_releases(config: RunConfig, site: Site, run: RunFolder | None) ->
     from fedct_flwr.privacy.randomness import SimulatedNoise
     from fedct_flwr.silo.release import Release, settings_digest
 
-    if run is None:
-        raise ConfigError(
-            f"protection = {site.privacy.protection!r} keeps a ledger in the run's folder, which is not on this "
-            "machine: set run-dir, or protection = 'none'"
-        )
-    folder = run.silo_privacy(site.silo)
+    folder = _folder_of_books(f"protection = {site.privacy.protection!r}", run).silo_privacy(site.silo)
     state = FolderState(folder)
 
     def release_of(answering: "Answering") -> Release:
@@ -290,7 +284,7 @@ def _simulated_purse(config: RunConfig, site: Site, run: RunFolder | None) -> "P
     from fedct_flwr.silo.joint import Purse
 
     return Purse(
-        Ledger(_folder_of_books(config, run).silo_privacy(site.silo)),
+        Ledger(_folder_of_books(f"algorithm {config.algorithm!r}", run).silo_privacy(site.silo)),
         Budget(config.epsilon, config.delta),
         lambda question: SimulatedNoise(generator(config.seed, "joint noise", site.silo, question.hex())),
     )
@@ -339,7 +333,7 @@ def _simulated_noise_adder(config: RunConfig, site: Site, run: RunFolder | None)
         return Budget(most, plan.delta, PrivacyUnit.SILO)
 
     return NoiseAdder(
-        Ledger(_folder_of_books(config, run).silo_privacy(site.silo)),
+        Ledger(_folder_of_books(f"algorithm {config.algorithm!r}", run).silo_privacy(site.silo)),
         budget,
         lambda question: SimulatedNoise(generator(config.seed, "noise in shares", site.silo, question.hex())),
         surely_honest(method.fewest_summands(silos), method.may_collude),
@@ -347,12 +341,9 @@ def _simulated_noise_adder(config: RunConfig, site: Site, run: RunFolder | None)
     )
 
 
-def _folder_of_books(config: RunConfig, run: RunFolder | None) -> RunFolder:
+def _folder_of_books(what: str, run: RunFolder | None) -> RunFolder:
     if run is None:
-        raise ConfigError(
-            f"algorithm {config.algorithm!r} keeps a ledger in the run's folder, which is not on this machine: set "
-            "run-dir"
-        )
+        raise ConfigError(f"{what} keeps a ledger in the run's folder, which is not on this machine: set run-dir")
     return run
 
 
