@@ -1,8 +1,6 @@
 """Attacks: each gives a score for each candidate, higher for likelier members. Pure functions.
 
-Shapes: ``labels`` ``(rounds, n)`` with ABSTAIN where nothing was said, ``probabilities`` ``(rounds, n, classes)`` with
-NaN there, true classes ``y`` ``(n,)``. Attacks with shadow runs compare a refit with all others, whose members are
-known.
+Shapes: ``labels`` ``(rounds, n)`` with ABSTAIN, ``probabilities`` ``(rounds, n, classes)`` with NaN, classes ``y``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,8 +68,7 @@ def confidence(probability: Scores) -> Scores:
 def gradient(opened: NDArray[np.float64], own: NDArray[np.float64]) -> Scores:
     """How much of the opened gradients ``(steps, size, classes)`` lies along each own ``(steps, n, size, classes)``.
 
-    Li, Li, Ribeiro, "Effective passive membership inference attacks in federated learning against overparameterized
-    models", ICLR 2023.
+    Li, Li, Ribeiro, "Effective passive membership inference attacks in federated learning", ICLR 2023.
     """
     along = np.einsum("tsc,tnsc->tn", opened, own)
     lengths = np.sqrt(np.einsum("tnsc,tnsc->tn", own, own))
@@ -81,10 +78,9 @@ def gradient(opened: NDArray[np.float64], own: NDArray[np.float64]) -> Scores:
 def boundary(
     predict: Callable[[Features], HardLabels], X: Features, y: HardLabels, public: Features, rng: Generator
 ) -> Scores:
-    """Share of changed copies that are still labeled right: how far a record is from the decision boundary.
+    """Share of copies, with a share of fields from public examples, that are still labeled right.
 
-    A copy has a share of its fields from a public example (Choquette-Choo et al., "Label-only membership inference
-    attacks", ICML 2021).
+    Choquette-Choo et al., "Label-only membership inference attacks", ICML 2021.
     """
     right = np.zeros(len(y))
     for share in _SHARES:

@@ -33,9 +33,9 @@ _READS_OTHER_REFITS: Final = frozenset({"lira", "rmia"})
 
 @dataclass(frozen=True)
 class How:
-    """``refits`` with about ``candidates`` over all silos, no new one begun after ``minutes``.
+    """``refits`` with about ``candidates`` over all silos, none begun after ``minutes``; ``planted`` in the public set.
 
-    ``planted``: all candidates stand in the public set. ``forged``: the coordinator also sends a wrong label of each.
+    ``forged``: the coordinator also sends a wrong label of each.
     """
 
     refits: int = REFITS

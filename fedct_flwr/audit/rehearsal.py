@@ -31,8 +31,7 @@ def rehearse(
 ) -> Audit:
     """Attack the labels, planted in the public set, of models that learn from random halves of the silo's candidates.
 
-    Others' labels are not known before the study, so models learn from own records alone. With a protection, its
-    labeler answers as often as the plan says. Raises ConfigError for a quantity, DataError for too few records.
+    A protection's labeler answers as often as the plan says. Raises ConfigError for a quantity, DataError.
     """
     site.schema.outcome.check_classes(
         f"the study predicts a number ({site.schema.quantity}), and membership attacks here are for classes"

@@ -45,12 +45,10 @@ def run_on_engine(
     *,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Run the app with these run-config values and one simulated node per silo.
+    """Run the app with these run-config values and one simulated node per silo; output goes to ``log``.
 
-    ``more`` are environment variables. ``watch`` is called meanwhile and says whether the coordinator is done: soon
-    after that all processes are ended, as Flower would wait for silos that hang. Flower's output goes to ``log``.
-    Raises RunError if the run did not complete on the engine; if it was ended here, how it went is the caller's to find
-    out.
+    ``more`` are environment variables. ``watch`` says whether the coordinator is done: soon after that all processes
+    are ended. Raises RunError if the run did not complete on the engine, unless it was ended here.
     """
     with tempfile.TemporaryDirectory(prefix="fedct-") as temporary, log.open("w", encoding="utf-8") as output:
         home, app = Path(temporary) / "flwr", Path(temporary) / APP_NAME
@@ -133,10 +131,7 @@ def _status(variables: Mapping[str, str]) -> str:
 
 
 def _stop_all(flower_home: str) -> None:
-    """End every process of this run: they share a Flower home that nobody else has. Ray's daemons leave any tree.
-
-    A dying process may still start another one, so this looks again until there has been none for a moment.
-    """
+    """End every process with this Flower home, until there has been none for a moment: dying ones start others."""
     end = time.monotonic() + _ALL_STOPPED_SECONDS
     quiet = False
     while not quiet and time.monotonic() < end:

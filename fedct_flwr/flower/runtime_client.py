@@ -1,10 +1,8 @@
 """The way to this silo's SuperNode, in Flower's runtime API: take a message, hand back the reply.
 
-A stock SuperNode starts a process for every message, which installs and runs the code that the coordinator sent. This
-is that process's part and its launcher's in one, for a process that stays: it takes tasks as ``flower-superexec`` does
-and talks as ``flwr-clientapp`` does, but all it takes of the code is the hash.
-
-What listens at the SuperNode's address may be anything. So an answer has a bounded length and time, and Flower's form.
+A stock SuperNode starts a process for every message, which runs the code that the coordinator sent. This is that
+process's part and its launcher's, for a process that stays: all it takes of the code is the hash. An answer has a
+bounded length and time, as anything may listen at the SuperNode's address.
 
 Issue for Flower, "Runtime API client: bound the size and duration of responses": `RuntimeHttpClient` reads a response
 of any length, for any time, follows redirects, and asks the environment for a proxy. Accept an `httpx.Client`.

@@ -1,7 +1,6 @@
 """Flower's SuperNode, which also shows a client certificate to the gateway, and ends when its work does.
 
-Takes ``--client-certificate FILE --client-key FILE``, for which Flower has no options, and Flower's own. Needs Flower
-alone, as the image of a SuperNode has only that and a few files of ours. ``hospital/supervisor.py`` runs it.
+Takes ``--client-certificate FILE --client-key FILE`` and Flower's options. Needs Flower and a few files alone.
 """
 
 import argparse

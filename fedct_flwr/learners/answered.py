@@ -1,8 +1,4 @@
-"""What a trained model answered, checked before anything is made of it.
-
-A model of somebody's own may answer -1 and 1, names or NaN, and all of it could be cast to classes. Such an answer is
-never repaired: it raises, with its type, shape and range, and no value of a single example.
-"""
+"""What a trained model answered, checked and never repaired: errors quote no value of a single example."""
 
 from typing import Any, Final
 

@@ -1,7 +1,4 @@
-"""Images changed a little at random each time that a network trains on them, by torch's seeded global generator.
-
-Each image of a batch has a draw of its own, where torchvision's transforms change all of a batch alike.
-"""
+"""Images changed at random, each on its own, when a network trains on them, by torch's global generator."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType

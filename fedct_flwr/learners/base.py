@@ -13,8 +13,7 @@ from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels
 class Learner(Protocol):
     """Fits labeled examples and predicts in the study's label space, or the values of its quantity.
 
-    ``fit`` starts anew each time, accepts any non-empty subset of the classes, and is a function of its arguments
-    alone.
+    ``fit`` starts anew, accepts any non-empty subset of the classes, and is a function of its arguments alone.
     """
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:

@@ -1,7 +1,6 @@
 """How a silo keeps its steps from drifting to an optimum of its own, where silos share weights.
 
-Each correction is a pair of pure functions: what is added to the gradients of a round, and what the silo's own vector
-(by name of parameter; zeros in the beginning) changes by when the round is over.
+Each correction says what is added to a round's gradients, and how the silo's own vector (first zeros) then changes.
 """
 
 from collections.abc import Callable, Mapping

@@ -114,10 +114,7 @@ class Decision(NamedTuple):
 
 
 class Deciding:
-    """Decides for one silo, whose records are divided by ``seed`` and ``silo``: always the same.
-
-    ``groups`` ``(n,)`` are kept together. Without classes (``num_classes`` 0) for values.
-    """
+    """Decides for one silo, whose ``groups`` ``(n,)`` are kept together; without classes (0) for values."""
 
     all_or_nothing: tuple[type[Exception], ...] = ()
     """What is raised where a learner can learn of others at full weight alone."""
@@ -193,10 +190,10 @@ class Guard(Deciding):
     _foreign: NDArray[np.bool_] | None = None
 
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
-        """Decide for a learner that starts anew each time, on consensus labels ``targets`` ``(num_public,)``.
+        """Decide on consensus labels ``targets`` ``(num_public,)`` for a learner that starts anew each time.
 
-        The same labels always give the same decision, unless one of before holds. Leaves the learner to be fitted.
-        Raises TrainingError.
+        The same labels give the same decision, unless one of before holds. Leaves the learner unfitted. Raises
+        TrainingError.
         """
         if not (targets != ABSTAIN).any():
             return Trust(WEIGHTS[0])

@@ -1,8 +1,4 @@
-"""Trained models in skops format, written in a third of the time and of the bytes that skops takes.
-
-It indents the JSON that describes a model, and Python's fast encoder does not indent. A thousand silos keep a thousand
-models a round.
-"""
+"""Trained models in skops format in a third of the time and bytes: skops indents its JSON, which is slow."""
 
 import importlib
 import io

@@ -1,7 +1,6 @@
-"""A language model with a classification head as a network: all of it trained, its last layers, or adapters (LoRA).
+"""A language model with a head as a network: all of it trained, its last layers, or adapters (LoRA).
 
-Only trained weights are kept, averaged and written to files; the others are those of the model's folder. E. J. Hu et
-al., "LoRA: Low-rank adaptation of large language models", ICLR 2022.
+Only trained weights are kept, averaged and written. E. J. Hu et al., "LoRA", ICLR 2022.
 """
 
 import warnings

@@ -83,10 +83,9 @@ def _made(plan: Plan, subject: _Subject, seed: int) -> JointLinear:
 
 
 def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
-    """What the silo adds to the sum of a step, ``(features * classes,)``: charged once and drawn once for a question.
+    """What the silo adds to the sum of a step, ``(features * classes,)``: charged and drawn once for a ``payload``.
 
-    ``payload`` is the question as it came. Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED), ConfigError or
-    DataError.
+    Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED), ConfigError or DataError.
     """
     labeler = joint_labeler(joint, site.public, site.schema)
     weights = labeler.start.weights if joint.weights is None else joint.weights

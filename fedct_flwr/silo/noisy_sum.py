@@ -61,10 +61,9 @@ class NoiseAdder:
 def with_noise(
     vector: NDArray[np.uint64], instruction: Instruction, terms: Terms, adder: NoiseAdder, payload: bytes
 ) -> NDArray[np.uint64]:
-    """What the silo adds to a sum: its votes ``(examples * classes,)`` on a grid and its share of the noise.
+    """Votes ``(examples * classes,)`` on a grid with the silo's share of the noise, modulo 2^32, for a sum.
 
-    Integers modulo 2^32, charged and drawn once for a question ``payload``. Raises Refused (PRIVACY_BUDGET, LEDGER),
-    and ConfigError for impossible noise.
+    Charged and drawn once for a ``payload``. Raises Refused (PRIVACY_BUDGET, LEDGER), ConfigError.
     """
     shares = VoteShares(instruction.noise, instruction.query.size, terms.width, adder.honest)
     question = hashlib.sha256(b"fedct votes with noise 1" + payload).digest()

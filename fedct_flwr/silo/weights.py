@@ -19,9 +19,8 @@ from fedct_flwr.wire.weights import ARRAYS, CONFIG, question_digest, to_reply, t
 def train_on(content: RecordDict, workplace: Workplace, run_id: int) -> RecordDict:
     """Train the global weights for one round on private records alone, and return the silo's.
 
-    The optimizer's state, and the silo's own vector against drift, last from round to round. The last question asked
-    again is answered the same. Raises Refused (WEIGHTS) for a silo that is not simulated or a learner without weights,
-    and TrainingError.
+    The last question asked again is answered the same. Raises Refused (WEIGHTS) for a real silo or a learner without
+    weights, and TrainingError.
     """
     site, state, learner = workplace.site, workplace.state, workplace.site.learner
     if not (workplace.hands_out_weights and isinstance(learner, Correctable)):

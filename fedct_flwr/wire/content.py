@@ -47,11 +47,7 @@ NO_TERMS: Final = Terms("", b"", 0, ())
 
 
 class SoftTargets(NamedTuple):
-    """What a silo shall learn of the examples of ``query``: probabilities ``(query.size, classes)``, or values.
-
-    ``weight`` is that of their loss, where that on private records has 1; 0: they are learned first, and then the
-    records.
-    """
+    """What a silo shall learn of ``query``: probabilities or values; a ``weight`` of 0: before its own records."""
 
     query: Query
     votes: SoftVotes

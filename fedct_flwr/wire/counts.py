@@ -62,8 +62,7 @@ def pack_counts(counts: VoteCounts) -> bytes:
 def unpack_counts(packed: bytes, count: int, num_classes: int, votes: int) -> VoteCounts:
     """Unpack ``count`` rows; the exact inverse of ``pack_counts``, which is the only encoding accepted.
 
-    Raises Refused: LENGTH for another number of bytes, UNKNOWN_CLASS for a wrong code, MALFORMED for unused bits that
-    are set, QUERY as ``pack_counts``.
+    Raises Refused: LENGTH, UNKNOWN_CLASS for a wrong code, MALFORMED for unused bits, QUERY.
     """
     earlier = _earlier(num_classes, votes)
     codes = unpack_codes(packed, count, _width(num_classes, votes), np.uint64)

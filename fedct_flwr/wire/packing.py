@@ -41,8 +41,7 @@ def pack(labels: HardLabels, num_classes: int) -> tuple[bytes, bool]:
 def unpack(packed: bytes, count: int, num_classes: int, abstentions: bool) -> HardLabels:
     """Unpack ``count`` labels; the exact inverse of ``pack``, which is the only encoding accepted.
 
-    Raises Refused: LENGTH for another number of bytes, UNKNOWN_CLASS for a code that is no class, MALFORMED for
-    unused bits that are set or an abstention flag without abstentions (either could carry something else out).
+    Raises Refused: LENGTH, UNKNOWN_CLASS, MALFORMED for unused bits or an abstention flag that could carry more out.
     """
     codes = unpack_codes(packed, count, code_width(num_classes, abstentions), np.uint16)
     if count and codes.max() >= num_classes + abstentions:

@@ -81,11 +81,7 @@ def to_reply(silo: SiloName, weights: Weights, num_examples: int) -> RecordDict:
 
 
 def read_reply(content: RecordDict, sent: ArrayRecord) -> SiloName:
-    """The silo that a reply to ``sent`` comes from.
-
-    Raises Refused (MALFORMED) unless its weights are finite, of the names and shapes of those sent, and weighed by a
-    positive number.
-    """
+    """The silo of a reply to ``sent``. Raises Refused (MALFORMED) unless weights are finite and of the same shapes."""
     try:
         if set(content) != {ARRAYS, "metrics", "silo"}:
             raise Refused(Refusal.MALFORMED)
