@@ -6,7 +6,8 @@ it counts towards the limits, and in which words people read of it.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from statistics import fmean
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,6 +34,11 @@ class Cost(NamedTuple):
     labels: int
     local_rounds: int = 0
     weight: float = 0.0
+
+
+def as_kind(kind: Callable[[Any], "Kind"], method: str) -> Any:
+    """A method that does what the ``method`` of another kind does; ``kind`` finds that kind for the object."""
+    return lambda self, *arguments: getattr(kind(self), method)(*arguments)
 
 
 class Bench(Protocol):
@@ -195,8 +201,8 @@ class Kind(Protocol):
         terms: Terms,
     ) -> Facts:
         """What the round log says of a round in which silos cast these votes, and told these scores."""
-        agreement = {silo: self.agreed(cast, decision.decided) for silo, cast in votes.items()}
-        return facts_of_labels(agreement, scores, decision, terms)
+        of_silos = {silo: {"agreement": self.agreed(cast, decision.decided)} for silo, cast in votes.items()}
+        return facts_of_labels(fmean(one["agreement"] for one in of_silos.values()), of_silos, scores, decision, terms)
 
     def agreed(self, votes: Votes, decided: HardLabels) -> float:
         """The share of a silo's votes that are the label decided on, of the examples that have one; 0 if none has."""

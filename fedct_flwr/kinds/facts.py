@@ -1,13 +1,12 @@
 """What the round log says of a round, beside bytes and seconds."""
 
 from collections.abc import Iterable, Mapping
-from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import ABSTAIN, Answers, SiloName, VoteCounts, Votes
+from fedct_flwr.types import ABSTAIN, Answers, SiloName, Votes
 from fedct_flwr.wire.content import Fit, Scores, Terms
 
 
@@ -94,26 +93,19 @@ class Facts(NamedTuple):
 
 
 def facts_of_labels(
-    agreement: Mapping[SiloName, float], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
-) -> Facts:
-    """How many labels changed and abstain, and how far silos agree with them.
-
-    ``changed`` counts labels that are other ones than before, or new; ``churn`` is the share of labels that did not
-    stay, of those that the examples asked about had before (None if they had none). ``agreement`` is the share of a
-    silo's votes that equal the consensus, and the mean of the silos'. ``accuracy_spread`` is the standard deviation of
-    the silos' accuracies on the pooled test set, where at least two report one.
-    """
-    of_silos = {silo: {"agreement": share} for silo, share in agreement.items()}
-    return _facts(fmean(agreement.values()), of_silos, scores, decision, terms)
-
-
-def _facts(
     agreement: float | None,
     of_silos: Mapping[SiloName, Mapping[str, Any]],
     scores: Iterable[Scores | Fit | None],
     decision: Decision,
     terms: Terms,
 ) -> Facts:
+    """How many labels changed and abstain, and how far silos agree with them; None where nobody knows.
+
+    ``changed`` counts labels that are other ones than before, or new; ``churn`` is the share of labels that did not
+    stay, of those that the examples asked about had before (None if they had none). ``agreement`` is the mean of the
+    silos' shares of votes that equal the consensus. ``accuracy_spread`` is the standard deviation of the silos'
+    accuracies on the pooled test set, where at least two report one.
+    """
     decided, incumbent, targets = decision
     had_one, differs = incumbent != ABSTAIN, decided != incumbent
     agreeing = {} if agreement is None else {"agreement": agreement}
@@ -121,13 +113,7 @@ def _facts(
         "changed": int(differs.sum()),
         "abstained": int((decided == ABSTAIN).sum()),
         **agreeing,
-        "class_counts": dict(
-            zip(
-                terms.classes,
-                np.bincount(targets[targets != ABSTAIN], minlength=terms.num_classes).tolist(),
-                strict=True,
-            )
-        ),
+        "class_counts": class_counts(targets, terms),
     }
     said = f"{of_round['changed']} labels changed, {of_round['abstained']} abstained"
     said += "" if agreement is None else f", silos agree with the consensus on {agreement:.1%}"
@@ -138,37 +124,10 @@ def _facts(
     return Facts(of_round, of_silos, ("changed", "abstained", *agreeing), said, younger)
 
 
-def facts_of_sum(
-    total: VoteCounts,
-    silos: Iterable[SiloName],
-    scores: Iterable[Scores | Fit | None],
-    decision: Decision,
-    terms: Terms,
-) -> Facts:
-    """The same as ``facts_of_labels`` of a sum of votes ``(queried, classes)``, in which no silo is known by itself.
-
-    ``agreement`` is the same number: the mean of the silos' shares.
-    """
-    names = tuple(silos)
-    labeled = np.flatnonzero(decision.decided != ABSTAIN)
-    agreeing = total[labeled, decision.decided[labeled]].sum()
-    agreement = float(agreeing / (len(labeled) * len(names))) if len(labeled) and names else 0.0
-    return _facts(agreement, {name: {} for name in names}, scores, decision, terms)
-
-
-def facts_without_silos(
-    silos: Iterable[SiloName], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
-) -> Facts:
-    """The same as ``facts_of_labels`` where no silo's answers are known, nor how far they agree."""
-    return _facts(None, {name: {} for name in silos}, scores, decision, terms)
-
-
-def facts_of_noisy_sum(
-    silos: Iterable[SiloName], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
-) -> Facts:
-    """The same where noise is in the counts."""
-    found = facts_without_silos(silos, scores, decision, terms)
-    return found._replace(said=f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise")
+def class_counts(targets: Answers, terms: Terms) -> dict[str, int]:
+    """How many public examples have each class."""
+    counts = np.bincount(targets[targets != ABSTAIN], minlength=terms.num_classes).tolist()
+    return dict(zip(terms.classes, counts, strict=True))
 
 
 def facts_of_values(votes: Mapping[SiloName, Votes], decision: Decision) -> Facts:

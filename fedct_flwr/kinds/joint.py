@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Final
-
-import numpy as np
+from typing import ClassVar, Final
 
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds.base import Bench, Cost
-from fedct_flwr.kinds.facts import Decision, Facts
+from fedct_flwr.kinds.facts import Decision, Facts, class_counts
 from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.summed import OnlyReady
 from fedct_flwr.secure_sum.terms import Shape
@@ -38,10 +36,6 @@ class Gradients(OnlyReady):
         "their own"
     )
 
-    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
-        """Never by these: an instruction says ``joint``."""
-        return False
-
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         """One label for each number that is added."""
         joint = instruction.joint
@@ -66,12 +60,7 @@ class Gradients(OnlyReady):
     ) -> Facts:
         """How many labels changed, and how many each class has: nobody casts votes."""
         changed = int((decision.decided != decision.incumbent).sum())
-        counts = np.bincount(decision.targets[decision.targets >= 0], minlength=terms.num_classes).tolist()
-        of_round: dict[str, Any] = {
-            "changed": changed,
-            "abstained": 0,
-            "class_counts": dict(zip(terms.classes, counts, strict=True)),
-        }
+        of_round = {"changed": changed, "abstained": 0, "class_counts": class_counts(decision.targets, terms)}
         return Facts(of_round, {silo: {} for silo in votes}, ("changed",), f"{changed} labels by the joint labeler")
 
 

@@ -4,10 +4,8 @@ from typing import ClassVar, Final
 
 from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.kinds.targeted import Targeted
-from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.soft import check_soft, soft_labels, train_soft
-from fedct_flwr.types import Examples, Features, HardLabels, SoftVotes, Votes
-from fedct_flwr.wire.content import Terms
+from fedct_flwr.types import HardLabels, Votes
 from fedct_flwr.wire.probabilities import pack_probabilities, probabilities_size, unpack_probabilities
 
 
@@ -31,35 +29,16 @@ class Probabilities(Targeted):
         "counts as a label towards the limits"
     )
 
-    def packed_size(self, count: int, terms: Terms) -> int:
-        """One byte for each class but the last."""
-        return probabilities_size(count, terms.num_classes)
-
-    def pack(self, votes: SoftVotes) -> bytes:
-        """Whole 255ths. Raises Refused (PROBABILITIES)."""
-        return pack_probabilities(votes)
-
-    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
-        """Probabilities ``(count, classes)``. Raises Refused (LENGTH, PROBABILITIES)."""
-        return unpack_probabilities(packed, count, terms.num_classes)
+    packed_size = staticmethod(lambda count, terms: probabilities_size(count, terms.num_classes))
+    pack = staticmethod(pack_probabilities)
+    unpack = staticmethod(lambda packed, count, terms: unpack_probabilities(packed, count, terms.num_classes))
+    check_learner = staticmethod(check_soft)
+    train = staticmethod(train_soft)
+    answer = staticmethod(soft_labels)
 
     def agreed(self, votes: Votes, decided: HardLabels) -> float:
         """Of the likeliest classes."""
         return agreed(votes.argmax(axis=1), decided)
-
-    def check_learner(self, learner: Learner) -> None:
-        """Raise ConfigError for a learner that knows no probabilities."""
-        check_soft(learner)
-
-    def train(
-        self, learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float
-    ) -> None:
-        """By cross-entropy with the targets."""
-        train_soft(learner, private, public, targets, weight)
-
-    def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
-        """The learner's probabilities."""
-        return soft_labels(learner, X, num_classes)
 
 
 PROBABILITIES: Final = Probabilities()

@@ -9,14 +9,13 @@ from typing import ClassVar, Final
 import numpy as np
 
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds.base import Bench
+from fedct_flwr.kinds.base import Bench, as_kind
 from fedct_flwr.kinds.hard import Hard
 from fedct_flwr.kinds.probabilities import PROBABILITIES
-from fedct_flwr.learners.base import Learner, Resumable
-from fedct_flwr.learners.guard import Guard, SoftGuard
+from fedct_flwr.learners.base import Resumable
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import Instruction, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Instruction, Soft, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _WEIGHT: Final = 1.0
@@ -53,9 +52,10 @@ class Shares(Hard):
         soft = learning if learning.targets else None
         return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=soft, answer=self.name)
 
-    def check_learner(self, learner: Learner) -> None:
-        """Raise ConfigError for a learner that cannot learn shares."""
-        PROBABILITIES.check_learner(learner)
+    check_learner, learning_size, soft_targets, teaches, guard_of = (
+        as_kind(lambda self: PROBABILITIES, method)
+        for method in ("check_learner", "learning_size", "soft_targets", "teaches", "guard_of")
+    )
 
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         """Put the shares into the message. Raises Refused (PROBABILITIES)."""
@@ -72,22 +72,6 @@ class Shares(Hard):
         if learning is None or learning.targets is None or (learning.rounds, learning.targets.weight) != (1, _WEIGHT):
             raise Refused(Refusal.MALFORMED)
         return learning
-
-    def learning_size(self, terms: Terms) -> int:
-        """With shares for the whole public set."""
-        return PROBABILITIES.learning_size(terms)
-
-    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
-        """The shares, if there are any yet."""
-        return PROBABILITIES.soft_targets(instruction)
-
-    def teaches(self, instruction: Instruction) -> bool:
-        """Where there are shares."""
-        return PROBABILITIES.teaches(instruction)
-
-    def guard_of(self, bench: Bench) -> Guard | SoftGuard | None:
-        """Of others' numbers."""
-        return bench.soft_guard
 
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
         """Learn the shares along with the records, then label the queried examples."""

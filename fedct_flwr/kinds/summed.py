@@ -16,25 +16,15 @@ from numpy.typing import NDArray
 from fedct_flwr.config import Policy
 from fedct_flwr.consensus.counting import tally, unanimous
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds.base import Bench, Cost, Kind
+from fedct_flwr.kinds.base import Bench, Cost, Kind, as_kind
 from fedct_flwr.kinds.counts import COUNTS
-from fedct_flwr.kinds.facts import (
-    CLASSES,
-    Decided,
-    Decision,
-    Facts,
-    facts_of_noisy_sum,
-    facts_of_sum,
-    facts_without_silos,
-)
+from fedct_flwr.kinds.facts import CLASSES, Decided, Decision, Facts, facts_of_labels
 from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.probabilities import PROBABILITIES
-from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.guard import Guard, SoftGuard
 from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.types import HardLabels, SiloName, VoteCounts, Votes
+from fedct_flwr.types import ABSTAIN, HardLabels, SiloName, VoteCounts, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
 from fedct_flwr.wire.probabilities import UNITS, quantized
 from fedct_flwr.wire.refusal import Refusal, Refused
 
@@ -116,10 +106,6 @@ class Summed(OnlyReady):
         """The sum ``(examples, classes)`` of so many silos. Raises Refused for one that no answers add up to."""
         return total.astype(np.int32).reshape(instruction.query.size, terms.width)
 
-    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
-        """As the kind whose answers are added."""
-        return self.inner.is_asked(votes, soft, terms)
-
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         """One label for each number that is added."""
         return self.inner.cost(instruction, terms)._replace(labels=instruction.query.size * terms.width)
@@ -132,33 +118,13 @@ class Summed(OnlyReady):
         """As the kind whose answers are added, for a sum."""
         return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
 
-    def can_answer(self, votes: int, terms: Terms) -> bool:
-        """As the kind whose answers are added."""
-        return self.inner.can_answer(votes, terms)
-
-    def check_protection(self, protection: str) -> None:
-        """As the kind whose answers are added."""
-        self.inner.check_protection(protection)
-
-    def check_learner(self, learner: Learner) -> None:
-        """As the kind whose answers are added."""
-        self.inner.check_learner(learner)
-
-    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
-        """As the kind whose answers are added."""
-        return self.inner.soft_targets(instruction)
-
-    def teaches(self, instruction: Instruction) -> bool:
-        """As the kind whose answers are added."""
-        return self.inner.teaches(instruction)
-
-    def guard_of(self, bench: Bench) -> Guard | SoftGuard | None:
-        """As the kind whose answers are added."""
-        return self.inner.guard_of(bench)
-
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
-        """As the kind whose answers are added."""
-        self.inner.put_learning(instruction, message, terms)
+    is_asked, can_answer, check_protection, check_learner, soft_targets, teaches, guard_of, put_learning = (
+        as_kind(lambda self: self.inner, method)
+        for method in (
+            *("is_asked", "can_answer", "check_protection", "check_learner"),
+            *("soft_targets", "teaches", "guard_of", "put_learning"),
+        )
+    )
 
 
 class SummedVotes(Summed):
@@ -179,19 +145,20 @@ class SummedVotes(Summed):
             raise Refused(Refusal.UNKNOWN_CLASS)
         return votes
 
-    @abstractmethod
-    def labels_of(self, votes: Votes, instruction: Instruction) -> HardLabels:
-        """The silo's one vote for each example ``(examples,)``."""
-
     def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
-        """A 1 for the class that the silo votes for."""
-        return tally([self.labels_of(votes, instruction)], instruction.query.size, terms.num_classes)
+        """A 1 for the class of the silo's label, or for the one that all of its students chose."""
+        labels = unanimous(votes, instruction.votes) if instruction.votes else votes
+        return tally([labels], instruction.query.size, terms.num_classes)
 
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
         """Of the round alone: ``votes`` has the opened sum ``(examples, classes)`` for each silo that is in it."""
-        return facts_of_sum(next(iter(votes.values())), votes, scores, decision, terms)
+        total = next(iter(votes.values()))
+        labeled = np.flatnonzero(decision.decided != ABSTAIN)
+        agreeing = total[labeled, decision.decided[labeled]].sum()
+        agreement = float(agreeing / (len(labeled) * len(votes))) if len(labeled) else 0.0
+        return facts_of_labels(agreement, {silo: {} for silo in votes}, scores, decision, terms)
 
 
 def _noise(policy: Policy) -> list[str]:
@@ -213,11 +180,6 @@ class SummedLabels(SummedVotes):
     inner: ClassVar[Kind] = HARD
     unprotected: ClassVar[str] = HARD.unprotected
 
-    def labels_of(self, votes: Votes, instruction: Instruction) -> HardLabels:
-        """The labels."""
-        labels: HardLabels = votes
-        return labels
-
 
 class SummedCounts(SummedVotes):
     """Sums of students' votes: a silo has one where all of its students agree, as in FedKT's consistent voting."""
@@ -229,10 +191,6 @@ class SummedCounts(SummedVotes):
     learns_labels: ClassVar[bool] = False
     inner: ClassVar[Kind] = COUNTS
     unprotected: ClassVar[str] = COUNTS.unprotected
-
-    def labels_of(self, votes: Votes, instruction: Instruction) -> HardLabels:
-        """The class that all students of the silo chose, or no label."""
-        return unanimous(votes, instruction.votes)
 
 
 class SummedProbabilities(Summed):
@@ -275,7 +233,7 @@ class SummedProbabilities(Summed):
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
         """Of the round alone; how far silos agree is not in a sum."""
-        return facts_without_silos(votes, scores, decision, terms)
+        return facts_of_labels(None, {silo: {} for silo in votes}, scores, decision, terms)
 
 
 SUMS: Final[dict[str, Summed]] = {
@@ -321,7 +279,9 @@ class NoisySum(SummedVotes):
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
         """Of the labels alone: how far silos agree with them, nobody knows."""
-        return facts_of_noisy_sum(votes, scores, decision, terms)
+        found = facts_of_labels(None, {silo: {} for silo in votes}, scores, decision, terms)
+        said = f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise"
+        return found._replace(said=said)
 
 
 class NoisyLabels(NoisySum, SummedLabels):

@@ -34,23 +34,14 @@ class Targeted(Kind):
     targets_field: ClassVar[str]
     """The field of an instruction's ``soft`` that holds targets."""
 
-    @abstractmethod
-    def packed_size(self, count: int, terms: Terms) -> int:
-        """Bytes of ``count`` packed rows."""
-
-    @abstractmethod
-    def pack(self, votes: SoftVotes) -> bytes:
-        """The one encoding of rows ``(n, width)``. Raises Refused."""
-
-    @abstractmethod
-    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
-        """The rows ``(count, width)`` that ``pack`` wrote. Raises Refused for anything else."""
-
-    @abstractmethod
-    def train(
-        self, learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float
-    ) -> None:
-        """One round of training on private examples, and on public ones if there are targets. Raises TrainingError."""
+    packed_size: ClassVar["staticmethod[[int, Terms], int]"]
+    """Bytes of so many packed rows."""
+    pack: ClassVar["staticmethod[[SoftVotes], bytes]"]
+    """The one encoding of rows ``(n, width)``. Raises Refused."""
+    unpack: ClassVar["staticmethod[[bytes, int, Terms], SoftVotes]"]
+    """The rows ``(count, width)`` that ``pack`` wrote. Raises Refused for anything else."""
+    train: ClassVar["staticmethod[[Learner, Examples, Features, SoftVotes | None, float], None]"]
+    """One round of training on private examples, and on public ones if there are targets. Raises TrainingError."""
 
     @abstractmethod
     def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
@@ -73,11 +64,10 @@ class Targeted(Kind):
         """Train on private examples and on others' answers, then answer for the queried ones.
 
         ``targets`` ``(n, width)`` are the silo's own, of the public examples ``targeted`` ``(n, ...)``; None before
-        there are any. The loss on them counts ``weight`` beside that on private examples (Fan, Mendler-Dünner, Jaggi,
-        arXiv:2305.18497, Alg. 1); with 0, networks first learn them alone, in so many minibatch ``steps``, and then the
-        private examples (Li, Wang, "FedMD", arXiv:1910.03581, Alg. 1: digest and revisit). Learners that can train on
-        from the round before do so, for so many ``rounds``; others give the same after one. Returns votes
-        ``(query.size, width)``. Raises TrainingError, or ConfigError for a learner that cannot do it.
+        there are any. The loss on them has this ``weight`` (Fan, Mendler-Dünner, Jaggi, arXiv:2305.18497, Alg. 1). With
+        0, networks first learn them alone, in ``steps`` minibatches (Li, Wang, "FedMD", arXiv:1910.03581, Alg. 1).
+        Learners that train on take ``rounds``; others give the same after one. Returns votes ``(query.size, width)``.
+        Raises TrainingError, or ConfigError for a learner that cannot do it.
         """
         self.check_learner(learner)
         if targets is not None and not weight:

@@ -33,23 +33,10 @@ class Values(Targeted):
         """Where a quantity is predicted."""
         return bool(quantity)
 
-    def packed_size(self, count: int, terms: Terms) -> int:
-        """Four bytes for each value."""
-        return values_size(count)
-
-    def pack(self, votes: SoftVotes) -> bytes:
-        """Single precision. Raises Refused (VALUES)."""
-        return pack_values(votes)
-
-    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
-        """Values ``(count, 1)``. Raises Refused (LENGTH, VALUES)."""
-        return unpack_values(packed, count)
-
-    def train(
-        self, learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float
-    ) -> None:
-        """By the squared distance to the targets."""
-        train_on_values(learner, private, public, targets, weight)
+    packed_size = staticmethod(lambda count, terms: values_size(count))
+    pack = staticmethod(pack_values)
+    unpack = staticmethod(lambda packed, count, terms: unpack_values(packed, count))
+    train = staticmethod(train_on_values)
 
     def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
         """The learner's predictions."""
