@@ -12,7 +12,6 @@ Scandinavian Journal of Statistics 6, 1979).
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -25,7 +24,6 @@ from scipy import stats
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.simulation.repeats import Plan, is_complete, is_repeated, seed_folder, settings_of
 from fedct_flwr.simulation.run import Comparison, Drawn, Run, read_run
 from fedct_flwr.types import ConfigError, FedctError, SiloName
@@ -109,8 +107,7 @@ def verdict(standings: Sequence[Standing]) -> str:
     if all(math.isnan(other.p) for other in others):
         why = "there is a single seed" if best.seeds == 1 else "all seeds give the same differences"
         return f"no difference can be told from chance, as {why}: compare over more seeds and splits"
-    same = [other for other in others if not other.differs]
-    if not same:
+    if not (same := [other for other in others if not other.differs]):
         return f"{best.name} is better than all others beyond chance"
     if len(same) == len(others):
         return "no difference to the best means anything: choose by what leaves, by time, or compare over more seeds"
@@ -123,8 +120,6 @@ def verdict(standings: Sequence[Standing]) -> str:
 Test: TypeAlias = Literal["own", "pooled"]
 
 ALONE: Final = "alone"
-_NOTHING_SCORED: Final = "its runs have no scores of silos' models"
-_NO_SEED: Final = "it has no run of a seed that the others have"
 _OF_DATA: Final = frozenset(key for used in datasets.SETTINGS.values() for key in used) | {
     *("data", "bad-silos", "corruption", "corruption-number"),
 }
@@ -134,8 +129,7 @@ _Scores: TypeAlias = dict[int, dict[SiloName, float]]
 """Of one method: by seed and silo."""
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """What cannot be compared, and why."""
 
     name: str
@@ -223,29 +217,25 @@ def compared(
     if test is None and not any(found.values()):
         chosen = "pooled"
         found = _scores_by_name(runs, chosen)
-    for name in [name for name, scores in found.items() if not scores]:
-        out.append(LeftOut(name, _NOTHING_SCORED))
-        del found[name]
+    out += [LeftOut(name, "its runs have no scores of silos' models") for name, scores in found.items() if not scores]
+    found = {name: scores for name, scores in found.items() if scores}
     if not found:
         raise ConfigError("no run has scores to compare: name runs that fedct simulate has finished")
     most = max((set(scores) for scores in found.values()), key=len)
-    for name in [name for name, scores in found.items() if not most & set(scores)]:
-        out.append(LeftOut(name, _NO_SEED))
-        del found[name]
+    alone = [name for name, scores in found.items() if not most & set(scores)]
+    out += [LeftOut(name, "it has no run of a seed that the others have") for name in alone]
+    found = {name: scores for name, scores in found.items() if name not in alone}
     seeds = sorted(set.intersection(*(set(scores) for scores in found.values())))
-    means: dict[str, list[float]] = {name: [] for name in found}
-    kept = []
-    for seed in seeds:
-        silos = set.intersection(*(set(scores[seed]) for scores in found.values()))
-        if not silos:
-            continue
-        kept.append(seed)
-        for name, scores in found.items():
-            means[name].append(math.fsum(scores[seed][silo] for silo in silos) / len(silos))
-    if not kept:
+    common = {seed: set.intersection(*(set(scores[seed]) for scores in found.values())) for seed in seeds}
+    common = {seed: silos for seed, silos in common.items() if silos}
+    if not common:
         raise ConfigError("the runs have no seed and no silo in common: compare runs with the same seeds")
+    means = {
+        name: [math.fsum(scores[seed][silo] for silo in silos) / len(silos) for seed, silos in common.items()]
+        for name, scores in found.items()
+    }
     standings = ranked(means, _test_per_train(everything[0]))
-    return Standings(standings, out, chosen, everything[0].measure, kept)
+    return Standings(standings, out, chosen, everything[0].measure, [*common])
 
 
 def groups_of(paths: Sequence[Path]) -> dict[str, list[Path]]:
@@ -277,11 +267,9 @@ def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _
         found[name] = _scores(of_group, test, "federated")
         if alone := _scores(of_group, test, "local"):
             learner = f"{ALONE}, {','.join(of_group[0].config.learner)}"
-            same = learner in found and all(
-                found[learner].get(seed, scores) == scores for seed, scores in alone.items()
-            )
-            if learner not in found or same:
-                found[learner] = {**alone, **found.get(learner, {})}
+            known = found.get(learner, {})
+            if all(known.get(seed, scores) == scores for seed, scores in alone.items()):
+                found[learner] = {**alone, **known}
             else:
                 found[f"{ALONE}, {name}"] = alone
     return found
@@ -310,20 +298,14 @@ def _check_data(runs: Sequence[Run]) -> None:
 def _test_per_train(run: Run) -> float:
     """Test records per training record, by the data or, if they are gone, by the settings."""
     try:
-        return _ratio(run.dataset)
+        silos = run.dataset.silos
+        return sum(silo.test.size for silo in silos) / sum(silo.private.size for silo in silos)
     except FedctError:
         share = run.config.test_fraction
         return share / (1 - share)
 
 
-def _ratio(dataset: FederatedDataset) -> float:
-    return sum(silo.test.size for silo in dataset.silos) / sum(silo.private.size for silo in dataset.silos)
-
-
-Check: TypeAlias = Callable[[Pair], None]
-
-
-def fitting(pairs: Sequence[Pair], check: Check) -> tuple[list[Pair], list[LeftOut]]:
+def fitting(pairs: Sequence[Pair], check: Callable[[Pair], None]) -> tuple[list[Pair], list[LeftOut]]:
     """The pairs that go together, and the others with the reason. Raises what ``check`` raised if none does."""
     kept, out, first = [], [], None
     for pair in pairs:

@@ -58,12 +58,10 @@ def model_in(folder: RunFolder, silo: SiloName = "") -> Path:
         path = folder.silo_model(silo, suffix) if silo else folder.global_model(suffix)
         if path.is_file():
             return path
-    if silo:
-        raise DataError(
-            f"the run {folder.path} has kept no model of silo {silo!r} that can be used: save-models keeps those of "
-            "the silos that end the run, unless their algorithm leaves them none"
-        )
     raise DataError(
-        f"the run {folder.path} has no global model, as no student was set: name a silo with --silo, such as "
+        f"the run {folder.path} has kept no model of silo {silo!r} that can be used: save-models keeps those of the "
+        "silos that end the run, unless their algorithm leaves them none"
+        if silo
+        else f"the run {folder.path} has no global model, as no student was set: name a silo with --silo, such as "
         f"{', '.join(silos[:_MOST_NAMED])}"
     )

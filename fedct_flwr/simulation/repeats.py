@@ -80,8 +80,7 @@ class Plan:
         """Make the folder what ``read`` reads. Raises RunError where that cannot be."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            content = {"settings": dict(self.settings), "seeds": list(self.seeds)}
-            write_json(folder / PLAN, content)
+            write_json(folder / PLAN, {"settings": dict(self.settings), "seeds": list(self.seeds)})
         except OSError as error:
             raise RunError(f"cannot write {folder / PLAN}: {error.strerror}") from error
 
@@ -199,18 +198,17 @@ class Repeats(Drawn):
     @property
     def scores(self) -> DataFrame:
         """Means and standard errors by silo, and of all. Needs pandas."""
-        names = [(test, silo) for test in TESTS for silo in [*self.silos, "mean"]]
-        rows: dict[str, dict[str, Any]] = {}
-        for test, silo in names:
-            for method, value in (self.of_all(test) if silo == "mean" else self.of_silo(silo, test)).items():
-                row = rows.setdefault(silo, {"silo": silo})
-                row |= {f"{test}_{method}": value.mean, f"{test}_{method}_error": value.error}
-        return frame([*rows.values()], "silo")
+        rows: list[dict[str, Any]] = []
+        for silo in [*self.silos, "mean"]:
+            rows.append({"silo": silo})
+            for test in TESTS:
+                for method, value in (self.of_all(test) if silo == "mean" else self.of_silo(silo, test)).items():
+                    rows[-1] |= {f"{test}_{method}": value.mean, f"{test}_{method}_error": value.error}
+        return frame(rows, "silo")
 
     def of_silo(self, silo: SiloName, test: str) -> dict[str, Mean]:
         """By method, a silo's mean score on its ``own`` or the ``pooled`` test set; ``gain`` is that over local."""
-        rows = [getattr(row, test) for rows in self.rows for row in rows if row.silo == silo]
-        return self._means(rows)
+        return self._means([getattr(row, test) for rows in self.rows for row in rows if row.silo == silo])
 
     def of_all(self, test: str) -> dict[str, Mean]:
         """The same of the mean over the silos that have all scores under a seed."""
@@ -294,7 +292,7 @@ def repeat(
         simulate(silos, public, progress=progress if isinstance(progress, bool) else None, **where, **arguments)
 
     try:
-        told = progress if callable(progress) else _ignored
+        told = progress if callable(progress) else lambda run: None
         run_seeds(folder, Plan(begun.settings if begun else {}, seeds), begin, told)
     except BaseException:
         # Runs that nobody gets leave nothing behind.
@@ -302,7 +300,3 @@ def repeat(
             own.remove()
         raise
     return Repeats(folder, held=[own], packages=None if begun is None else packages)
-
-
-def _ignored(run: Run) -> None:
-    """Nobody is told."""

@@ -203,34 +203,22 @@ class Run(Drawn):
         ``local`` is the silo alone, ``federated`` as it ended the run, ``centralized`` with all data in one place.
         Other metrics have columns such as ``own_federated_auc``; their intervals are in ``metrics``.
         """
-        rows = [
-            {
-                "silo": row.silo,
-                **{f"own_{method}": score for method, score in row.own.items()},
-                **{f"pooled_{method}": score for method, score in row.pooled.items()},
-                "bytes_sent": row.bytes_sent,
-                **{f"{test}_n": found.n for test, found in row.tests.items()},
-                **{
-                    f"{test}_{method}_{name}": metric.value
-                    for test, found in row.tests.items()
-                    for method, model in found.models.items()
-                    for name, metric in model.metrics.items()
-                },
-            }
-            for row in self.rows
-        ]
+        rows = []
+        for row in self.rows:
+            scored = {f"{test}_{method}": score for test in TESTS for method, score in getattr(row, test).items()}
+            rows.append({"silo": row.silo, **scored, "bytes_sent": row.bytes_sent})
+            rows[-1] |= {f"{test}_n": found.n for test, found in row.tests.items()}
+            rows[-1] |= {f"{test}_{method}_{name}": metric.value for test, method, name, metric in _metrics(row)}
         return frame(rows, "silo")
 
     @property
     def metrics(self) -> DataFrame:
         """All metrics with their 95% intervals: one line for each silo, test set, method and metric. Needs pandas."""
-        rows = [
-            {"silo": row.silo, "test": test, "n": found.n, "method": method, "metric": name, **asdict(metric)}
-            for row in self.rows
-            for test, found in row.tests.items()
-            for method, model in found.models.items()
-            for name, metric in model.metrics.items()
-        ]
+        rows = []
+        for row in self.rows:
+            for test, method, name, metric in _metrics(row):
+                of = {"silo": row.silo, "test": test, "n": row.tests[test].n, "method": method, "metric": name}
+                rows.append({**of, **asdict(metric)})
         return frame(rows, "silo")
 
     @property
@@ -345,12 +333,9 @@ class Comparison(Drawn):
 
     def _means(self) -> Iterator[tuple[str, dict[str, int | float]]]:
         for name, run in zip(self.names, self.runs, strict=True):
-            rows, methods = run.rows, scores.METHODS
-            means = {
-                f"{test}_{method}": value
-                for test in TESTS
-                for method, value in scores.means(rows, test, methods).items()
-            }
+            rows = run.rows
+            by_test = {test: scores.means(rows, test, scores.METHODS) for test in TESTS}
+            means = {f"{test}_{method}": mean for test, found in by_test.items() for method, mean in found.items()}
             yield name, {**means, "rounds": len(run.records), "bytes_sent": sum(row.bytes_sent for row in rows)}
 
     def _headline(self) -> str:
@@ -387,6 +372,13 @@ def frame(rows: Sequence[Mapping[str, Any]], index: str) -> DataFrame:
         ) from None
     found = pandas.DataFrame(list(rows))
     return found.set_index(index) if len(found) else found
+
+
+def _metrics(row: SiloScores) -> Iterator[tuple[str, str, str, Any]]:
+    for test, found in row.tests.items():
+        for method, model in found.models.items():
+            for name, metric in model.metrics.items():
+                yield test, method, name, metric
 
 
 class OwnFolder:

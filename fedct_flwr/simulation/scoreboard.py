@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from warnings import warn
 
 import numpy as np
@@ -79,11 +79,8 @@ def table(
     if global_models and ("pooled", "pooled") in sections:
         result.add_section()
         for name, value in global_models.items():
-            shown = [
-                f"{value:.3f}" if (test, method) == ("pooled", "federated") else ""
-                for _, test in sections
-                for method in methods
-            ]
+            places = [(test, method) for _, test in sections for method in methods]
+            shown = [f"{value:.3f}" if place == ("pooled", "federated") else "" for place in places]
             result.add_row(escape(name), *shown, "")
     if words := means_words(rows):
         result.caption, result.caption_justify = words, "left"
@@ -120,13 +117,11 @@ def auc_table(rows: Sequence[SiloScores], title: str, methods: Sequence[str] = M
         result.add_row(escape(row.silo), *cells)
     average = metric_means(rows, test, "auc")
     result.add_section()
-    blanks = [""] * (2 if positive else 1)
-    shown = [
-        cell
-        for method in methods
-        for cell in [f"{average[method]:.3f}" if method in average else "-", *([""] if method == "federated" else [])]
-    ]
-    result.add_row("mean", *blanks, *shown, style="bold")
+    cells = [""] * (2 if positive else 1)
+    for method in methods:
+        cells.append(f"{average[method]:.3f}" if method in average else "-")
+        cells += [""] if method == "federated" else []
+    result.add_row("mean", *cells, style="bold")
     return result
 
 
@@ -139,17 +134,6 @@ _WORDS: Final = {"local": "alone", "federated": "co-trained", "centralized": "al
 TRAINING: Final = "training the baselines"
 """What takes a while here."""
 _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
-
-
-class Predictions(NamedTuple):
-    """What the models that a silo is compared by say of its ``own`` and of the ``pooled`` test set, by method.
-
-    Each model is asked once. A method is missing where there is no model, or where it cannot predict.
-    """
-
-    silo: SiloName
-    own: dict[str, Predicted]
-    pooled: dict[str, Predicted]
 
 
 def score(
@@ -175,43 +159,38 @@ def score(
             if kept := readable_model(config, algorithm, dataset, position, folder, tell):
                 models["federated"] = kept
                 describe_model(config, algorithm, dataset, position, folder, kept)
-        found = _asked(models, dataset, position, tell)
-        rows.append(_row(found, config, dataset, position, _bytes_sent(rounds, silo.name)))
+        rows.append(_row(models, config, dataset, position, _bytes_sent(rounds, silo.name), tell))
     return rows
 
 
-def _asked(
+def _row(
     models: Mapping[str, Predictor],
+    config: RunConfig,
     dataset: FederatedDataset,
     position: int,
+    bytes_sent: int,
     tell: Callable[[str], None],
-) -> Predictions:
+) -> SiloScores:
+    """The scores of a silo's models by method; each model is asked once about each test set."""
     silo, labels = dataset.silos[position], Labels(len(dataset.schema.classes))
-    found: list[dict[str, Predicted]] = []
-    for test in (silo.test, dataset.test):
-        found.append({})
+    found: dict[str, dict[str, Predicted]] = {"own": {}, "pooled": {}}
+    for test, examples in (("own", silo.test), ("pooled", dataset.test)):
         for method, model in models.items():
             try:
-                found[-1][method] = predict(model, test.X, labels)
+                found[test][method] = predict(model, examples.X, labels)
             except TrainingError as error:
                 tell(f"a model has no score ({silo.name}, {_WORDS[method]}): {error}")
-    return Predictions(silo.name, *found)
-
-
-def _row(
-    found: Predictions, config: RunConfig, dataset: FederatedDataset, position: int, bytes_sent: int
-) -> SiloScores:
     tests = {
-        "own": on_test(config, dataset, dataset.silos[position].test, found.own),
-        "pooled": on_test(config, dataset, dataset.test, found.pooled),
+        "own": on_test(config, dataset, silo.test, found["own"]),
+        "pooled": on_test(config, dataset, dataset.test, found["pooled"]),
     }
     measure = dataset.schema.outcome.measure.key
     own, pooled = (
         {method: test.models[method].value(measure) if method in test.models else float("nan") for method in METHODS}
         for test in tests.values()
     )
-    compared = None if dataset.schema.outcome.number else verdict_of(found.own, dataset.silos[position].test)
-    return SiloScores(found.silo, own, pooled, bytes_sent, tests, compared)
+    compared = None if dataset.schema.outcome.number else verdict_of(found["own"], silo.test)
+    return SiloScores(silo.name, own, pooled, bytes_sent, tests, compared)
 
 
 def on_test(config: RunConfig, dataset: FederatedDataset, test: Examples, predicted: Mapping[str, Predicted]) -> OnTest:
@@ -256,7 +235,7 @@ def with_baselines(
     for row in progress(sorted(rows, key=lambda row: dataset.position(row.silo))):
         position = dataset.position(row.silo)
         models = references.of(position) if row.silo in last else {}
-        baselines = _row(_asked(models, dataset, position, warn), config, dataset, position, row.bytes_sent)
+        baselines = _row(models, config, dataset, position, row.bytes_sent, warn)
         own, pooled = (
             {**getattr(baselines, name), "federated": getattr(row, name)["federated"]} for name in ("own", "pooled")
         )

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -36,9 +36,6 @@ from fedct_flwr.types import ConfigError, DataWarning, LearnerError, RunError, S
 
 _T = TypeVar("_T")
 
-Told: TypeAlias = Callable[[Mapping[str, Any]], None]
-"""What is told each round's record as soon as the round has ended."""
-
 
 class Bars:
     """A bar for rounds, and one for silos whose baselines are trained; shown while ``shown`` lasts."""
@@ -52,7 +49,7 @@ class Bars:
         )
 
     @contextmanager
-    def rounds(self, total: int) -> Iterator[Told]:
+    def rounds(self, total: int) -> Iterator[Callable[[Mapping[str, Any]], None]]:
         """A bar for so many rounds at most; yields what is to be told their records."""
         with self._progress:
             task = self._progress.add_task("rounds", total=total)
@@ -97,11 +94,10 @@ def simulate(
     """Run a federation on this machine, and score it against every silo alone and all data in one place.
 
     ``silos`` is a mapping of names to tables: DataFrames with the column ``label``, or pairs ``(X, y)`` of arrays; with
-    ``public``, the table of unlabeled examples, which decides what columns there are. Or it is a folder with
-    ``public.csv`` and a file for each silo, or of images (``public`` with images, and for each silo a folder with one
-    folder per class), or the name of a data set. ``group`` names a column that says which records belong together, such
-    as a patient's number: it is no feature, and no patient is both trained on and tested with. ``tests`` are test
-    tables of silos that hold no share of their records out.
+    ``public``, the table of unlabeled examples, which decides what columns there are. Or it is a folder of tables or
+    images, or the name of a data set. ``group`` names a column that says which records belong together, such as a
+    patient's number: it is no feature, and no patient is both trained on and tested with. ``tests`` are test tables of
+    silos that hold no share of their records out.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config
@@ -110,8 +106,7 @@ def simulate(
 
     The run goes to the new folder ``run_dir``, or to a temporary one that lives as long as the ``Run``. ``resume`` is
     the folder of a run to go on with, up to another number of ``rounds``; ``packages`` are those whose learners it may
-    name by import paths. ``progress`` shows bars (None: where
-    somebody can see them), or is a function that is told each round's record.
+    name by import paths. ``progress`` shows bars (None: on a terminal), or is given each round's record.
 
     What is suspicious about tables is a ``DataWarning``, and what would make results meaningless a DataError; findings
     that are meant so go by ``accept=["one-per-record:ward"]``.
@@ -176,8 +171,8 @@ def _run(
     runner = simulation.runner(engine, variables, outlives=True)
     bars = Bars(visible=False if callable(progress) else progress)
     with bars.rounds(simulation.config.rounds) as shown:
-        told: Told = progress if callable(progress) else shown
-        simulation.run(runner, Watch(simulation.folder, told), keep_log=keep_log)
+        watch = Watch(simulation.folder, progress if callable(progress) else shown)
+        simulation.run(runner, watch, keep_log=keep_log)
     for line in grouped(all_errors(simulation.folder)):
         warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
     simulation.score(lambda items: bars.of(items, scoreboard.TRAINING))
@@ -235,7 +230,8 @@ def _of_learner(
     if "learner_params" in settings and not isinstance(learner, str):
         raise ConfigError("learner_params have no effect on learners that are objects: set them on these")
     # Only a mapping asks for the silos' names.
-    silos = [silo.name for silo in datasets.load(RunConfig.from_flower(chosen)).silos] if _is_mapping(learner) else []
+    named = isinstance(learner, Mapping)
+    silos = [silo.name for silo in datasets.load(RunConfig.from_flower(chosen)).silos] if named else []
     return learners_of(learner, silos)
 
 
@@ -243,10 +239,6 @@ def _own_packages(given: Mapping[str, Any]) -> set[str]:
     """The packages of learners that the caller has named, and no file."""
     named = [given.get("learner", ()), given.get("student", ())]
     return {package(name) for one in named for name in (one.split(",") if isinstance(one, str) else one)}
-
-
-def _is_mapping(learner: Any) -> bool:
-    return isinstance(learner, Mapping)
 
 
 def _with_data(begun: Mapping[str, Any], data: Data) -> dict[str, Any]:

@@ -45,6 +45,8 @@ Engine: TypeAlias = Literal["loopback", "flower"]
 Runner: TypeAlias = Callable[[Mapping[str, Any], int, Path, Callable[[], bool]], None]
 
 LOG: Final = "flower.log"
+_MOST_LINES: Final = 20
+"""Of a log, about what went wrong, in the note of an error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +98,8 @@ class Simulation:
     def cautions(self) -> Iterator[str]:
         """What is allowed and hardly meant of the noise that protects records or silos, a sentence each."""
         privacy = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
-        if privacy.enabled:
-            smallest = self.dataset.fewest_records
-            if weakness := budget_of(privacy).weakness(smallest):
-                yield weakness
+        if privacy.enabled and (weakness := budget_of(privacy).weakness(self.dataset.fewest_records)):
+            yield weakness
         yield from self.algorithm.cautions(self.config, len(self.config.roster or self.dataset.silos))
 
     def notes(self) -> Iterator[str]:
@@ -149,7 +149,8 @@ class Simulation:
                 raise RunError(f"{why} (log: {self._keep(log)})") from None
             shutil.rmtree(log.parent, ignore_errors=True)
             failed = RunError(why)
-            failed.add_note(_of_failures(said))
+            told = [line for line in said.splitlines() if line.startswith(("ERROR", "WARNING"))]
+            failed.add_note("\n".join(told[-_MOST_LINES:]))
             raise failed from None
         except BaseException:
             # Stopped from outside: what was begun is there to be looked at and gone on with.
@@ -187,12 +188,3 @@ class Simulation:
             return log
         shutil.rmtree(log.parent)
         return kept
-
-
-_MOST_LINES: Final = 20
-
-
-def _of_failures(log: str) -> str:
-    """The last lines of a log that are about something that went wrong."""
-    told = [line for line in log.splitlines() if line.startswith(("ERROR", "WARNING"))]
-    return "\n".join(told[-_MOST_LINES:])

@@ -41,13 +41,8 @@ class Watch:
 
 def reason(folder: RunFolder | None, log: str) -> str | None:
     """What the coordinator said last: in the run folder, or in the log if it could not or may not write there."""
-    try:
-        return str(folder.read_json("result.json")["reason"]) if folder else last_words(log)
-    except (RunError, KeyError):
-        return last_words(log)
-
-
-def last_words(log: str) -> str | None:
-    """Why a run failed, as the coordinator's log has it."""
+    with contextlib.suppress(RunError, KeyError):
+        if folder:
+            return str(folder.read_json("result.json")["reason"])
     said = re.findall(rf"{RUN_FAILED}: (.+)", log)
     return said[-1] if said else None

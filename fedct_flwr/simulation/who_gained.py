@@ -51,11 +51,8 @@ def judgments(folder: RunFolder, silos: Sequence[SiloName]) -> dict[SiloName, Ju
 def document(rows: Sequence[SiloScores], folder: RunFolder, dataset: FederatedDataset | None) -> dict[str, Any]:
     """All that there is to say of a run, in words and for programs; also what the report reads."""
     found = judgments(folder, [row.silo for row in rows])
-    by_word = {
-        word: [row.silo for row in rows if row.verdict and row.verdict.word == word] for word in ("gained", "lost")
-    }
     return {
-        **by_word,
+        **_by_word({row.silo: row.verdict for row in rows if row.verdict}),
         "after_first_round": after_first(found),
         "at_the_end": summary(rows),
         "warnings": list(warnings(rows, folder.rounds(), dataset)),
@@ -68,19 +65,19 @@ def save(said: Mapping[str, Any], folder: RunFolder) -> None:
     write_atomically(folder.path / FILE, json_text(said).encode())
 
 
+def _by_word(found: Mapping[SiloName, Verdict]) -> dict[str, list[SiloName]]:
+    return {word: [silo for silo, verdict in found.items() if verdict.word == word] for word in ("gained", "lost")}
+
+
 def summary(rows: Sequence[SiloScores]) -> str:
     """How many silos have gained and lost, in a sentence; empty where nothing can be told."""
-    known = [row for row in rows if row.verdict]
+    known = {row.silo: row.verdict for row in rows if row.verdict}
     if not known:
         return ""
-    gained, lost = (
-        [row.silo for row in known if row.verdict and row.verdict.word == word] for word in ("gained", "lost")
-    )
-    said = [f"{word}: {', '.join(names)}" for word, names in (("▲ gained", gained), ("▼ lost", lost)) if names]
-    others = len(known) - len(gained) - len(lost)
-    if others:
-        difference = f"no difference beyond chance for {count(others, 'silo')}"
-        said.append(difference)
+    words = _by_word(known)
+    said = [f"{MARKS[word].strip()} {word}: {', '.join(names)}" for word, names in words.items() if names]
+    if others := len(known) - sum(map(len, words.values())):
+        said.append(f"no difference beyond chance for {count(others, 'silo')}")
     return f"{'; '.join(said)} (own test records against the silo alone, exact test at {LEVEL:.0%})"
 
 
@@ -94,8 +91,7 @@ def after_first(found: Mapping[SiloName, Judgment]) -> str:
             first[silo] = judgment.tests[number]
     if not first:
         return ""
-    words = {word: [silo for silo, test in first.items() if test.word == word] for word in ("gained", "lost")}
-    said = [f"{word}: {', '.join(names)}" for word, names in words.items() if names]
+    said = [f"{word}: {', '.join(names)}" for word, names in _by_word(first).items() if names]
     return f"after round {number}, {'; '.join(said) or 'no silo had gained or lost beyond chance'}"
 
 
