@@ -29,7 +29,7 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import Guard
 from fedct_flwr.privacy.noise_shares import surely_honest
-from fedct_flwr.privacy.randomness import simulated
+from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.joint import joint_labeler
@@ -110,7 +110,7 @@ def joint_labels(
         seed=seed,
     )
     labeler = joint_labeler(plan, PublicSet(public), schema)
-    noises = [simulated(generator(seed, "joint noise", str(epsilon), place)) for place in range(len(private))]
+    noises = [SimulatedNoise(generator(seed, "joint noise", str(epsilon), place)) for place in range(len(private))]
     return labeler.label(labeler.weights(step_together(labeler, private, noises)), public)
 
 

@@ -17,7 +17,7 @@ from fedct_flwr.labelers.teachers import TeachersLabeler, default_teachers
 from fedct_flwr.privacy.calibration import calibrate
 from fedct_flwr.privacy.mechanisms import Xor
 from fedct_flwr.privacy.mechanisms.xor import tally_bits
-from fedct_flwr.privacy.randomness import simulated
+from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.privacy.sensitivity import Sensitivity
 from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, HardLabels, VoteCounts
@@ -42,7 +42,7 @@ def _answer(
 ) -> HardLabels:
     labeler.reset()
     asked = Asked(private, public, no_labels(len(public)), votes, np.arange(len(public)))
-    return labeler.answer(asked, simulated(generator(seed, "noise", silo)))
+    return labeler.answer(asked, SimulatedNoise(generator(seed, "noise", silo)))
 
 
 def _dp_linear(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
@@ -152,7 +152,7 @@ def _xor(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> Vot
 def xor_votes(federation: Federation, mechanism: Xor, labels: int, seed: int) -> VoteCounts:
     """Votes on the first ``labels`` public examples, tallied from the bits that XOR releases."""
     return tally_bits(
-        mechanism(votes[:labels], simulated(generator(seed, "noise", number)))
+        mechanism(votes[:labels], SimulatedNoise(generator(seed, "noise", number)))
         for number, votes in enumerate(federation.own_votes)
     )
 

@@ -4,9 +4,8 @@ To add a protection, write its labeler in a file of its own, next to a function 
 (``fedct_flwr.labelers.labeler``), and enter it here. All others ask the entry: settings and their checks, approvals,
 the approval page, the privacy sheet, ``silo.toml`` and the conformance tests.
 
-To add a mechanism, write it in a file of its own under ``privacy/mechanisms/`` (as a ``CountNoise``, if votes are to be
-counted under it), enter it here, and describe its output probabilities in ``tests/privacy/mechanisms/cases.py``; the
-conformance tests do the rest.
+To add noise on counts of votes, write it as a ``CountNoise`` in a file of its own under ``privacy/mechanisms/``, enter
+it there and here, and describe its output probabilities in ``tests/privacy/mechanisms/cases.py``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,48 +19,17 @@ from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.settings import Settings, kebab, one_of
 from fedct_flwr.config.uses import Uses, either, uses
 
+ON_COUNTS: Final = ("laplace", "gaussian", "gumbel")
+"""Mechanisms of noise on counts of votes, by the names that settings give them: ``mechanism`` in a run config."""
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A mechanism as settings know it."""
+IN_SHARES: Final = ("gaussian",)
+"""Those among them that silos can add in shares, so that the sum of all shares is this noise."""
 
-    made_by: str
-    """Import path of its class, ``module:name``."""
-    on_counts: bool = False
-    """Whether it is noise of a scale in votes on counts of votes, so that ``mechanism`` in a run config may name it."""
-    of_teachers: bool = False
-    """Whether protections may take it for a silo's own teachers."""
-    in_shares: bool = False
-    """Whether silos can add it, each a share of it, so that the sum of all shares is this noise."""
-    needs_delta: bool = False
-    """Whether it promises nothing at delta = 0."""
-
-
-MECHANISMS: Final[Mapping[str, Entry]] = MappingProxyType(
-    {
-        "xor": Entry(made_by="fedct_flwr.privacy.mechanisms.xor:Xor"),
-        "randomized-response": Entry(made_by="fedct_flwr.privacy.mechanisms.randomized_response:RandomizedResponse"),
-        "laplace": Entry(made_by="fedct_flwr.privacy.mechanisms.laplace:Laplace", on_counts=True),
-        "gaussian": Entry(
-            made_by="fedct_flwr.privacy.mechanisms.gaussian:Gaussian",
-            on_counts=True,
-            of_teachers=True,
-            in_shares=True,
-            needs_delta=True,
-        ),
-        "gumbel": Entry(made_by="fedct_flwr.privacy.mechanisms.gumbel:Gumbel", on_counts=True, of_teachers=True),
-    }
-)
-"""By the names that settings give them."""
-
-ON_COUNTS: Final = tuple(name for name, entry in MECHANISMS.items() if entry.on_counts)
-"""Those for counts of votes."""
-
-IN_SHARES: Final = tuple(name for name in ON_COUNTS if MECHANISMS[name].in_shares)
-"""Those among them that silos can add in shares."""
-
-OF_TEACHERS: Final = tuple(name for name in ON_COUNTS if MECHANISMS[name].of_teachers)
+OF_TEACHERS: Final = ("gaussian", "gumbel")
 """Those among them for a silo's own teachers."""
+
+_NEED_DELTA: Final = ("gaussian",)
+"""Those among them that promise nothing at delta = 0."""
 
 
 TallyNoise: TypeAlias = Annotated[str, one_of(("", *ON_COUNTS))]
@@ -89,9 +57,9 @@ def wrong_delta(key: str, name: str, names: Iterable[str], delta: float) -> str:
     >>> wrong_delta("noise", "gaussian", ("gaussian", "gumbel"), 0.0)
     "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or noise to 'gumbel'"
     """
-    if delta > 0 or not MECHANISMS[name].needs_delta:
+    if delta > 0 or name not in _NEED_DELTA:
         return ""
-    instead = [other for other in names if not MECHANISMS[other].needs_delta]
+    instead = [other for other in names if other not in _NEED_DELTA]
     other = f", or {key} to {either(instead)}" if instead else ""
     return f"{name.capitalize()} noise promises nothing at delta = 0: set delta to 1e-5, say{other}"
 

@@ -19,6 +19,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import RESIDUAL, WEIGHT_GRID, bounded, gradient
 from fedct_flwr.labelers.public_bins import PublicBins
 from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
+from fedct_flwr.privacy.budget import check_least
 from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, least_multiplier
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.secure_sum.terms import sum_modulo
@@ -99,9 +100,7 @@ def plan_for(
     halves the noise. Raises ConfigError for impossible numbers, and for more records than 64
     bits hold.
     """
-    for name, value, least in (("records", num_records, 1), ("classes", num_classes, 2), ("steps", steps, 1)):
-        if value < least:
-            raise ConfigError(f"the number of {name} of the joint labeler is {value}; set it to {least} or more")
+    check_least("the joint labeler", ("records", num_records, 1), ("classes", num_classes, 2), ("steps", steps, 1))
     if num_records > _MOST_RECORDS:
         raise ConfigError(
             f"silos have {num_records} records together, but sums of 64 bits hold {_MOST_RECORDS}: let silos draw fewer"

@@ -203,24 +203,24 @@ def _loss_distribution(leaves: Counter[DpEvent], delta: float, *, pessimistic: b
     """Epsilon by privacy loss distributions; without one, infinity as upper and NaN as lower bound."""
     if any(isinstance(leaf, NonPrivateDpEvent) for leaf in leaves):
         return math.inf
-    if len(leaves) > _MOST_LOSSES or any(map(_takes_long, leaves)):
+    if len(leaves) > _MOST_LOSSES or any(map(_lacks_losses, leaves)):
         return math.inf if pessimistic else math.nan
     total: Any = None
     for leaf, count in leaves.items():
-        # What is only known to be zCDP has no such distribution.
-        if isinstance(leaf, ZCDpEvent) or _reveals(leaf):
-            return math.inf if pessimistic else math.nan
         losses = _losses(leaf, count, pessimistic)
         total = losses if total is None else total.compose(losses)
     return 0.0 if total is None else float(total.get_epsilon_for_delta(delta))
 
 
-def _takes_long(leaf: DpEvent) -> bool:
-    return isinstance(leaf, DiscreteGaussianDpEvent) and leaf.scale > _LARGEST_SCALE
-
-
-def _reveals(leaf: DpEvent) -> bool:
-    return isinstance(leaf, RandomizedResponseDpEvent) and leaf.noise_parameter == 0
+def _lacks_losses(leaf: DpEvent) -> bool:
+    """Whether it has no loss distribution (only known to be zCDP, or tells all), or one that takes too long."""
+    match leaf:
+        case DiscreteGaussianDpEvent():
+            return leaf.scale > _LARGEST_SCALE
+        case RandomizedResponseDpEvent():
+            return bool(leaf.noise_parameter == 0)
+        case _:
+            return isinstance(leaf, ZCDpEvent)
 
 
 def _losses(leaf: DpEvent, count: int, pessimistic: bool) -> Any:
@@ -270,11 +270,8 @@ def _one_loss(leaf: DpEvent, pessimistic: bool) -> Any:
 
 def _randomized_response(noise: float, buckets: int) -> Any:
     """For the lower bound."""
-    if noise >= 1:
-        return _PLDS.identity(_GRID)
-    return _PLDS.from_randomized_response(
-        noise, buckets, pessimistic_estimate=False, value_discretization_interval=_GRID
-    )
+    how = {"pessimistic_estimate": False, "value_discretization_interval": _GRID}
+    return _PLDS.identity(_GRID) if noise >= 1 else _PLDS.from_randomized_response(noise, buckets, **how)
 
 
 def _few_losses(leaf: RandomizedResponseDpEvent) -> Any:

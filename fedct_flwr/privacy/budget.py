@@ -60,6 +60,16 @@ def budget_of(privacy: PrivacySettings) -> Budget:
     return Budget(privacy.epsilon, privacy.delta)
 
 
+def check_least(what: str, *numbers: tuple[str, int, int]) -> None:
+    """Raise ConfigError for a number of something (its name, it, and the least that it may be) ``what`` has too few of.
+
+    >>> check_least("noise", ("sums", 1, 1))
+    """
+    for name, value, least in numbers:
+        if value < least:
+            raise ConfigError(f"the number of {name} of {what} is {value}; set it to {least} or more")
+
+
 def check_epsilon(epsilon: float, what: str = "the privacy budget's epsilon") -> None:
     """Raise ConfigError unless ``epsilon`` is a positive, finite number."""
     if not (math.isfinite(epsilon) and epsilon > 0):

@@ -1,7 +1,7 @@
 """What a FedKT run costs: the paper's epsilon, the tightest that we promise, and that of better noise, side by side.
 
 Li, He, Song, "Practical one-shot federated learning for cross-silo setting" (FedKT), IJCAI 2021, §4. Whatever the votes
-are: nothing here depends on data, so all of it may be published. (``moments.fedkt_epsilon_of_votes`` depends on them.)
+are: nothing here depends on data, so all of it may be published.
 
 Left out: the paper's epsilon of FedKT-L1 for single examples (Theorem 8). It counts the students that one record could
 change on the data at hand, which is a local sensitivity, and so is no differential privacy.

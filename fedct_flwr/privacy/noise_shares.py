@@ -13,6 +13,7 @@ import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
+from fedct_flwr.privacy.budget import check_least
 from fedct_flwr.privacy.calibration import calibrate
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.types import ConfigError
@@ -78,9 +79,8 @@ class NoiseShares:
     honest: int
 
     def __post_init__(self) -> None:
-        for name, value in (("sums", self.sums), ("numbers", self.numbers), ("honest silos", self.honest)):
-            if value < 1:
-                raise ConfigError(f"the number of {name} of noise in shares is {value}; set it to 1 or more")
+        found = ("sums", self.sums, 1), ("numbers", self.numbers, 1), ("honest silos", self.honest, 1)
+        check_least("noise in shares", *found)
         if not (0 < self.multiplier <= _MOST_NOISE and 0 < self.sensitivity < 2.0**48):
             raise ConfigError(
                 f"noise in shares has multiplier {self.multiplier:g} and sensitivity {self.sensitivity:g}; set both "

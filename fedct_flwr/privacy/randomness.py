@@ -101,11 +101,6 @@ class SimulatedNoise:
         return self._rng.choice(values, shape, p=weights / weights.sum())
 
 
-def simulated(rng: Generator) -> SimulatedNoise:
-    """Noise of a seeded generator, for simulations only: it protects nobody."""
-    return SimulatedNoise(rng)
-
-
 def bernoulli(noise: Noise, chance: int, size: int) -> NDArray[np.bool_]:
     """Independent coins ``(size,)``, each true with probability exactly ``chance / 2**64``.
 

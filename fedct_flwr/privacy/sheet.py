@@ -105,15 +105,9 @@ def _template() -> Template:
 
 def _page(kind: str, study: str, accounts: Sequence[Spending] = (), said: Sequence[str] = (), **values: Any) -> str:
     """The page of one kind, as Markdown."""
-    known = [account.lower for account in accounts if account.lower is not None and account.charges]
-    facts = {
-        "accounts": accounts,
-        "said": said,
-        "least": min(known) if known else None,
-        "broken": [account.whom for account in accounts if not account.kept],
-        "honest": 0,
-        "may_collude": 0,
-    }
+    least = min((one.lower for one in accounts if one.lower is not None and one.charges), default=None)
+    broken = [account.whom for account in accounts if not account.kept]
+    facts = {"accounts": accounts, "said": said, "least": least, "broken": broken, "honest": 0, "may_collude": 0}
     return _template().render(kind=kind, study=study, **facts | values).lstrip("\n")
 
 
@@ -208,13 +202,9 @@ def sheet_of_silo_in_sums(study: str, account: Spending, honest: int, may_collud
     """
     others = "another study" if account.others == 1 else f"{account.others:,} other studies"
     said = [f"{words}." for words in said_of_others(account, f"**Sums with noise of {others} have spent too:**")]
-    numbers: dict[str, Any] = {
-        "epsilon": account.budget,
-        "delta": account.delta,
-        "honest": honest,
-        "may_collude": may_collude,
-    }
-    return _page("sums", study, [account], [*said, *without_noise(bare)], simulated=False, metrics=False, **numbers)
+    numbers: dict[str, Any] = {"epsilon": account.budget, "delta": account.delta}
+    numbers |= {"honest": honest, "may_collude": may_collude, "simulated": False, "metrics": False}
+    return _page("sums", study, [account], [*said, *without_noise(bare)], **numbers)
 
 
 def _of_noise(cost: Spending) -> dict[str, Any]:

@@ -13,6 +13,9 @@ ALL_SILOS: Final = "all silos"
 """Whose spending it is where every silo spends the same."""
 
 
+_PRICED: Final = ("epsilon_gumbel", "epsilon_moments")
+
+
 @dataclass(frozen=True)
 class NoiseOnVotes:
     """The noise of a run in which votes are counted, of this ``scale`` in votes, on ``queries`` examples."""
@@ -87,7 +90,7 @@ class Spending:
         if self.noise is None:
             raise ValueError("only noise on votes is told in a run's result; ledgers are read where they are")
         noise = self.noise
-        priced = {"epsilon_gumbel": noise.epsilon_gumbel, "epsilon_moments": noise.epsilon_moments}
+        priced = {name: getattr(noise, name) for name in _PRICED}
         return {
             "unit": str(self.unit),
             "where": self.where,
@@ -105,7 +108,7 @@ class Spending:
     def from_result(cls, facts: Mapping[str, Any]) -> Self:
         """What ``to_result`` told. Raises ValueError for anything else."""
         try:
-            priced = {name: facts.get(name) for name in ("epsilon_gumbel", "epsilon_moments")}
+            priced = {name: facts.get(name) for name in _PRICED}
             noise = NoiseOnVotes(
                 str(facts["mechanism"]),
                 int(facts["queries"]),

@@ -10,9 +10,9 @@ from fedct_flwr.consensus.counting import Decide
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.fedkt import price_of
-from fedct_flwr.privacy.mechanisms import MECHANISMS, ON_COUNTS, CountNoise, Mechanism
+from fedct_flwr.privacy.mechanisms import ON_COUNTS, CountNoise, Mechanism
 from fedct_flwr.privacy.noisy_max import noisy_max
-from fedct_flwr.privacy.randomness import Noise, SecureNoise, simulated
+from fedct_flwr.privacy.randomness import Noise, SecureNoise, SimulatedNoise
 from fedct_flwr.privacy.spending import ALL_SILOS, NoiseOnVotes, Spending
 from fedct_flwr.types import HardLabels, VoteCounts
 
@@ -65,7 +65,7 @@ def noisy(mechanism: Mechanism, make_noise: Callable[[Generator], Noise]) -> Dec
 
 def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
     """Noise that protects real silos, or noise of the run's seed, which protects nobody, for simulated ones."""
-    return (lambda rng: SecureNoise()) if real else simulated
+    return (lambda rng: SecureNoise()) if real else SimulatedNoise
 
 
 def spent_by(mechanism: CountNoise, num_queries: int, delta: float, *, partitions: int = 1) -> Spending:
@@ -75,12 +75,11 @@ def spent_by(mechanism: CountNoise, num_queries: int, delta: float, *, partition
     our accountants can promise for this mechanism whatever the votes are.
     """
     price = price_of(mechanism, num_queries, times=partitions, delta=delta)
-    name = next(name for name, kind in MECHANISMS.items() if type(mechanism) is kind)
     return Spending(
         whom=ALL_SILOS,
         unit=mechanism.unit,
         epsilon=price.tightest.upper,
         delta=delta,
         accountant=price.tightest.accountant,
-        noise=NoiseOnVotes(name, num_queries, mechanism.scale, price.gumbel.upper, price.paper),
+        noise=NoiseOnVotes(mechanism.name, num_queries, mechanism.scale, price.gumbel.upper, price.paper),
     )

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config.protections import NoisePlan
 from fedct_flwr.privacy.accounting import Epsilon
-from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.budget import PrivacyUnit, check_least
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate, epsilon_in_time
 from fedct_flwr.privacy.events import DiscreteGaussianDpEvent
 from fedct_flwr.privacy.mechanisms.base import largest, repeated
 from fedct_flwr.privacy.noise_shares import DEVIATIONS, unlike_one
-from fedct_flwr.privacy.randomness import Noise, simulated
+from fedct_flwr.privacy.randomness import Noise, SimulatedNoise
 from fedct_flwr.privacy.spending import ALL_SILOS, NoiseOnVotes, Spending
 from fedct_flwr.types import ConfigError, HardLabels, VoteCounts
 from fedct_flwr.wire.content import LARGEST_NOISE, LEAST_NOISE
@@ -64,13 +64,8 @@ class VoteShares:
     honest: int
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("examples", self.queries, 1),
-            ("classes", self.classes, 2),
-            ("honest silos", self.honest, 1),
-        ):
-            if value < least:
-                raise ConfigError(f"the number of {name} of noise in shares is {value}; set it to {least} or more")
+        found = ("examples", self.queries, 1), ("classes", self.classes, 2), ("honest silos", self.honest, 1)
+        check_least("noise in shares", *found)
         if not LEAST_NOISE <= self.scale <= LARGEST_NOISE:
             raise ConfigError(
                 f"noise in shares has a scale of {self.scale:g} votes of a silo; set gamma so that it lies between "
@@ -171,4 +166,4 @@ def noisiest(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardL
 
     Adds none: what silos put into the sum is all there is. Every row has a label.
     """
-    return largest(counts, simulated(rng))
+    return largest(counts, SimulatedNoise(rng))

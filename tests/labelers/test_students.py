@@ -14,7 +14,7 @@ from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
 from fedct_flwr.privacy.mechanisms import Gumbel, Laplace
 from fedct_flwr.privacy.mechanisms.base import repeated
-from fedct_flwr.privacy.randomness import simulated
+from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.types import ConfigError, TrainingError
 
 DATA = datasets.load(RunConfig.from_flower({"study": "s", "data": "heart-disease"}))
@@ -83,7 +83,7 @@ class TestNoise:
         answers = []
         for X in (PRIVATE.X, PRIVATE.X * 1000):
             transfer = transfer_for(TransferSettings(gamma=1.0), PROMISED, learner, "a", DATA.schema, DATA.public, X, 1)
-            noise = simulated(np.random.default_rng(0))
+            noise = SimulatedNoise(np.random.default_rng(0))
             answers.append(transfer.votes(PRIVATE, DATA.public.X, np.arange(20), noise))
         assert (answers[0] == answers[1]).all()
 
@@ -93,7 +93,7 @@ def test_students_are_a_labeler_that_keeps_nothing() -> None:
     empty = np.zeros(0, dtype=np.int16)
     asked = Asked(PRIVATE, DATA.public.X, np.full(len(DATA.public), -1, dtype=np.int16), empty, np.arange(9))
     assert epsilon(students.event(asked), 0).upper == pytest.approx(9.0)
-    assert students.answer(asked, simulated(np.random.default_rng(0))).sum() == 9
+    assert students.answer(asked, SimulatedNoise(np.random.default_rng(0))).sum() == 9
     assert students.dump() == b""
     students.restore(b"")
     students.reset()

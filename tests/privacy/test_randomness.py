@@ -12,10 +12,10 @@ from scipy.stats import chi2
 from fedct_flwr.privacy.randomness import (
     ONE,
     SecureNoise,
+    SimulatedNoise,
     bernoulli,
     chance_of_exp,
     chance_of_noise,
-    simulated,
     uniform_below,
 )
 
@@ -85,13 +85,13 @@ def test_the_chance_to_take_a_class_is_never_too_small(exponent: float) -> None:
 
 def test_only_the_operating_systems_noise_is_secure() -> None:
     assert SecureNoise().secure
-    assert not simulated(np.random.default_rng(0)).secure
+    assert not SimulatedNoise(np.random.default_rng(0)).secure
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 25.0])
 def test_simulated_noise_has_the_variance_of_the_secure_one(scale: float) -> None:
     for draw in ("discrete_laplace", "discrete_gaussian"):
-        noise = getattr(simulated(np.random.default_rng(0)), draw)(scale, (200_000,)).astype(float)
+        noise = getattr(SimulatedNoise(np.random.default_rng(0)), draw)(scale, (200_000,)).astype(float)
         weight = {
             "discrete_laplace": lambda x: np.exp(-abs(x) / scale),
             "discrete_gaussian": lambda x: np.exp(-(x**2) / (2 * scale**2)),

@@ -1,12 +1,9 @@
-"""Mechanisms: each perturbs votes, and says what it protects and what it spends. ``config.mechanisms`` enters them."""
+"""Mechanisms: each perturbs votes, and says what it protects and what it spends."""
 
 from collections.abc import Mapping
-from pkgutil import resolve_name
-from types import MappingProxyType
 from typing import Final
 
-from fedct_flwr.config import protections as mechanisms
-from fedct_flwr.privacy.mechanisms.base import CountNoise, Mechanism, event_of
+from fedct_flwr.privacy.mechanisms.base import CountNoise, Mechanism
 from fedct_flwr.privacy.mechanisms.gaussian import Gaussian
 from fedct_flwr.privacy.mechanisms.gumbel import Gumbel
 from fedct_flwr.privacy.mechanisms.laplace import Laplace
@@ -23,14 +20,13 @@ __all__ = [
     "Mechanism",
     "RandomizedResponse",
     "Xor",
-    "event_of",
 ]
 
-MECHANISMS: Final[Mapping[str, type[Mechanism]]] = MappingProxyType(
-    {name: resolve_name(entry.made_by) for name, entry in mechanisms.MECHANISMS.items()}
-)
-
-ON_COUNTS: Final[Mapping[str, type[CountNoise]]] = MappingProxyType(
-    {name: resolve_name(mechanisms.MECHANISMS[name].made_by) for name in mechanisms.ON_COUNTS}
-)
+ON_COUNTS: Final[Mapping[str, type[CountNoise]]] = {kind.name: kind for kind in (Laplace, Gaussian, Gumbel)}
 """Noise on vote counts for the class that has most of them to be told (``noisy_max``)."""
+
+MECHANISMS: Final[Mapping[str, type[Mechanism]]] = {
+    "xor": Xor,
+    "randomized-response": RandomizedResponse,
+    **ON_COUNTS,
+}

@@ -64,18 +64,6 @@ class CountNoise(ABC):
         return self.scale
 
 
-def event_of(mechanism: object, num_queries: int) -> DpEvent:
-    """What ``mechanism`` spends on ``num_queries`` examples, per its unit. Raises ConfigError if it does not say."""
-    describe = getattr(mechanism, "event", None)
-    event = describe(num_queries) if callable(describe) else None
-    if not isinstance(event, DpEvent):
-        raise ConfigError(
-            f"the mechanism {type(mechanism).__name__} does not say what it spends; "
-            "give it an event(num_queries) that returns a dp_accounting.DpEvent"
-        )
-    return event
-
-
 def repeated(event: DpEvent, count: int) -> DpEvent:
     """The event ``count`` times; nothing for none. Raises ValueError for fewer."""
     if count < 0:

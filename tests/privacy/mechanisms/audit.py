@@ -9,7 +9,6 @@ from dp_accounting import DpEvent
 from scipy.stats import beta, chi2
 
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.mechanisms import event_of
 from tests.privacy.mechanisms.cases import Case, Input, Output, release
 
 RUNS = 100_000
@@ -37,7 +36,7 @@ def breaks_its_ratio(case: Case) -> bool:
 
 def breaks_its_event(case: Case, event: DpEvent | None = None) -> bool:
     """Whether one query has a larger delta than its event promises, at that epsilon."""
-    event = event or event_of(case.mechanism, 1)
+    event = event or case.mechanism.event(1)
     for delta in DELTAS:
         promised = epsilon(event, delta).upper
         for a, b in case.adjacent:

@@ -19,9 +19,8 @@ from fedct_flwr.privacy.mechanisms import (
     Mechanism,
     RandomizedResponse,
     Xor,
-    event_of,
 )
-from fedct_flwr.privacy.randomness import SecureNoise, simulated
+from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.privacy.sensitivity import proposition_2, worst_case
 from fedct_flwr.types import ConfigError
 from tests.privacy.mechanisms import audit
@@ -29,7 +28,7 @@ from tests.privacy.mechanisms.cases import ALL, CASES, IDS, Case, release
 
 every_case = pytest.mark.parametrize(("name", "case"), ALL, ids=IDS)
 every_mechanism = pytest.mark.parametrize("name", MECHANISMS)
-SOURCES = {"secure": SecureNoise, "simulated": lambda: simulated(np.random.default_rng(0))}
+SOURCES = {"secure": SecureNoise, "simulated": lambda: SimulatedNoise(np.random.default_rng(0))}
 
 
 def of(name: str) -> Mechanism:
@@ -44,7 +43,7 @@ def test_a_negative_number_of_queries_gives_nothing_back(name: str) -> None:
 
 @every_case
 def test_its_event_can_be_written_down(name: str, case: Case) -> None:
-    event = event_of(case.mechanism, 7)
+    event = case.mechanism.event(7)
     assert isinstance(event, DpEvent)
     assert from_json(to_json(event)) == event
 
@@ -62,7 +61,7 @@ def test_no_output_is_more_likely_than_claimed_on_adjacent_inputs(name: str, cas
 
 @every_case
 def test_its_event_costs_what_is_claimed(name: str, case: Case) -> None:
-    assert epsilon(event_of(case.mechanism, 1), 0).upper == pytest.approx(case.claim, rel=1e-9)
+    assert epsilon(case.mechanism.event(1), 0).upper == pytest.approx(case.claim, rel=1e-9)
 
 
 @every_case
@@ -87,7 +86,7 @@ def test_a_hundred_thousand_runs_show_no_more_than_is_claimed(name: str, case: C
     a, b = case.adjacent[0]
     on_a, on_b = audit.outputs(case, a, SecureNoise()), audit.outputs(case, b, SecureNoise())
     for delta in (0.0, 1e-2):
-        promised = epsilon(event_of(case.mechanism, 1), delta).upper
+        promised = epsilon(case.mechanism.event(1), delta).upper
         assert audit.empirical_epsilon(on_a, on_b, delta) <= promised
 
 
@@ -105,7 +104,7 @@ def test_a_hundred_thousand_runs_show_most_of_a_large_epsilon(name: str) -> None
 def test_secure_noise_does_not_repeat_itself_and_simulated_noise_does(name: str) -> None:
     vote = CASES[name][0].adjacent[0][0]
     secure = [release(of(name), vote, 200, SecureNoise()).tolist() for _ in range(2)]
-    seeded = [release(of(name), vote, 200, simulated(np.random.default_rng(7))).tolist() for _ in range(2)]
+    seeded = [release(of(name), vote, 200, SimulatedNoise(np.random.default_rng(7))).tolist() for _ in range(2)]
     assert secure[0] != secure[1]
     assert seeded[0] == seeded[1]
 
@@ -170,5 +169,4 @@ def test_noise_that_is_none_is_refused(name: str, bad: float) -> None:
 
 def test_noise_for_a_silo_covers_all_its_votes() -> None:
     for_silo = Laplace(25.0, votes_per_unit=2, unit=PrivacyUnit.SILO)
-    assert epsilon(event_of(for_silo, 1), 0).upper == pytest.approx(4 / 25)
-    assert event_of(for_silo, 1) == for_silo.event(1)
+    assert epsilon(for_silo.event(1), 0).upper == pytest.approx(4 / 25)

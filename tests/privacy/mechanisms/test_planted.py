@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.mechanisms import Gumbel, Laplace, RandomizedResponse, Xor, event_of
+from fedct_flwr.privacy.mechanisms import Gumbel, Laplace, RandomizedResponse, Xor
 from fedct_flwr.privacy.randomness import SecureNoise
 from tests.privacy.mechanisms import audit
 from tests.privacy.mechanisms.cases import CASES, Case
@@ -70,7 +70,7 @@ def shown(case: Case, pair: int) -> float:
 @pytest.mark.parametrize("number", range(4))
 def test_a_price_for_half_the_bits_is_found(number: int) -> None:
     case = broken(HalfPrice, "xor", number)
-    assert epsilon(event_of(case.mechanism, 1), 0).upper < case.claim
+    assert epsilon(case.mechanism.event(1), 0).upper < case.claim
     assert audit.breaks_its_event(case)
     cheap = dataclasses.replace(case, claim=case.claim / 2)
     assert audit.breaks_its_ratio(cheap)
