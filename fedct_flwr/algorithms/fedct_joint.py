@@ -3,14 +3,12 @@
 The labeler: ``labelers/joint_linear.py``; its rounds: ``coordinator/joint.py``.
 """
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.run import of_run
 from fedct_flwr.config.uses import Uses, uses
-from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.coordinator.label_sharing import Silos
+from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import GRADIENTS
 from fedct_flwr.kinds.base import Kind
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class JointLabeler(Algorithm):
+class JointLabeler(JointSettings):
     """The labels of one labeler that silos train together by noisy secure sums.
 
     ``epsilon`` and ``delta`` hold for each record, in total, against everybody, if no more than ``may_collude`` silos
@@ -39,16 +37,6 @@ class JointLabeler(Algorithm):
     trains_together: ClassVar[bool] = True
     used: ClassVar[Uses] = uses("student", "student-params", "report-scores", "pseudo-weight")
 
-    epsilon: float = of_run("epsilon")
-    """In total, for each record."""
-    delta: float = of_run("delta")
-    joint_labeler: Literal["linear", "additive"] = "linear"
-    """A linear model on features of the public set, or one that adds up a curve for each column."""
-    min_summands: Silos = field(default=0, kw_only=True)
-    """Fewest silos whose sum is opened; 0: all."""
-    may_collude: Silos = field(default=1, kw_only=True)
-    """Silos that may collude with the coordinator, and learn no other silo's gradient."""
-
     @property
     def in_sums(self) -> bool:
         """Always."""
@@ -58,10 +46,6 @@ class JointLabeler(Algorithm):
     def facts(self) -> dict[str, Any]:
         """The kind of labeler."""
         return {"joint_labeler": self.joint_labeler}
-
-    def fewest_summands(self, num_silos: int) -> int:
-        """All silos, whose noise adds up, unless fewer are named."""
-        return self.min_summands or num_silos
 
     def wrong(self, config: Any) -> str:
         """Colluders have no labels to send, and other noise would protect nothing."""
@@ -82,7 +66,6 @@ class JointLabeler(Algorithm):
 
         Real silos' budget is that of their study, which their coordinator and each of them check.
         """
-        from fedct_flwr.coordinator.joint_plan import simulated_plan
         from fedct_flwr.labelers.protect import check_extra
         from fedct_flwr.learners.build import named_learners
 

@@ -55,14 +55,12 @@ def arrays_to_targets(arrays: ArrayRecord) -> Answers:
 class CoTraining(Strategy):
     """Each round: send the consensus, receive every silo's votes, form the next consensus.
 
-    ``start`` means what it means for every Flower strategy, with ``initial_arrays`` from ``targets_to_arrays`` and
-    the final table in ``Result.arrays``. It ends early when the consensus has reached a fixed point (the same silos
-    voted and no label changed), and begins after a checkpoint's round if one is given. ``timeout`` is each round's
-    deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of so many votes on each example.
-    ``answer`` is the name of a kind that is asked for by its name.
-    A consensus that has targets asks for probabilities, or for values if those are the terms; ``learning`` is for it.
-    With ``sums``, silos keep their answers, and the coordinator learns the answers' sum alone; with ``noise`` silos
-    first add their shares of noise of this standard deviation, in votes of one silo.
+    ``start`` has ``initial_arrays`` from ``targets_to_arrays``, and the final table in ``Result.arrays``. It ends early
+    at a fixed point (the same silos voted and no label changed), and begins after a checkpoint's round if one is given.
+    ``timeout`` is each round's deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of
+    so many votes on each example. ``answer`` is the name of a kind that is asked for by its name. ``learning`` is for a
+    consensus that has targets, which asks for probabilities or values. With ``sums`` the coordinator learns the
+    answers' sum alone; with ``noise`` silos first add shares of noise of this standard deviation, in votes of one silo.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """

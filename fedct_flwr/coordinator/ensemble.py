@@ -1,12 +1,14 @@
 """The global "model" that needs no training: the vote of the silos' models, or of their students, in a simulation."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from fedct_flwr.consensus.counting import plurality, tally, unanimous
+from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds.base import Kind
@@ -16,25 +18,26 @@ from fedct_flwr.models.kept_students import Students
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Features, HardLabels, SiloName
+from fedct_flwr.types import DataError, Features, HardLabels, SiloName
 
 ModelPath: TypeAlias = Callable[[RunFolder, SiloName, str], Path]
 
 
+@dataclass(frozen=True)
 class Ensemble:
     """The vote of several models: the class that most of them see, ties by lot."""
 
-    def __init__(self, models: Sequence[Predictor], num_classes: int, seed: int) -> None:
-        self._models = models
-        self._num_classes = num_classes
-        self._seed = seed
+    models: Sequence[Predictor]
+    num_classes: int
+    seed: int
 
     def predict(self, X: Features) -> HardLabels:
         """The class of each example."""
-        counts = tally((model.predict(X) for model in self._models), len(X), self._num_classes)
-        return plurality(counts, _nobody(X), generator(self._seed, "ensemble"))
+        counts = tally((model.predict(X) for model in self.models), len(X), self.num_classes)
+        return plurality(counts, no_targets(len(X)), generator(self.seed, "ensemble"))
 
 
+@dataclass(frozen=True)
 class StudentEnsemble:
     """FedKT's vote, of the students of several silos: the class that most silos see whose students all agree.
 
@@ -42,19 +45,18 @@ class StudentEnsemble:
     a model has an answer for everything. Without the coordinator's noise (FedKT-L1).
     """
 
-    def __init__(self, silos: Sequence[Students], num_classes: int, seed: int) -> None:
-        self._silos = silos
-        self._num_classes = num_classes
-        self._seed = seed
+    silos: Sequence[Students]
+    num_classes: int
+    seed: int
 
     def predict(self, X: Features) -> HardLabels:
         """The class of each example."""
-        votes = [(students.votes(X), len(students.learners)) for students in self._silos]
-        consistent = tally((unanimous(*vote) for vote in votes), len(X), self._num_classes)
+        votes = [(students.votes(X), len(students.learners)) for students in self.silos]
+        consistent = tally((unanimous(*vote) for vote in votes), len(X), self.num_classes)
         everybody = np.sum([counts for counts, _ in votes], axis=0)
         nobody = ~consistent.any(axis=1)
         consistent[nobody] = everybody[nobody]
-        return plurality(consistent, _nobody(X), generator(self._seed, "ensemble"))
+        return plurality(consistent, no_targets(len(X)), generator(self.seed, "ensemble"))
 
 
 def silos_vote(study: Study, kind: Kind, model_path: ModelPath) -> Predictor | None:
@@ -105,7 +107,3 @@ def _students(study: Study, dataset: FederatedDataset, positions: Sequence[int])
         )
         students.append(taught.kept())
     return students
-
-
-def _nobody(X: Features) -> HardLabels:
-    return np.full(len(X), ABSTAIN, dtype=LABEL_DTYPE)

@@ -11,8 +11,7 @@ import hashlib
 import time
 from collections.abc import Collection, Mapping
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from fedct_flwr.coordinator.answers import Answer, read_answer
 from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.global_model import add_global_model
-from fedct_flwr.coordinator.joint_plan import Planned, real_plan, simulated_plan
+from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulated_plan
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums, sum_terms
@@ -31,10 +30,10 @@ from fedct_flwr.kinds import GRADIENTS, HARD
 from fedct_flwr.kinds.facts import Decision
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
-from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.text.log import logger
-from fedct_flwr.types import HardLabels, RunError, SiloName
+from fedct_flwr.types import RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import to_record
@@ -48,15 +47,6 @@ _LOST_IN_A_ROW: Final = 3
 """After so many, somebody has to look at the silos before more is paid for nothing."""
 _ROUGHLY: Final = 16
 """Times as many records as were announced are still believed."""
-
-
-class JointSettings(Planned, Protocol):
-    """The algorithm, as its rounds know it."""
-
-    title: ClassVar[str]
-
-    def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
-        """Where a run keeps the model that a silo ends with."""
 
 
 def _kept(progress: "Descent") -> dict[str, Any]:
@@ -108,7 +98,9 @@ class Training:
         lost = self._check_lost()
         labels = labeler.label(labeler.weights(progress), study.subject.public.X)
         if not learned:
-            self._learn(Instruction(plan.steps + 1, self._query, labels, joint=self._plan))
+            instruction = Instruction(plan.steps + 1, self._query, labels, joint=self._plan)
+            valid, absent, asked = self._ask(instruction)
+            self._log(instruction, len(asked), valid, absent, {}, learned=True)
             study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, _kept(progress)))
         study.folder.save_labels(labels, study.terms.classes)
         told = {
@@ -131,13 +123,13 @@ class Training:
             found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)
             self._check_possible(found, instruction.round)
         except RunError as error:
-            self._log(instruction, len(asked), {}, absent | dict.fromkeys(valid, NOT_IN_SUM), {}, None)
+            self._log(instruction, len(asked), {}, absent | dict.fromkeys(valid, NOT_IN_SUM), {})
             self._lose(error)
             return None
         self._lost_in_a_row = 0
         absent |= {silo: NOT_IN_SUM for silo in valid if silo not in found.summands}
         added = {silo: valid[silo] for silo in found.summands}
-        self._log(instruction, len(asked), added, absent, sent, None)
+        self._log(instruction, len(asked), added, absent, sent)
         return found.total
 
     def _check_ready(self, number: int, ready: Collection[SiloName], absent: Mapping[str, str]) -> None:
@@ -181,11 +173,6 @@ class Training:
             )
         return lost
 
-    def _learn(self, instruction: Instruction) -> None:
-        """Let silos' own models learn the labels. Raises RunError."""
-        valid, absent, asked = self._ask(instruction)
-        self._log(instruction, len(asked), valid, absent, {}, instruction.targets)
-
     def _ask(self, instruction: Instruction) -> tuple[dict[SiloName, tuple[Answer, float]], dict[str, str], bytes]:
         study, deadline = self._study, self._study.config.round_deadline
         payload = encode_instruction(instruction, study.terms)
@@ -201,21 +188,16 @@ class Training:
         valid: Mapping[SiloName, tuple[Answer, float]],
         absent: Mapping[str, str],
         sent: Mapping[SiloName, int],
-        labels: HardLabels | None,
+        *,
+        learned: bool = False,
     ) -> None:
-        nothing = no_targets(self._study.terms.num_public)
+        nothing, labels = no_targets(self._study.terms.num_public), instruction.targets
         facts: Mapping[str, Any] = {}
-        if labels is not None:
-            scores = [answer.scores for answer, _ in valid.values()]
+        if learned:
             votes = dict.fromkeys(valid, labels)
-            facts = GRADIENTS.facts(votes, scores, Decision(labels, nothing, labels), self._study.terms).of_round
+            facts = GRADIENTS.facts(votes, [], Decision(labels, nothing, labels), self._study.terms).of_round
         silos = {
-            silo: SiloRecord(
-                answer.size + sent.get(silo, 0),
-                round(seconds, 3),
-                {},
-                answer.known_scores,
-            )
+            silo: SiloRecord(answer.size + sent.get(silo, 0), round(seconds, 3), {}, answer.known_scores)
             for silo, (answer, seconds) in valid.items()
         }
         self._study.folder.append_round(

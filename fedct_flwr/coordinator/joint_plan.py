@@ -4,9 +4,13 @@ In a simulation it follows from the run's settings. Real silos have approved it 
 run has no say in it, and no silo tells how many records it has.
 """
 
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import of_run
+from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.coordinator.label_sharing import Silos
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds.joint import STEPS
@@ -14,30 +18,26 @@ from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.content import Joint
 
 
-class Planned(Protocol):
-    """The algorithm, as far as the plan follows from its settings."""
+@dataclass(frozen=True)
+class JointSettings(Algorithm):
+    """The settings of the algorithm that the plan follows from."""
 
-    @property
-    def epsilon(self) -> float:
-        """In total, for each record."""
-
-    @property
-    def delta(self) -> float:
-        """The same."""
-
-    @property
-    def joint_labeler(self) -> str:
-        """The kind of labeler."""
-
-    @property
-    def may_collude(self) -> int:
-        """Silos that may collude with the coordinator."""
+    epsilon: float = of_run("epsilon")
+    """In total, for each record."""
+    delta: float = of_run("delta")
+    joint_labeler: Literal["linear", "additive"] = "linear"
+    """A linear model on features of the public set, or one that adds up a curve for each column."""
+    min_summands: Silos = field(default=0, kw_only=True)
+    """Fewest silos whose sum is opened; 0: all."""
+    may_collude: Silos = field(default=1, kw_only=True)
+    """Silos that may collude with the coordinator, and learn no other silo's gradient."""
 
     def fewest_summands(self, num_silos: int) -> int:
-        """Silos that a sum needs at least, of so many."""
+        """All silos, whose noise adds up, unless fewer are named."""
+        return self.min_summands or num_silos
 
 
-def simulated_plan(method: Planned, config: RunConfig, dataset: FederatedDataset, num_silos: int) -> Joint:
+def simulated_plan(method: JointSettings, config: RunConfig, dataset: FederatedDataset, num_silos: int) -> Joint:
     """The plan of a simulation with so many silos, without weights. Raises ConfigError."""
     from fedct_flwr.privacy.noise_shares import surely_honest
 

@@ -1,19 +1,30 @@
 """The rounds' secure sums: a session of the silos that are there, and one sum of their answers each round."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
+from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedct_flwr.coordinator.roster import Roster
-from fedct_flwr.coordinator.secure_exchange import over_flower
 from fedct_flwr.coordinator.study import Study, Subject
-from fedct_flwr.secure_sum.coordinator import Replies, Requests, SecureSum, SumCoordinator, begin_session, sum_securely
+from fedct_flwr.flower.grid import prompt
+from fedct_flwr.secure_sum.coordinator import (
+    Exchange,
+    Replies,
+    Requests,
+    SecureSum,
+    SumCoordinator,
+    begin_session,
+    sum_securely,
+)
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape, Terms
-from fedct_flwr.silo.summing import simulated_terms
+from fedct_flwr.silo.summing import ACTION, simulated_terms
 from fedct_flwr.types import ConfigError, RunError, SiloName
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refused
 
 LONGEST_SECONDS: Final = 60.0
 """Silos have their answers ready when a sum begins: no message of it takes long."""
@@ -34,6 +45,34 @@ def real_terms(subject: Subject, silos: Collection[SiloName]) -> Terms:
     if strangers := sorted(set(silos) - subject.sums.keys.keys()):
         raise ConfigError(f"[sums] in study.toml has no key of silo {strangers[0]}: add the line of its egress.pub")
     return subject.sums
+
+
+def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeout: float) -> Exchange:
+    """Exchange messages of secure sums with Flower's nodes.
+
+    ``nodes``: the node of each silo, by name; a silo without one is not asked. ``timeout``: seconds until a silo that
+    has not answered counts as missing. An error in place of a reply, or one of another form, counts as missing too.
+    """
+    quick = prompt(grid)
+
+    def exchange(requests: Requests) -> Replies:
+        asked = {nodes[name]: name for name in requests if name in nodes}
+        messages = [
+            Message(to_record(requests[name]), node, f"query.{ACTION}", ttl=timeout, group_id=group_id)
+            for node, name in asked.items()
+        ]
+        replies = {}
+        for reply in quick.send_and_receive(messages, timeout=timeout):
+            name = asked.get(reply.metadata.src_node_id)
+            if name is None or reply.has_error():
+                continue
+            try:
+                replies[name] = from_record(reply.content)
+            except Refused:
+                continue
+        return replies
+
+    return exchange
 
 
 class Summed(NamedTuple):
