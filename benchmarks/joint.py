@@ -24,7 +24,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.kinds.joint import STEPS
-from fedct_flwr.labelers.joint_linear import step_together
+from fedct_flwr.labelers.joint_linear import train_together
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import Guard
@@ -111,7 +111,7 @@ def joint_labels(
     )
     labeler = joint_labeler(plan, PublicSet(public), schema)
     noises = [SimulatedNoise(generator(seed, "joint noise", str(epsilon), place)) for place in range(len(private))]
-    return labeler.label(labeler.weights(step_together(labeler, private, noises)), public)
+    return labeler.label(train_together(labeler, private, noises), public)
 
 
 def hospitals(runs: dict[str, Runs], seed: int) -> None:

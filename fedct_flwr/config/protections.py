@@ -109,10 +109,6 @@ def _network(learner: LearnerSettings) -> dict[str, object]:
     return {name: settings[name] for name in ("name", "params", "preprocessing")}
 
 
-def _no_learner(learner: LearnerSettings) -> dict[str, object]:
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Protection:
     """Whose labels leave in place of the personal model's. Import paths are ``module:function``."""
@@ -146,10 +142,6 @@ def _needs_delta(name: str) -> Callable[[Any, float], str]:
     return lambda own, delta: said if delta == 0 else ""
 
 
-def _check_noise(own: OfTeachers, delta: float) -> str:
-    return wrong_delta("noise", own.noise, OF_TEACHERS, delta)
-
-
 PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
     {
         "none": Protection(
@@ -175,7 +167,7 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             of_auto="the silo chooses its own model by its records, and nothing of it leaves: the labels are those of "
             "a linear model that depends on no choice",
             check=_needs_delta("dp-linear"),
-            of_learner=_no_learner,
+            of_learner=lambda learner: {},
         ),
         "teachers": Protection(
             labeler="fedct_flwr.labelers.teachers:labeler",
@@ -184,7 +176,7 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             of_auto="the silo chooses its own model by its records, and nothing of it leaves: the models that vote "
             "choose nothing, they are logistic regressions",
             own=OfTeachers,
-            check=_check_noise,
+            check=lambda own, delta: wrong_delta("noise", own.noise, OF_TEACHERS, delta),
             trains_once=True,
             covers_votes=True,
         ),

@@ -231,13 +231,10 @@ class RunConfig(OwnSettings):
             value = json.loads(text)
         except json.JSONDecodeError as error:
             raise ValueError(f"is not JSON ({error.msg} at position {error.pos})") from None
-        if info.field_name == "student_params":
-            if not isinstance(value, dict):
-                raise ValueError('needs a JSON object such as {"max_depth": 3}')
-            return text
-        objects = value if isinstance(value, list) else [value]
+        several = info.field_name == "learner_params"
+        objects = value if several and isinstance(value, list) else [value]
         if not all(isinstance(item, dict) for item in objects):
-            raise ValueError('needs a JSON object such as {"max_depth": 3}, or a list of them')
+            raise ValueError(f'needs a JSON object such as {{"max_depth": 3}}{", or a list of them" * several}')
         return text
 
     @model_validator(mode="after")
@@ -257,13 +254,11 @@ class RunConfig(OwnSettings):
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
         if self.data not in ("files", MEMORY, STUDY):
-            given = {
-                "data-dir": self.data_dir, "label-column": self.label_column, "text-columns": self.text_columns,
-                "group-column": self.group_column,
-            }  # fmt: skip
-            for name, value in given.items():
-                if value:
-                    raise ValueError(f"{name} has no effect on {self.data!r}: set data to 'files', or leave it out")
+            for name in ("data_dir", "label_column", "text_columns", "group_column"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f"{kebab(name)} has no effect on {self.data!r}: set data to 'files', or leave it out"
+                    )
         twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})
         if twice:
             raise ValueError(f"the roster names {', '.join(map(repr, twice))} more than once")
@@ -304,12 +299,10 @@ class RunConfig(OwnSettings):
 
     def check_fits(self, silos: Collection[str], num_public: int) -> None:
         """Raise ConfigError if the settings ask for silos or public examples that the data set does not have."""
-        for silo in self.roster:
-            if silo not in silos:
-                raise ConfigError(f"roster names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
-        for silo in self.bad_silos:
-            if silo not in silos:
-                raise ConfigError(f"bad-silos names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
+        for key, names in (("roster", self.roster), ("bad-silos", self.bad_silos)):
+            for silo in names:
+                if silo not in silos:
+                    raise ConfigError(f"{key} names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
         if self.min_silos > len(self.roster or silos):
             raise ConfigError(f"min-silos is {self.min_silos} but there are only {len(silos)} silos")
         if self.student and "global" in silos:

@@ -167,16 +167,13 @@ _TEACHING: Final[Uses] = uses("partitions", "teachers") | uses(
     needs=Needs(f"{said(COVER_VOTES)} under [privacy]", lambda config: config.privacy.protection in COVER_VOTES),
 )
 
+# Students have teachers of their own, under [transfer].
+_OF_LABELS: Final = {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")}
 _OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
-    # Students have teachers of their own, under [transfer].
-    "hard": {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")},
-    "shares": {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")},
+    "hard": _OF_LABELS,
+    "shares": _OF_LABELS,
     "soft": {"policy": _FOR_NUMBERS},
-    "sum": {
-        "policy": _WITH_SHARES,
-        "privacy": uses(*own_keys(COVER_VOTES)),
-        "learner": uses("pseudo-weight"),
-    },
+    "sum": {"policy": _WITH_SHARES, **_OF_LABELS},
     "joint": {"policy": _IN_SUMS, "learner": uses("pseudo-weight")},
     "soft-sum": {"policy": _IN_SUMS | _FOR_NUMBERS},
     "counts": {"transfer": _TEACHING},

@@ -57,11 +57,7 @@ class Plan(NamedTuple):
 
 
 def plan(rounds: int) -> Plan:
-    """Few steps, each meant for all records at once: about 30, and at least one in each round.
-
-    Where each step takes all records, their number costs time and no privacy: noise and signal of all steps together
-    are the same, however many they are.
-    """
+    """About 30 steps, and at least one in each round: where each takes all records, more cost time and no privacy."""
     steps = -(-_STEPS // rounds)
     return Plan(steps * rounds, steps)
 
@@ -113,17 +109,14 @@ class DpSgdLabeler(TrainedNetwork):
     deviation ``noise_multiplier * clipping_norm``, the least for which all steps together cost at most ``epsilon`` at
     ``delta``, per record. The sum is divided by the number of records in an average batch.
 
-    Pseudo-labeled public examples cost nothing, but early labels are bad, and whoever believes them too much never
-    learns better: all silos end in one class. So their gradients are clipped as those of records are (for the balance,
-    not for privacy), and the weight of their mean is 0.3 times the share of all steps that are done, against 1 for the
-    records'; the weighted mean of both is the step's gradient.
+    Pseudo-labeled public examples cost nothing, but early labels are bad. So their gradients are clipped as those of
+    records are (for the balance, not for privacy), and their mean weighs 0.3 times the share of all steps that are
+    done, against 1 for the records'.
 
     Descent with momentum, 1 - 3 / ``total_steps``. The rate begins at ``learning_rate`` and declines, as
-    1 / (1 + 5 x the share of steps done). Adam would divide each weight's gradient by what is mostly noise.
-
-    By default, the weights go equally far in however many steps, and further the more records there are for the noise.
-    These numbers, and those of ``plan``, were chosen on scikit-learn's digits with 5 x 200 records, for as many records
-    over noise as 2000 have at epsilon 1 to 8: a silo that tries some out on its own records would have to pay for that.
+    1 / (1 + 5 x the share of steps done). By default, the weights go equally far in however many steps, and further
+    the more records there are for the noise. These numbers, and those of ``plan``, were chosen on scikit-learn's digits
+    with 5 x 200 records: a silo that tries some out on its own records would have to pay for that.
 
     After ``total_steps`` it only labels, for nothing. ``transformer`` must be fitted to public examples alone.
     Raises ConfigError for settings out of range, and for a network whose gradients cannot be clipped one by one.
@@ -174,10 +167,8 @@ class DpSgdLabeler(TrainedNetwork):
         }.items():
             if not (math.isfinite(number) and number > 0):
                 raise ConfigError(f"{name} of the DP-SGD labeler is {number}; set it to a number above 0")
-        self._batch_size = batch_size
-        self._total_steps = total_steps
-        self._steps_per_round = steps_per_round
-        self._clipping_norm = clipping_norm
+        self._batch_size, self._clipping_norm = batch_size, clipping_norm
+        self._total_steps, self._steps_per_round = total_steps, steps_per_round
         self._expected = min(batch_size, num_records)
         self._sampling = self._expected / num_records
         self.noise_multiplier = _least_noise(self._sampling, total_steps, epsilon, delta)

@@ -69,17 +69,6 @@ class Plan:
     epsilon: float
     delta: float
 
-    def shares(self, size: int, sensitivity: float) -> NoiseShares:
-        """The noise in sums of ``(size, classes)`` numbers. Raises ConfigError for a budget that no noise keeps."""
-        return calibrated(
-            self.epsilon,
-            self.delta,
-            sensitivity=sensitivity,
-            sums=self.steps,
-            numbers=size * self.num_classes,
-            honest=self.honest,
-        )
-
 
 def plan_for(
     num_records: int,
@@ -190,7 +179,9 @@ class JointLinear:
     @cached_property
     def noise(self) -> NoiseShares:
         """What silos add to each of their summands. Raises ConfigError for a budget that no noise keeps."""
-        return self.plan.shares(self.features.size, float(NORM * self.plan.clip))
+        plan, numbers = self.plan, self.features.size * self.plan.num_classes
+        how = {"sums": plan.steps, "numbers": numbers, "honest": plan.honest}
+        return calibrated(plan.epsilon, plan.delta, sensitivity=float(NORM * plan.clip), **how)
 
     @property
     def start(self) -> Descent:
@@ -212,7 +203,8 @@ class JointLinear:
         Raises ValueError for weights of another shape, or that are no numbers: whatever they are, no
         record makes it fail.
         """
-        check_weights(weights, self.start.weights)
+        if weights.shape != self.start.weights.shape or not np.isfinite(weights).all():
+            raise ValueError(f"weights of shape {weights.shape} are not those of this labeler, or no numbers")
         return (self.gradient(vectors, y, weights).ravel() + self.noise.share(noise)).view(np.uint64)
 
     def gradient(self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -339,31 +331,14 @@ def _counting(weights: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(weights.any(axis=1))
 
 
-def check_weights(weights: NDArray[np.float64], like: NDArray[np.float64]) -> None:
-    """Raise ValueError for weights of another shape, or that are no numbers."""
-    if weights.shape != like.shape or not np.isfinite(weights).all():
-        raise ValueError(f"weights of shape {weights.shape} are not those of this labeler, or no numbers")
-
-
 def _on_grid(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.rint(bounded(weights) * WEIGHT_GRID) / WEIGHT_GRID)
 
 
 def train_together(
-    labeler: JointLinear,
-    silos: Sequence[Examples],
-    noises: Sequence[Noise],
-    *,
-    add: Sum = sum_modulo,
-) -> NDArray[np.float64]:
-    """All steps in one process, as a simulation: the labeler's weights ``(size, classes)``. See ``step_together``."""
-    return labeler.weights(step_together(labeler, silos, noises, add=add))
-
-
-def step_together(
     labeler: JointLinear, silos: Sequence[Examples], noises: Sequence[Noise], *, add: Sum = sum_modulo
-) -> Descent:
-    """All steps in one process, as a simulation.
+) -> NDArray[np.float64]:
+    """All steps in one process, as a simulation: the labeler's weights ``(size, classes)``.
 
     ``silos`` are their private records, ``noises`` where each takes its noise from. ``add`` sums in the open by
     default, **which protects no summand**: a simulation shows what labels are worth, and guarantees nothing. Raises
@@ -381,4 +356,4 @@ def step_together(
             for own, private, noise in zip(vectors, silos, noises, strict=True)
         ]
         progress = labeler.step(progress, add(summands, BITS))
-    return progress
+    return labeler.weights(progress)

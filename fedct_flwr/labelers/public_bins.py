@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.labelers.public_features import NORM
+from fedct_flwr.labelers.public_features import NORM, check_shape
 from fedct_flwr.types import ConfigError, DataError, Features
 
 MISSING: Final = "missing"
@@ -27,7 +27,6 @@ _FAR_OUT: Final = 0.01
 """The least share of public values beyond a fence for which it is one: of a normal distribution's .0035 are."""
 _FEWEST_FAR_OUT: Final = 5
 """And the fewest, as in a small public set one or two are there by accident."""
-_NUMBERS: Final = "biuf"
 
 
 class _Cuts(NamedTuple):
@@ -110,11 +109,7 @@ class PublicBins:
 
     def check(self, X: Features) -> None:
         """Raise DataError unless records have the shape of public examples and are numbers. No value is looked at."""
-        if X.shape[1:] != self._width or X.dtype.kind not in ("O" if self._texts else _NUMBERS):
-            raise DataError(
-                f"examples of shape {X.shape[1:]} and type {X.dtype} do not fit a public set of shape "
-                f"{self._width}: read both with the same schema"
-            )
+        check_shape(X, self._width, texts=self._texts)
 
     def __call__(self, X: Features) -> NDArray[np.float64]:
         """Integers ``(n, size)``, of which each row's squares sum to at most ``NORM ** 2``; floats that hold them."""

@@ -110,11 +110,7 @@ class PublicFeatures:
 
     def check(self, X: Features) -> None:
         """Raise DataError unless records have the shape of public examples and are numbers. No value is looked at."""
-        if X.shape[1:] != self._shape or X.dtype.kind not in (_NUMBERS if self._kept is None else "O"):
-            raise DataError(
-                f"examples of shape {X.shape[1:]} and type {X.dtype} do not fit a public set of shape "
-                f"{self._shape}: read both with the same schema"
-            )
+        check_shape(X, self._shape, texts=self._kept is not None)
 
     def __call__(self, X: Features) -> NDArray[np.float64]:
         """Integers ``(n, size)``, of which each row's squares sum to at most ``NORM ** 2``; floats that hold them."""
@@ -190,6 +186,15 @@ class PublicFeatures:
             rows = slice(start, start + self._rows)
             found[rows] = of(self._public[rows])
         return found
+
+
+def check_shape(X: Features, shape: tuple[int, ...], *, texts: bool) -> None:
+    """Raise DataError unless records have this shape and are numbers, or objects where some are ``texts``."""
+    if X.shape[1:] != shape or X.dtype.kind not in ("O" if texts else _NUMBERS):
+        raise DataError(
+            f"examples of shape {X.shape[1:]} and type {X.dtype} do not fit a public set of shape {shape}: read both "
+            "with the same schema"
+        )
 
 
 def _flattened(X: NDArray[np.float64], most: int, seed: int) -> NDArray[np.float64]:

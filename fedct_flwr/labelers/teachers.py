@@ -26,7 +26,7 @@ from fedct_flwr.privacy.mechanisms.base import repeated
 from fedct_flwr.privacy.noisy_max import noisy_max
 from fedct_flwr.privacy.randomness import Noise, uniform_below
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLabels, TrainingError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, TrainingError
 
 _HEADER: Final = struct.Struct("<8sQ")
 _MAGIC: Final = b"teachers"
@@ -164,7 +164,8 @@ class TeachersLabeler:
         new = self._new(asked)
         if len(new):
             if self._teachers is None:
-                self._teachers = self._trained(asked.private, noise)
+                parts = uniform_below(noise, self._num_teachers, asked.private.size)
+                self._teachers = trained_on(parts, asked.private, self._num_teachers, self._make)
             counts = votes_of(self._teachers, asked.public[new], self._num_classes)
             self._answers[new] = noisy_max(self._mechanism, counts, noise)
         return self._answers[asked.positions]
@@ -192,10 +193,6 @@ class TeachersLabeler:
         """The examples asked about that have no answer yet, each once."""
         positions = np.unique(asked.positions)
         return np.asarray(positions[self._answers[positions] == ABSTAIN])
-
-    def _trained(self, private: Examples, noise: Noise) -> list[Learner]:
-        parts = uniform_below(noise, self._num_teachers, private.size)
-        return trained_on(parts, private, self._num_teachers, self._make)
 
     def _make(self, teacher: int) -> Learner:
         return self._make_learner(random_state(self._seed, "teacher", teacher))

@@ -115,16 +115,10 @@ class Transfer:
                 f"there are {partitions} partitions, {teachers} teachers and {workers} workers; set each to 1 or more"
             )
         check_records(num_records, partitions, teachers)
-        self._make_learner = make_learner
-        self._num_classes = num_classes
-        self._partitions = partitions
-        self._teachers = teachers
-        self._seed = seed
-        self._mechanism = mechanism
-        self._lessons = lessons
-        self._transformer = transformer
-        self._workers = workers
-        self._keep = keep
+        self._make_learner, self._num_classes, self._seed = make_learner, num_classes, seed
+        self._partitions, self._teachers = partitions, teachers
+        self._mechanism, self._lessons = mechanism, lessons
+        self._transformer, self._workers, self._keep = transformer, workers, keep
 
     def event(self, num_asked: int) -> "DpEvent":
         """What it costs to ask about so many examples, all partitions together: their lessons' noisy votes.
