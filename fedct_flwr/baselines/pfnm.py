@@ -17,8 +17,7 @@ from fedct_flwr.baselines.averaging import Averaging
 from fedct_flwr.baselines.matching import Layer, Prior, match_networks
 from fedct_flwr.baselines.weight_sharing import Network, WeightSharing, network
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.introductions import introduce
-from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.coordinator.roster import Roster, introduce
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Layered
 from fedct_flwr.seeding import generator

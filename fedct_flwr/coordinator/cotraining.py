@@ -20,11 +20,9 @@ from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import Consensus, State, Total
 from fedct_flwr.consensus.label_matrix import label_matrix
 from fedct_flwr.consensus.opposition import opposed
-from fedct_flwr.coordinator.answers import Answer, read_answer
 from fedct_flwr.coordinator.asking import Asking, Learning, no_targets
-from fedct_flwr.coordinator.introductions import introduce
-from fedct_flwr.coordinator.questions import Questions
-from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
+from fedct_flwr.coordinator.roster import Roster, introduce
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.flower.grid import prompt

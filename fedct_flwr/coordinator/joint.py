@@ -17,11 +17,10 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedct_flwr.coordinator.answers import Answer, read_answer
 from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulated_plan
-from fedct_flwr.coordinator.questions import Questions
+from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums, sum_terms
 from fedct_flwr.datasets.public_set import Query

@@ -3,8 +3,10 @@
 Shared by all strategies, whatever they send and read.
 """
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from flwr.app import DEFAULT_TTL, Message, RecordDict
@@ -13,7 +15,10 @@ from flwr.serverapp import Grid
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.flower.grid import ErrorCode, PromptGrid, copy_of, seconds_of
 from fedct_flwr.text.log import logger
-from fedct_flwr.types import RunError, SiloName
+from fedct_flwr.types import RunError, SiloName, Votes
+from fedct_flwr.wire.codec import decode_reply
+from fedct_flwr.wire.content import Fit, Instruction, Scores, Terms
+from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 # Flower passes an exception's text on verbatim, and that may quote data: only the codes are read.
@@ -216,3 +221,28 @@ class Questions:
         for name in sorted(self._absent.keys() & set(valid)):
             logger.info("Round %s: %s is back", server_round, name)
         self._absent = absent
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A reply with votes: how many bytes it took, the votes, and what the silo tells of its scores."""
+
+    size: int
+    votes: Votes
+    scores: Scores | Fit | None
+
+    @property
+    def known_scores(self) -> dict[str, float] | None:
+        """Those that are numbers, as JSON has no other; None if the silo tells nothing of them."""
+        if self.scores is None:
+            return None
+        return {name: value for name, value in self.scores._asdict().items() if not math.isnan(value)}
+
+
+def read_answer(message: Message, terms: Terms, instruction: Instruction) -> tuple[SiloName, Answer | Refusal]:
+    """The silo that replies to the instruction, and its votes or why it has none. Raises Refused."""
+    payload = from_record(message.content)
+    reply = decode_reply(payload, terms, instruction)
+    if isinstance(reply.outcome, Refusal):
+        return reply.silo, reply.outcome
+    return reply.silo, Answer(len(payload), reply.outcome, reply.scores)

@@ -22,8 +22,7 @@ from fedct_flwr.learners.build import untrained
 from fedct_flwr.privacy.budget import check_epsilon
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.mechanisms import ON_COUNTS
-from fedct_flwr.privacy.mechanisms.base import repeated
-from fedct_flwr.privacy.noisy_max import noisy_max
+from fedct_flwr.privacy.mechanisms.base import noisy_max, repeated
 from fedct_flwr.privacy.randomness import Noise, uniform_below
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, TrainingError

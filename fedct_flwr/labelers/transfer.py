@@ -192,7 +192,7 @@ class Transfer:
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
         """What the teachers of a partition say together."""
         if self._mechanism is not None:
-            from fedct_flwr.privacy.noisy_max import noisy_max
+            from fedct_flwr.privacy.mechanisms.base import noisy_max
 
             return noisy_max(self._mechanism, counts, _needed(noise))
         if not counts.any():

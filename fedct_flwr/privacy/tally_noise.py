@@ -11,7 +11,7 @@ from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.fedkt import price_of
 from fedct_flwr.privacy.mechanisms import ON_COUNTS, CountNoise, Mechanism
-from fedct_flwr.privacy.noisy_max import noisy_max
+from fedct_flwr.privacy.mechanisms.base import noisy_max
 from fedct_flwr.privacy.randomness import Noise, SecureNoise, SimulatedNoise
 from fedct_flwr.privacy.spending import ALL_SILOS, NoiseOnVotes, Spending
 from fedct_flwr.types import HardLabels, VoteCounts

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace, Mechanism
-from fedct_flwr.privacy.noisy_max import noisy_max
+from fedct_flwr.privacy.mechanisms.base import noisy_max
 from fedct_flwr.privacy.randomness import SimulatedNoise
 
 

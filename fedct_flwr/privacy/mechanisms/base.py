@@ -81,6 +81,22 @@ def largest(released: NDArray[Any], noise: Noise) -> HardLabels:
     return np.asarray(best.argmax(axis=1), dtype=LABEL_DTYPE)
 
 
+def noisy_max(mechanism: Mechanism, counts: VoteCounts, noise: Noise) -> HardLabels:
+    """The class of each example, ``(examples,)``: where nobody voted, noise decides.
+
+    ``counts`` ``(examples, classes)``; ``mechanism`` is one on vote counts, which releases counts or already labels.
+
+    Formal guarantees:
+        Whatever ``mechanism.event(examples)`` promises: the labels depend on the counts only through what it released,
+        and on lots from the same source of noise. A tie goes to any of its classes, not to the first: that would
+        favor it.
+    """
+    released = mechanism(counts, noise)
+    if released.ndim == 1:
+        return released.astype(LABEL_DTYPE)
+    return largest(released, noise)
+
+
 def check_classes(num_classes: int) -> None:
     """Raise ConfigError for fewer than two classes: there would be nothing to hide."""
     if num_classes < 2:
