@@ -8,9 +8,8 @@ import numpy as np
 
 from fedct_flwr.consensus.counting import Consensus, State
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds import in_sums, kind_by
+from fedct_flwr.kinds import kind_by
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.seeding import seed_words
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, SiloName, SoftVotes
 from fedct_flwr.wire.content import Instruction, Soft, SoftTargets, Terms
@@ -49,11 +48,6 @@ class Asking:
         """What is asked for."""
         asked = self.votes, self.consensus.targets is not None, self.terms
         return kind_by(*asked, summed=self.summed, noisy=bool(self.noise), answer=self.answer)
-
-    @cached_property
-    def of_sums(self) -> Summed:
-        """The kind of sums that takes the place of answers."""
-        return in_sums(kind_by(self.votes, self.consensus.targets is not None, self.terms), noisy=bool(self.noise))
 
     def instruction(self, server_round: int, table: Answers, state: State) -> Instruction:
         """What all silos are asked, but those that have targets of their own; ``table`` are the labels so far.

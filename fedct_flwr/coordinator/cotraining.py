@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -27,6 +27,7 @@ from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds.facts import Decision, Facts
+from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.seeding import generator
@@ -254,7 +255,7 @@ class CoTraining(Strategy):
         if self._grid is None:
             raise RunError("answers are added before anybody was asked")
         subject = hashlib.sha256(encode_instruction(self._instruction, self._terms)).digest()
-        kind = self._asking.of_sums
+        kind = cast(Summed, self.kind)
         shape = kind.shape(self._instruction, self._terms, subject)
         found, sent = sums.sum(self._grid, shape, ready.keys(), server_round, self._deadline)
         added = {

@@ -9,7 +9,7 @@ whose sum cannot be opened is lost. It has been paid for, and training goes on w
 
 import hashlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +30,6 @@ from fedct_flwr.kinds.facts import Decision
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint
-from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
@@ -115,12 +114,25 @@ class Training:
     def _opened(self, instruction: Instruction) -> NDArray[np.uint64] | None:
         """The sum of a step; None where it cannot be opened. Raises RunError where too few silos are ready for one."""
         valid, absent, asked = self._ask(instruction)
-        self._check_ready(instruction.round, valid.keys(), absent)
+        if len(valid) < self._terms.min_summands:
+            # Nobody has added, so the step can be asked for again.
+            raise RunError(
+                f"step {instruction.round} has {len(valid)} silos ready and min-summands is "
+                f"{self._terms.min_summands}: "
+                + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
+                + "; see to them, then resume the run"
+            )
         shape = GRADIENTS.shape(instruction, hashlib.sha256(asked).digest())
         deadline = self._study.config.round_deadline
         try:
             found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)
-            self._check_possible(found, instruction.round)
+            noise, silos = self._labeler.noise, len(found.summands)
+            # The number of records was announced, roughly. What a silo adds may be garbage.
+            if not noise.could_be(found.total.view(np.int64), _ROUGHLY * self._plan.records, silos):
+                raise RunError(
+                    f"step {instruction.round} has a secure sum that no records of {silos} silos add up to: a silo "
+                    "added other numbers, and nobody can tell which"
+                )
         except RunError as error:
             self._log(instruction, len(asked), {}, absent | dict.fromkeys(valid, NOT_IN_SUM), {})
             self._lose(error)
@@ -130,26 +142,6 @@ class Training:
         added = {silo: valid[silo] for silo in found.summands}
         self._log(instruction, len(asked), added, absent, sent)
         return found.total
-
-    def _check_ready(self, number: int, ready: Collection[SiloName], absent: Mapping[str, str]) -> None:
-        """Raise RunError where a sum would have too few silos. Nobody has added, so the step can be asked for again."""
-        fewest = self._terms.min_summands
-        if len(ready) < fewest:
-            raise RunError(
-                f"step {number} has {len(ready)} silos ready and min-summands is {fewest}: "
-                + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
-                + "; see to them, then resume the run"
-            )
-
-    def _check_possible(self, found: SecureSum, number: int) -> None:
-        """Raise RunError for a sum that no records and noise add up to, as where a silo's part of it was garbage."""
-        noise, silos = self._labeler.noise, len(found.summands)
-        # The number of records was announced, roughly.
-        if not noise.could_be(found.total.view(np.int64), _ROUGHLY * self._plan.records, silos):
-            raise RunError(
-                f"step {number} has a secure sum that no records of {silos} silos add up to: a silo added other "
-                "numbers, and nobody can tell which"
-            )
 
     def _lose(self, why: RunError) -> None:
         """Go on without the sum of a step, but not for long. Raises RunError."""

@@ -78,12 +78,10 @@ class Transfer:
         for each record of the silo, **added or removed**: what ``votes`` returns on n examples costs ``event(n)``,
         and each further call as much again.
 
-        In each partition, each record draws its teacher uniformly, independently of all others, from the noise's
-        source. So the same draws of the other records go with either of two adjacent data sets, and given these one
-        record more or less changes the vote of one teacher per example, from one class to another or to none: two
-        counts by one, which is what a mechanism of one vote per unit covers. It holds for every such draw, hence for
-        their mixture. To shuffle the records and to cut them into equal parts, as the paper's code does, would not
-        do: one record more moves others across the cuts.
+        In each partition, each record draws its teacher as for ``TeachersLabeler``, and for the same reason: one record
+        more or less changes the vote of one teacher per example, two counts by one, which is what a mechanism of one
+        vote per unit covers. To shuffle the records and to cut them into equal parts, as the paper's code does, would
+        not do.
 
         The s partitions see the same records and compose: s times the cost of one. (The paper's Theorem 3 is about one
         partition.) Students see public examples and noisy labels only, so they are post-processing, whatever they say,
