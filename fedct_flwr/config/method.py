@@ -178,8 +178,7 @@ def _defaults(known: tuple[type[Method], ...]) -> Mapping[str, Any]:
 def read_method(raw: Mapping[str, Any], of_run: Collection[str], where: str) -> Method:
     """The algorithm that ``raw`` names, with its settings. Raises ConfigError.
 
-    ``raw`` has known keys alone; ``of_run`` are those that the run has whatever the algorithm. A setting of another
-    algorithm may be there with its default, as Flower gives all of them.
+    ``of_run`` are keys of every run. A setting of another algorithm may be there with its default, as Flower gives all.
     """
     known = methods()
     name = raw.get("algorithm", default_method())

@@ -30,10 +30,9 @@ def uses(*keys: str, needs: Needs = NOTHING_ELSE) -> Uses:
 
 
 class Choice(NamedTuple):
-    """A setting that decides which others have an effect.
+    """A setting that decides which others have an effect: ``used`` by the run's choice, ``options`` of all choices.
 
-    ``said`` names the run's choice in a sentence, ``used`` are the keys that it uses, ``options`` those of all that
-    could be chosen, and ``instead`` says how to choose some of them.
+    ``said`` names the choice in a sentence, and ``instead`` says how to choose others.
     """
 
     said: str

@@ -18,8 +18,7 @@ from fedct_flwr.wire.content import Instruction, Soft, SoftTargets, Terms
 class Learning(NamedTuple):
     """How silos learn from each other's probabilities: not at all for ``warm_up`` rounds, then with this weight.
 
-    With weight 0 they learn from others first, and then from their own records. Warm-up rounds need no messages: the
-    first answer of a silo comes after all of them. Whoever joins later begins so too.
+    With weight 0 they learn from others first, and then from their own records. A silo's first answer follows warm-up.
     """
 
     weight: float = 0.5

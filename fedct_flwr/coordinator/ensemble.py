@@ -41,8 +41,7 @@ class Ensemble:
 class StudentEnsemble:
     """FedKT's vote, of the students of several silos: the class that most silos see whose students all agree.
 
-    Ties by lot. Where no silo's students agree, the class that most students see, also where the consensus abstains:
-    a model has an answer for everything. Without the coordinator's noise (FedKT-L1).
+    Ties by lot. Elsewhere the class that most students see. Without the coordinator's noise (FedKT-L1).
     """
 
     silos: Sequence[Students]

@@ -100,8 +100,7 @@ class Questions:
     def receive(self, grid: PromptGrid, server_round: int, deadline: float) -> list[Message]:
         """Send the round's question, and return the replies of ``deadline`` seconds.
 
-        Where fewer than ``min_silos`` replied, silos that went offline or whose agents ended are asked again when they
-        are back within the deadline.
+        Where too few replied, silos that went offline or whose agents ended are asked again when they are back in time.
         """
         end = time.monotonic() + deadline
         replies = list(grid.send_and_receive(self._messages, timeout=deadline))

@@ -34,8 +34,7 @@ def kind_by(
 ) -> Kind:
     """The kind that an instruction with ``votes``, with or without ``soft``, a sum or not, noise or not, asks for.
 
-    ``answer`` is the name of one that is asked for by its name. Raises Refused (MALFORMED) for a name of none, or with
-    anything that asks for another.
+    ``answer`` is its name where it is asked for by name. Raises Refused (MALFORMED) for another name, or one too many.
     """
     if not answer:
         kind = next(kind for kind in KINDS.values() if kind.is_asked(votes, soft, terms))

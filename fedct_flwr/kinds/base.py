@@ -27,8 +27,7 @@ from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets,
 class Cost(NamedTuple):
     """What a question asks of a silo: how many ``labels`` an answer tells, and how the silo is to train for it.
 
-    The silo trains for ``local_rounds``, and others' answers weigh ``weight`` where its own records weigh 1. Both are 0
-    where the coordinator has no say in them.
+    Others' answers weigh ``weight`` where its own records weigh 1. 0: the coordinator has no say.
     """
 
     labels: int

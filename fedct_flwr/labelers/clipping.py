@@ -67,11 +67,9 @@ class ClippedGradients:
                 module.register_forward_hook(self._record)
 
     def compute(self, X: Tensor, y: Tensor, weights: Tensor) -> list[Tensor]:
-        """The weighted sum of the clipped gradients, by parameter.
+        """The sum of the clipped gradients, by parameter; ``weights`` ``(n,)`` count after clipping.
 
-        ``weights`` ``(n,)`` count after clipping: an example changes the sum by at most its weight times the norm. One
-        whose gradient is no number, or that the network raises an exception for, adds nothing. There may be no
-        examples.
+        An example adds nothing where its gradient is no number or the network raises an exception. There may be none.
         """
         sums: dict[nn.Parameter, Tensor] = {}
         at_once = _SINGLY_AT_ONCE if self._is_singly(X, y) else _AT_ONCE

@@ -84,10 +84,9 @@ def plan_for(
 
     ``honest``: see ``noise_shares.surely_honest``. By q, the number of records divided by the noise multiplier: q / 30
     principal components of the public set, from 10 to 300, and a ridge of 1 / q. An additive labeler of a table with
-    ``additive_columns`` (0: none is wanted) has q / 8 bins in all instead, from 4 to 16 for each column. A record's
-    residual is clipped to the length that it has while nothing is known, sqrt(1 - 1 / classes): for two classes that
-    halves the noise. Raises ConfigError for impossible numbers, and for more records than 64
-    bits hold.
+    ``additive_columns`` has q / 8 bins in all instead, from 4 to 16 for each column. A record's residual is clipped to
+    sqrt(1 - 1 / classes), its length while nothing is known. Raises ConfigError for impossible numbers, and for more
+    records than 64 bits hold.
     """
     check_least("the joint labeler", ("records", num_records, 1), ("classes", num_classes, 2), ("steps", steps, 1))
     if num_records > _MOST_RECORDS:
@@ -199,9 +198,8 @@ class JointLinear:
     ) -> NDArray[np.uint64]:
         """What a silo puts into the sum of one step: its records' clipped gradients and its share of the noise.
 
-        Integers modulo 2^64. The silo charges ``self.noise.event()`` before, and calls this once for each step.
-        Raises ValueError for weights of another shape, or that are no numbers: whatever they are, no
-        record makes it fail.
+        Integers modulo 2^64. The silo charges ``self.noise.event()`` before, and calls this once for each step. Raises
+        ValueError for weights of another shape, or that are no numbers. No record makes it fail.
         """
         if weights.shape != self.start.weights.shape or not np.isfinite(weights).all():
             raise ValueError(f"weights of shape {weights.shape} are not those of this labeler, or no numbers")

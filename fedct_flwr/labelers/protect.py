@@ -38,11 +38,7 @@ def check_extra(extra: str, what: str) -> None:
 
 
 def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[str, object]:
-    """What makes a labeler another one, which begins anew; as JSON takes it.
-
-    Not epsilon, delta or the plan: a labeler goes on under others, so a budget that is raised is spent on from where
-    the labeler stands, and not on the same thing again.
-    """
+    """What makes a labeler another one, as JSON takes it: not the budget, which may be raised and spent on."""
     return {"protection": privacy.protection, "seed": learner.seed, **privacy.chosen.of_learner(learner)}
 
 

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 def check_records(num_records: int, partitions: int, teachers: int) -> None:
     """Raise ConfigError unless each of ``partitions * teachers`` models has a record of its own.
 
-    Partitions share the records, so that teachers have ``num_records / teachers`` each and could be trained with fewer
-    in all; then they would know next to nothing. FedKT's parties have at least 10 records, with 2 partitions of 5.
+    Partitions share the records, but teachers with fewer each would know next to nothing.
     """
     needed = partitions * teachers
     if num_records >= needed:

@@ -98,8 +98,7 @@ def _epsilon(counted: tuple[tuple[DpEvent, int], ...], delta: float) -> Epsilon:
 def fits(event: DpEvent, limit: float, delta: float) -> bool:
     """Whether the event costs at most ``limit`` at ``delta``; quickly where that is plain. Raises as ``epsilon``.
 
-    An event that Rényi DP finds far too dear does not fit: its loss distribution would fill the memory, and whoever
-    asks a silo for little noise must not make it do so.
+    One that Rényi DP finds far too dear does not fit: its loss distribution would fill the memory.
     """
     leaves = _leaves(event, delta)
     slack = limit * (1 + 1e-9)  # thirty times 0.1 is more than 3 in floating point

@@ -33,8 +33,7 @@ from fedct_flwr.privacy.budget import check_epsilon
 class DiscreteGaussianDpEvent(DpEvent):  # type: ignore[misc]  # dp_accounting is untyped
     """Discrete Gaussian noise on one integer, which a unit changes by at most ``sensitivity``.
 
-    Canonne, Kamath, Steinke, NeurIPS 2020: sensitivity**2 / (2 scale**2)-zCDP, like the continuous one; its privacy
-    loss distribution is another.
+    Canonne, Kamath, Steinke, NeurIPS 2020: sensitivity**2 / (2 scale**2)-zCDP, with a privacy loss of its own.
     """
 
     scale: float

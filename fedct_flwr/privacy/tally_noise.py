@@ -22,8 +22,7 @@ _LEAST_SCALE: Final = 0.05
 def tally_mechanism(plan: NoisePlan, votes: int, num_queries: int) -> CountNoise:
     """The mechanism of this plan, for silos with ``votes`` votes each, that keeps the plan's epsilon and delta.
 
-    With a ``gamma`` its scale is 1 / gamma in votes, whatever that costs. Raises ConfigError where no noise
-    keeps the budget.
+    With a ``gamma`` its scale is 1 / gamma, whatever that costs. Raises ConfigError where no noise keeps the budget.
     """
 
     def of(scale: float) -> CountNoise:

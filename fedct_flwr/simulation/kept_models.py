@@ -28,8 +28,7 @@ def describe_model(
 ) -> None:
     """Make the file of ``kept``, the model that the silo at ``position`` ended with, say how it is to be used.
 
-    Where all silos end with the same weights, each gets a file of its own, with its own preprocessing. Never raises:
-    the run is as good without.
+    Where silos end with the same weights, each gets a file with its own preprocessing. Never raises.
     """
     silo = dataset.silos[position].name
     if not (isinstance(kept, Saveable) and can_be_saved(kept)):
@@ -48,8 +47,7 @@ def describe_model(
 def model_in(folder: RunFolder, silo: SiloName = "") -> Path:
     """The file of a silo's model in a run folder, or of the global model.
 
-    Raises ConfigError for a silo that the run does not have, DataError where no model was kept, RunError for a folder
-    that holds no run.
+    Raises ConfigError for an unknown silo, DataError where no model was kept, RunError for a folder that holds no run.
     """
     silos = list(map(str, folder.read_json("config.json").get("silos", ())))
     if silo and silo not in silos:

@@ -226,9 +226,8 @@ def with_baselines(
 ) -> list[SiloScores]:
     """The same rows in the data set's order, with the baselines trained here.
 
-    For a demonstration alone: ``dataset`` holds the very records that the real silos have. As in a simulation, a silo
-    that had no part in the last round has no scores at all. ``progress`` goes through the rows, and may tell how far
-    it is.
+    For a demonstration alone: ``dataset`` holds the very records that the real silos have. A silo that had no part in
+    the last round has no scores. ``progress`` goes through the rows.
     """
     last = folder.rounds()[-1]["silos"]
     references, found = References(config, dataset), []

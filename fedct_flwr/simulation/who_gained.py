@@ -107,8 +107,7 @@ def warnings(
 ) -> Iterator[str]:
     """What should worry who reads the scores, a sentence each. ``rounds`` are the round log's lines.
 
-    With a ``dataset``, whose records are known in a simulation, shares of classes are held against theirs; otherwise
-    against those of the first consensus.
+    Shares of classes are held against those of ``dataset``, or against those of the first consensus.
     """
     for row in rows:
         if not row.verdict or row.verdict.word != "lost":
