@@ -5,13 +5,10 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import termios
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import pytest
 
 from tests.patience import PATIENCE
 
@@ -68,12 +65,3 @@ def run_on_a_terminal(
             process.kill()
             raise
     return code, screen.text
-
-
-@contextlib.contextmanager
-def errors_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
-    """Standard error of this process is a terminal meanwhile."""
-    with monkeypatch.context() as patch, Screen() as screen, os.fdopen(os.dup(screen.file), "w") as file:
-        patch.setattr(sys, "stderr", file)
-        patch.setenv("TERM", "xterm")
-        yield screen

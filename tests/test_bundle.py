@@ -64,12 +64,6 @@ def test_a_bundle_has_images_checksums_sboms_licences_and_what_was_tried(sbom: P
     } == {"SHA256SUMS"}
 
 
-def test_the_same_images_make_the_same_bundle(sbom: Path, tmp_path: Path) -> None:
-    first = bundle.write(sbom, "fedct", "latest", tmp_path / "bundle.tar")
-    os.utime(sbom / "agent.cdx.json", (1, 1))
-    assert bundle.write(sbom, "fedct", "latest", tmp_path / "bundle.tar") == first
-
-
 def test_without_images_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bundle.main([str(tmp_path), "fedct", "latest", str(tmp_path / "bundle.tar")]) == 1
     assert "images.txt is not there: run 'make images' first" in capsys.readouterr().err

@@ -61,13 +61,6 @@ def test_a_supernode_has_keys_and_nothing_else(file: str, name: str) -> None:
     assert volume["read_only"] is True
 
 
-@pytest.mark.parametrize(("file", "name"), [(file, name) for file, name in SERVICES if name.startswith("supernode")])
-def test_a_supernode_shows_a_client_certificate(file: str, name: str) -> None:
-    command = service(file, name)["command"]
-    assert "--client-certificate=/app/certificates/client.crt" in command
-    assert "--client-key=/app/certificates/client.key" in command
-
-
 def test_a_supernode_is_told_of_a_proxy_and_an_agent_is_not() -> None:
     file = "docker/silo/compose.yaml"
     assert service(file, "supernode")["environment"] | {"FEDCT_LOG": ""} == {
@@ -87,18 +80,6 @@ def test_no_two_silos_share_a_network_or_a_volume() -> None:
         assert set(content["services"][f"supernode-{silo}"]["networks"]) == {"outside", silo}
         sources = [volume["source"] for volume in content["services"][f"agent-{silo}"]["volumes"]]
         assert sources == [f"agent-{silo}", f"state-{silo}"]
-
-
-def test_a_partners_steps_fit_an_agent_without_a_way_out() -> None:
-    """The comment at the top asks nothing of the agent's container that it has not."""
-    file = "docker/silo/compose.yaml"
-    text = (ROOT / file).read_text("utf-8")
-    assert "silo check --offline" in text
-    assert "silo check " not in text.replace("silo check --offline", "")
-    assert text.index("silo check --offline") < text.index("silo approve") < text.index("docker compose up")
-    assert "silo approve" in text[text.index("To approve anew") :]
-    targets = [volume["target"] for volume in service(file, "agent")["volumes"]]
-    assert not any(target.endswith(("node.key", "ca.crt", "/connection")) for target in targets)
 
 
 # --- limits over several studies

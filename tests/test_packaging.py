@@ -51,10 +51,6 @@ def files_in(archive: bytes | Path) -> list[str]:
 # --- version and declarations
 
 
-def test_the_version_is_said_once_and_the_same() -> None:
-    assert fedct_flwr.__version__ == PYPROJECT["project"]["version"]
-
-
 def test_no_federations_are_shipped() -> None:
     # `flwr run` rewrites the pyproject.toml of whoever has them.
     assert "federations" not in PYPROJECT["tool"]["flwr"]
@@ -157,11 +153,6 @@ def test_the_wheel_carries_the_licence_and_the_command(wheel: Path) -> None:
         info = f"fedct_flwr-{fedct_flwr.__version__}.dist-info"
         assert file.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
         assert "fedct = fedct_flwr.cli.main:run" in file.read(f"{info}/entry_points.txt").decode()
-
-
-def test_the_wheels_app_config_is_the_repositorys(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as file:
-        assert file.read("fedct_flwr/cli/app.toml") == (ROOT / "pyproject.toml").read_bytes()
 
 
 # --- Flower's bundle

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.blocks import PAGES
-from tests.prose import Sentence, sentences
+from tests.prose import sentences
 from tests.readme import ROOT
 
 WRITTEN: Final = [*PAGES, ROOT / "SECURITY.md"]
@@ -79,22 +79,3 @@ def test_a_decision_is_short_and_has_its_three_headings(page: Path) -> None:
 def test_each_rule_can_be_broken(text: str, wrong: str) -> None:
     (said,) = found_in(text)
     assert said.startswith(wrong)
-
-
-def test_code_comments_and_questions_are_no_prose() -> None:
-    page = "What does a silo send?\n\n```text\nWho is beside\n```\n\n<!-- Whoever -->\n\nRun `Whoever beside`.\n"
-    assert found_in(page) == []
-
-
-def test_sentences_are_found_in_paragraphs_items_cells_and_headings() -> None:
-    page = "# Title\n\nOne line\ngoes on. Another, of A. Author!\n\n1. An item\n   of two lines\n\n"
-    page += "| a | b. C |\n| --- | --- |\n"
-    assert list(sentences(page)) == [
-        Sentence("Title", is_heading=True),
-        Sentence("One line goes on."),
-        Sentence("Another, of A Author!"),
-        Sentence("An item of two lines"),
-        Sentence("a"),
-        Sentence("b."),
-        Sentence("C"),
-    ]

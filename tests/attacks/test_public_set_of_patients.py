@@ -41,12 +41,6 @@ def with_inflated_others(public: Table, copies: Table, rng: np.random.Generator)
     return planted(1e6 * public, copies)
 
 
-def with_a_thousand_empty_rows(public: Table, copies: Table, rng: np.random.Generator) -> Table:
-    empty = np.full((1000, public.shape[1]), math.nan)
-    empty[:, 0] = rng.choice(public[:, 0], 1000)
-    return np.concatenate([planted(public, copies), empty])
-
-
 def hardly_changed(public: Table, copies: Table, rng: np.random.Generator) -> Table:
     """And an outlier."""
     spread = np.nanstd(public, axis=0)
@@ -66,24 +60,15 @@ def with_three_columns_emptied(public: Table, copies: Table, rng: np.random.Gene
     return planted(public, copies)
 
 
-def with_three_columns_inflated(public: Table, copies: Table, rng: np.random.Generator) -> Table:
-    """In all rows, the copies' too."""
-    forged = planted(public, copies)
-    forged[:, rng.choice(forged.shape[1], 3, replace=False)] *= 1e4
-    return forged
-
-
 EXACT: tuple[Disguise, ...] = (
     with_an_outlier,
     with_the_largest_number,
     with_inflated_others,
-    with_a_thousand_empty_rows,
 )
 CHANGED: tuple[Disguise, ...] = (
     hardly_changed,
     in_many_words,
     with_three_columns_emptied,
-    with_three_columns_inflated,
 )
 
 
@@ -101,7 +86,7 @@ def reports(disguise: Disguise, silo: str) -> list[DuplicateReport]:
     return found
 
 
-@pytest.mark.parametrize("silo", ["cleveland", "budapest", "zurich", "long-beach"])
+@pytest.mark.parametrize("silo", ["cleveland", "zurich"])
 @pytest.mark.parametrize("disguise", EXACT)
 def test_exact_copies_are_always_found_whatever_stands_beside_them(disguise: Disguise, silo: str) -> None:
     for report in reports(disguise, silo):

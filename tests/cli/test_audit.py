@@ -1,10 +1,8 @@
 """``fedct audit`` of a run, and ``fedct silo audit`` before approval: numbers, files, and errors."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fedct_flwr.simulation.simulate import simulate
@@ -40,28 +38,6 @@ def test_the_audit_of_a_run_is_a_document_a_page_and_a_part_of_the_privacy_sheet
     assert sentence in (run / "audit.md").read_text("utf-8")
     assert sentence in fedct("privacy-sheet", run).out
     assert before == ((run / "config.json").read_bytes(), (run / "labels.csv").read_bytes())
-
-
-def canaries(path: Path, change: Callable[[list[str]], None] = lambda lines: None, rows: int = 12) -> Path:
-    """A table for heart-disease: its columns, and made-up numbers."""
-    from fedct_flwr import datasets
-    from fedct_flwr.config import RunConfig
-
-    schema = datasets.load(RunConfig.from_flower({"study": "s", "data": "heart-disease"})).schema
-    rng = np.random.default_rng(0)
-    lines = [",".join([*(column.name for column in schema.columns), "label"])]
-    for _ in range(rows):
-        cells = [column.categories[0] if column.categories else str(rng.integers(1, 9)) for column in schema.columns]
-        lines.append(",".join([*map(str, cells), str(schema.classes[rng.integers(len(schema.classes))])]))
-    change(lines)
-    path.write_text("\n".join(lines) + "\n", "utf-8")
-    return path
-
-
-def test_canaries_are_attacked_in_place_of_records(fedct: Fedct, run: Path, here: Path) -> None:
-    done = fedct("audit", run, "--canaries", canaries(here / "canaries.csv", rows=20), *FEW)
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["candidates"] == 20
 
 
 @pytest.mark.parametrize(

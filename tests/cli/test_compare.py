@@ -93,12 +93,9 @@ def test_it_goes_on_where_it_was_stopped(fedct: Fedct, here: Path, monkeypatch: 
 @pytest.mark.parametrize(
     "options",
     [
-        ("--learners", "naive-bayes"),
         ("--learners", "naive-bayes,naive-bayes"),
         ("--learners", "naive-bayes,svm", "--repeats", "1"),
         ("--learners", "naive-bayes,svm", "--set", "baselines=all"),
-        ("--learners", "naive-bayes,svm", "--set", "seed=3"),
-        ("--learners", "naive-bayes,svm", "--label", "x"),
         ("--learners", "naive-bayes,svm", "--test", "mine"),
         ("--algorithms", "fedavg,feddf"),
     ],

@@ -136,16 +136,6 @@ def test_a_nodes_key_is_rotated_with_overlap(
     assert node_key(folder.silos / "basel.pub") == node_key(new_key)
 
 
-def test_a_rotated_out_key_is_refused(fedct: Fedct, folder: CoordinatorFolder, link: Link, new_key: Path) -> None:
-    old = shutil.copy(folder.silos / "basel.pub", new_key.with_name("old.pub"))
-    fedct("coordinator", "rotate", folder.path, f"basel={new_key}")
-    for command in ("rotate", "register"):
-        done = fedct("coordinator", command, folder.path, f"basel={old}")
-        assert done.code == ConfigError.exit_code
-        assert done.sentence
-    assert node_key(folder.silos / "basel.pub") == node_key(new_key)
-
-
 # --- authorities
 
 

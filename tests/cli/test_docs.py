@@ -42,6 +42,13 @@ from tests.readme import ROOT, numbers_masked
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 STORIES = [page for page in PAGES if any(block.kind in {"console", "python"} for block in blocks(page))]
 """Pages on which something runs."""
+LONG = {
+    "docs/concepts/probabilities.md", "docs/concepts/secure_sums.md", "docs/global_model.md", "docs/privacy.md",
+    "docs/tutorials/clinical_notes.md", "docs/tutorials/own_data.md", "docs/tutorials/researcher.md",
+    "examples/four_hospitals/README.md", "examples/notebook.md", "examples/one_shot/README.md",
+    "examples/pretrained_images/README.md",
+}  # fmt: skip
+"""Of these, those that take longer than four seconds: for ``make test-all``."""
 
 
 def name(page: Path) -> str:
@@ -180,7 +187,9 @@ class Yes(io.StringIO):
         return "y\n"
 
 
-@pytest.mark.parametrize("page", STORIES, ids=name)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (name(page) in LONG)) for page in STORIES], ids=name
+)
 def test_a_page_runs(page: Path, story: Story, here: Path, fedct: Fedct) -> None:
     PREPARED.get(name(page), lambda here, fedct: None)(here, fedct)
     for block in blocks(page):

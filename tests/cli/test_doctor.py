@@ -1,7 +1,6 @@
 """``fedct doctor``: what it finds on a machine, and what it says to do."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -51,16 +50,3 @@ def test_packages_that_are_missing_or_of_another_version(monkeypatch: pytest.Mon
     monkeypatch.setattr(doctor, "version_of", lambda name: there.get(name) or None)
     assert "scikit-learn is not installed" in said(doctor.packages)
     assert "extras not installed:" in said(doctor.packages)
-
-
-def test_an_engine_that_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert marks(doctor.engine) == {Mark.GOOD}
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "executable", "/home/my work/bin/python")
-        patch.setattr(doctor, "_PARTS_OF_FLOWER", ())
-        assert "there is a space in" in said(doctor.engine)
-    with monkeypatch.context() as patch:
-        patch.setattr(doctor, "_PARTS_OF_FLOWER", ("flwr", "no-such-program"))
-        assert "no-such-program not in" in said(doctor.engine)
-    monkeypatch.setattr(doctor, "version_of", lambda name: None)
-    assert "pip install 'fedct-flwr[simulation]'" in said(doctor.engine)

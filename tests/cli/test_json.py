@@ -13,18 +13,6 @@ from tests.cli.silos import Fedct, Kit
 from tests.hospitals import write_study_folder
 
 
-def test_a_simulation_in_which_a_number_is_predicted(fedct: Fedct, here: Path) -> None:
-    how = ("--in-process", "--data", "diabetes", "--algorithm", "dd", "--learner", "ridge", "--rounds", "1")
-    document = json.loads(fedct("simulate", *how, "--run-dir", "run", "--json").out)
-    check(document, "Run")
-    assert document["measure"] == "R²"
-    assert document["leaves"] == "predicted values of public examples"
-    mean = document["mean"]["pooled"]
-    assert mean["local"] < mean["centralized"] < 1
-    sheet = fedct("privacy-sheet", here / "run").out
-    assert "probabilities" not in sheet
-
-
 def test_a_simulation_and_what_comes_of_it(fedct: Fedct, here: Path) -> None:
     arguments = ("--in-process", "--learner", "decision-tree", "--rounds", "1", "--set", "student=decision-tree")
     outcome, run = fedct("simulate", *arguments, "--run-dir", "run", "--json"), here / "run"
@@ -77,16 +65,6 @@ def test_a_silos_documents(fedct: Fedct, kit: Kit) -> None:
     assert json.loads(fedct("silo", "status", kit.folder, "--json").out)["approval"]["state"] == "approved"
 
 
-def test_a_log_that_is_not_intact_is_a_document_too(fedct: Fedct, kit: Kit) -> None:
-    assert fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").code == 0
-    log = kit.config.state / "egress.jsonl"
-    log.write_text(log.read_text().replace("approv", "aprov", 1))
-    outcome = fedct("silo", "verify", kit.folder, "--json")
-    document = json.loads(outcome.out)
-    assert (outcome.code, document["intact"], document["bad_line"]) == (4, False, 1)
-    assert "is not intact" in outcome.sentence
-
-
 def test_what_json_does_not_know_is_null_or_text() -> None:
     assert json.loads(json_text({"a": float("nan"), "b": Path("x"), "c": (1, 2)})) == {"a": None, "b": "x", "c": [1, 2]}
     assert plain({1: {"deep": [float("inf")]}}) == {"1": {"deep": [None]}}
@@ -97,8 +75,3 @@ def test_help_shows_every_command_below_a_title(fedct: Fedct) -> None:
     assert set(main.PANELS) == set(main.HELPS)
     assert all(title in outcome.out for title in ("Simulate", "Real silos", "Models", "Privacy", "Exit codes: 0 done"))
     assert max(map(len, outcome.out.splitlines())) <= 80
-
-
-def test_arguments_have_their_help(fedct: Fedct) -> None:
-    assert "The silo's folder." in fedct("silo", "verify", "--help").out
-    assert "New records: a table" in fedct("predict", "--help").out

@@ -78,25 +78,6 @@ def test_what_is_lost_for_good_is_left_out_once_somebody_says_so(fedct: Fedct, w
     assert FIRST in approved(fedct, worked)
 
 
-def test_keys_that_cannot_be_written_remember_nothing(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_only(*_: object) -> None:
-        raise PermissionError(30, "Read-only file system")
-
-    monkeypatch.setattr("fedct_flwr.hospital.latest_state.write_atomically", read_only)
-    approved(fedct, kit)
-    assert not (kit.folder / "keys" / "egress.seen").exists()
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"line": 1e400, "hash": ""}', '{"line": "x", "hash": ""}', "\x00"])
-def test_what_is_damaged_remembers_nothing(kit: Kit, text: str) -> None:
-    (kit.folder / "keys" / "egress.seen").write_text(text)
-    with open_log(kit.config) as log:
-        approve(log, kit.config, kit.study)
-        remember(kit.config, log)
-    with open_log(kit.config) as log:
-        assert log.lines == 1
-
-
 def adds_noise_to_sums(kit: Kit) -> None:
     agree_on_sums(kit)
     kit.let_out("sum")

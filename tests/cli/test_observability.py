@@ -9,12 +9,8 @@ import pytest
 from fedct_flwr.cli.coordinator import status as coordinators
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
-from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import VARIABLE, about, log_line
-from fedct_flwr.hospital.shared_books import SharedBooks
-from fedct_flwr.privacy.common_budget import common_budget
-from fedct_flwr.privacy.events import pure
 from tests.cli.silos import Fedct, Kit
 
 # --- logs
@@ -58,29 +54,6 @@ def test_a_silos_numbers(fedct: Fedct, kit: Kit) -> None:
     # Nothing of the records: neither classes nor columns.
     assert "healthy" not in done.out.replace("fedct_agent_healthy", "")
     assert all(name not in done.out for name in ("diseased", "cholesterol", "oldpeak"))
-
-
-def test_limits_over_all_studies_are_numbers(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    assert "records_" not in fedct("silo", "metrics", kit.folder).out
-    kit.edit('protection = "none"', 'protection = "teachers"')
-    with kit.file.open("a", encoding="utf-8") as file:
-        file.write(f"\n[records]\nfolder = '{tmp_path / 'common'}'\nmax-queries = 300\nepsilon = 2.0\n")
-    books = SharedBooks(tmp_path / "common", "another", {"max_rounds": 9, "max_queries": 300, "max_bytes": 9000})
-    books.charge(Spent(rounds=1, queries=228, bytes=40))
-    common = common_budget(kit.config)
-    assert common
-    common.charge("another", {}, pure(0.5))
-    found, of = numbers(fedct("silo", "metrics", kit.folder).out), '{silo="cleveland"}'
-    assert found[f"fedct_records_readable{of}"] == 1
-    assert (found[f"fedct_records_labels_used{of}"], found[f"fedct_records_labels_left{of}"]) == (228, 72)
-    assert (found[f"fedct_records_rounds_left{of}"], found[f"fedct_records_bytes_used{of}"]) == (99, 40)
-    assert found[f"fedct_records_epsilon_left{of}"] == pytest.approx(1.5, abs=1e-3)
-    # The study's own are numbers of their own.
-    assert found[f"fedct_labels_left{of}"] == 1_000_000
-    (tmp_path / "common" / "ledger.mark").write_bytes(b"another\n")
-    found = numbers(fedct("silo", "metrics", kit.folder).out)
-    assert found[f"fedct_records_readable{of}"] == 0
-    assert f"fedct_records_labels_left{of}" not in found
 
 
 def test_a_coordinators_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

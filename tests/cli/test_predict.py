@@ -15,7 +15,6 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import DataError
-from tests.boosting import PARAMS
 from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
 
@@ -105,13 +104,3 @@ def test_export_writes_what_predicts_the_same(fedct: Fedct, model: Path, records
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     assert session.run(["label"], {"features": X})[0].tolist() == load_model(model).predict(X).tolist()
     assert "exists" in fedct("export", "--model", model, "--output", tmp_path / "m.onnx").sentence
-
-
-def test_a_model_of_another_package_needs_it_named(fedct: Fedct, records: Path, tmp_path: Path) -> None:
-    pytest.importorskip("lightgbm", reason="only the project's own tests install it: pip install '.[dev]'")
-    name = "lightgbm.LGBMClassifier"
-    model = make(tmp_path / "global.skops", name, **PARAMS[name])
-    refused = fedct("predict", records, "--model", model)
-    assert (refused.code, "--package" in refused.sentence) == (DataError.exit_code, True)
-    for command in (("predict", records), ("export", "--output", tmp_path / "m.onnx")):
-        assert fedct(*command, "--model", model, "--package", "lightgbm").code == 0

@@ -67,18 +67,6 @@ def test_a_silos_model_reads_records_without_the_runs_data(fedct: Fedct, tmp_pat
     assert rows(outcome.out)[0]["note"] == "a"
 
 
-def test_a_number_is_predicted_as_one(fedct: Fedct, tmp_path: Path, records: Path) -> None:
-    silos = {n: patients(60, s).assign(days=lambda f: f.age / 10).drop(columns="label") for s, n in enumerate("ab")}
-    run = simulate(
-        silos, patients(60, 9).drop(columns="label"), label="days", outcome="number", algorithm="dd", learner="ridge",
-        rounds=2, run_dir=tmp_path / "run", progress=False,
-    )  # fmt: skip
-    outcome = fedct("predict", run.path, records, "--silo", "a")
-    assert outcome.code == 0, outcome
-    found = [float(row["predicted"]) for row in rows(outcome.out)]
-    np.testing.assert_allclose(found, run.models["a"].predict(pd.read_csv(records)[["age", "sex"]]))
-
-
 def test_what_is_not_there_is_said(fedct: Fedct, tmp_path: Path, records: Path) -> None:
     run = run_of(tmp_path / "run")
     model = run.path / "models" / "bonn.skops"

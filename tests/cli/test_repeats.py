@@ -37,14 +37,6 @@ def test_it_goes_on_with_more_seeds(fedct: Fedct, here: Path) -> None:
     assert fedct("simulate", "--resume", "r").code == 0
 
 
-def test_interrupted_it_says_how_to_go_on(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.cli.repeats.Repeats", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
-    monkeypatch.setattr("fedct_flwr.cli.repeats._tell", lambda out, run: (_ for _ in ()).throw(KeyboardInterrupt))
-    outcome = fedct(*QUICK)
-    assert outcome.code == 130
-    assert "fedct simulate --resume r" in outcome.out
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -53,11 +53,6 @@ def folder(tmp_path: Path, config: RunConfig, dataset: FederatedDataset) -> RunF
     return folder
 
 
-def last_round(number: int, silos: list[str]) -> RoundRecord:
-    sent = {silo: SiloRecord(bytes_sent=10, seconds=0.1, facts={"agreement": 0.9}) for silo in silos}
-    return RoundRecord(number, 1.0, 228, FACTS, 64, 0, sent)
-
-
 def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
@@ -70,16 +65,6 @@ def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(
             assert found["centralized"] == balanced_accuracy(centralized(config, dataset, position), test)
             # These models saw nothing but private records, so they are the local ones.
             assert found["federated"] == found["local"]
-
-
-def test_a_learner_that_cannot_be_trained_costs_its_own_scores_only(tmp_path: Path) -> None:
-    learners = ["decision-tree", "tests.federation.learners.Raising", "decision-tree", "decision-tree"]
-    config = RunConfig.from_flower({"study": "s", "data": "heart-disease", "learner": ",".join(learners)})
-    dataset = load(config)
-    folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
-    folder.append_round(last_round(1, [silo.name for silo in dataset.silos]))
-    found = [entry.pooled["local"] for entry in score(config, FEDCT, dataset, folder)]
-    assert [math.isnan(value) for value in found] == [False, True, False, False]
 
 
 # --- scores that real silos report
@@ -142,10 +127,3 @@ def test_all_numbers_are_those_of_the_same_predictions(
                 assert np.array(model.confusion).sum() == test.size
                 assert sum(part.n for part in model.calibration) == test.size
     assert rows[-1].tests["own"].models == {}
-
-
-def test_the_positive_class_can_be_named(dataset: FederatedDataset, config: RunConfig, folder: RunFolder) -> None:
-    other = RunConfig.from_flower({**config.to_flower(), "positive-class": "healthy"})
-    first, last = (score(c, FEDCT, dataset, folder)[0].tests["pooled"] for c in (other, config))
-    assert (first.positive, last.positive) == ("healthy", "diseased")
-    assert first.models["local"].value("sensitivity") == last.models["local"].value("specificity")

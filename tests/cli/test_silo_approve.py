@@ -1,21 +1,19 @@
 """What would leave is said in plain words, and nothing is approved by the way."""
 
 import json
-import time
 from collections.abc import Callable, Mapping
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.invitation import fingerprint_of
-from fedct_flwr.hospital.log_entry import Event, read_entries
-from fedct_flwr.hospital.revocation import withdraw
+from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.silo.release import DATA_SET
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError
 from tests.cli.runner import Outcome
 from tests.cli.silos import YES, Fedct, Kit, agree_on_sums, words
 
@@ -40,8 +38,6 @@ def said(fedct: Fedct, kit: Kit) -> str:
 LET_OUT: Mapping[str, Mapping[str, str]] = {
     "labels": {},
     "labels-dp-linear": {"protection": "dp-linear"},
-    "labels-dp-sgd": {"protection": "dp-sgd"},
-    "labels-randomized-response": {"protection": "randomized-response"},
     "labels-teachers": {"protection": "teachers"},
     "votes": {"kind": "counts", "partitions": "3"},
     "probabilities": {"kind": "soft"},
@@ -119,10 +115,6 @@ REFUSED: Mapping[str, tuple[Callable[[Kit], None], str]] = {
         lambda kit: let_out(kit, "soft", "dp-linear"),
         "protection = 'dp-linear' covers labels and not probabilities",
     ),
-    "their sums": (
-        lambda kit: let_out(kit, "soft-sum", "dp-linear"),
-        "protection = 'dp-linear' covers labels and not probabilities",
-    ),
     "an epsilon that protects nothing": (
         lambda kit: kit.edit("epsilon = 1.0", "epsilon = 0.1"),
         "nothing is protected, as epsilon has no effect on protection = 'none': set protection to 'dp-sgd'",
@@ -149,14 +141,6 @@ def test_what_cannot_be_promised_is_not_approved(fedct: Fedct, kit: Kit, mistake
     assert kit.events == []
 
 
-def test_what_has_left_already_is_counted(fedct: Fedct, kit: Kit) -> None:
-    with kit.log() as log:
-        log.append(kit.released(1, 228, 151))
-    page = said(fedct, kit)
-    assert "of which 1 are used" in page
-    assert "of which 228 are used" in page
-
-
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
 def test_it_asks(fedct: Fedct, kit: Kit, types: Types, answer: str, code: int) -> None:
     types(answer)
@@ -167,23 +151,6 @@ def test_it_asks(fedct: Fedct, kit: Kit, types: Types, answer: str, code: int) -
     assert "Approve this?" in outcome.err
     if code:
         assert kit.events == []
-
-
-def test_while_the_agent_is_at_work_no_budget_is_approved(fedct: Fedct, kit: Kit) -> None:
-    kit.protect()
-    with kit.log():
-        outcome = approve(fedct, kit)
-    assert outcome.code == RunError.exit_code
-    assert outcome.sentence
-
-
-def test_what_was_withdrawn_meanwhile_comes_before_the_new_approval(fedct: Fedct, kit: Kit) -> None:
-    approve(fedct, kit)
-    withdraw(kit.state)
-    approve(fedct, kit)
-    assert kit.events == [Event.APPROVED, Event.REVOKED, Event.APPROVED]
-    assert kit.is_approved
-    assert not (kit.state / "revoked").exists()
 
 
 # --- a promise
@@ -197,24 +164,6 @@ def test_what_left_without_protection_is_not_promised_away(fedct: Fedct, kit: Ki
     assert "Warning: 228 labels have left without protection; nothing here covers them" in said(fedct, kit)
     page = fedct("privacy-sheet", kit.folder).out
     assert "**228 labels of this study have left without protection**" in page
-
-
-def test_a_charge_of_a_clock_that_was_ahead_is_said_and_approving_dates_it_to_now(fedct: Fedct, kit: Kit) -> None:
-    kit.protect()
-    assert "the clock is earlier" not in said(fedct, kit)
-    ahead = time.time() + 86400
-    with Ledger(kit.state, clock=lambda: ahead) as ledger:
-        ledger.charge("another", DATA_SET, Budget(1.0, 1e-5), pure(0.25))
-    early = "the clock is earlier than the privacy ledger's last charge"
-    found = fedct("silo", "check", kit.folder, "--offline")
-    assert f"✗ privacy: {early}" in words(found.out)
-    assert "the clock is earlier than the ledger's last charge" in words(fedct("silo", "status", kit.folder).out)
-    assert early in said(fedct, kit)
-    assert early not in said(fedct, kit)
-    assert early not in words(fedct("silo", "check", kit.folder, "--offline").out)
-    # What it cost is still there.
-    status = json.loads(fedct("silo", "status", kit.folder, "--json").out)
-    assert status["privacy"]["together"] == pytest.approx(0.25, abs=1e-3)
 
 
 def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, kit: Kit, types: Types) -> None:
@@ -232,14 +181,3 @@ def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, k
             ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
         assert approve(fedct, kit).code == 0
         ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
-
-
-def test_nothing_is_approved_where_the_ledger_is_lost(fedct: Fedct, kit: Kit) -> None:
-    kit.protect()
-    approve(fedct, kit)
-    kit.edit("epsilon = 1.0", "epsilon = 2.0")
-    (kit.state / "privacy" / "ledger.sqlite").unlink()
-    outcome = approve(fedct, kit)
-    assert outcome.code == RunError.exit_code
-    assert "the privacy ledger" in outcome.sentence
-    assert not kit.is_approved

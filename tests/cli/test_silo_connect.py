@@ -1,10 +1,7 @@
 """The SuperNode's command line is Flower's, and needs neither records nor study."""
 
 import shlex
-import shutil
 import sys
-
-import pytest
 
 from tests.cli.silos import Fedct, Kit
 
@@ -37,19 +34,3 @@ def test_the_command_is_what_the_settings_say_and_flower_takes_it(fedct: Fedct, 
     # The client's certificate and the last option are our own.
     parsed = _parse_args_run_supernode().parse_args(shlex.split(outcome.out)[5 + len(PROGRAM) : -1])
     assert (parsed.isolation, parsed.port) == ("process", 9094)
-
-
-def test_it_needs_neither_records_nor_study_nor_state(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("study", "state", "keys"):
-        shutil.rmtree(kit.folder / name)
-    shutil.rmtree(kit.source)
-    (kit.folder / "connection" / "ca.crt").touch()
-    called: list[list[str]] = []
-
-    def execve(path: str, command: list[str], environment: dict[str, str]) -> None:
-        called.append(command)
-        assert environment["FLWR_TELEMETRY_ENABLED"] == "0"
-
-    monkeypatch.setattr("os.execve", execve)
-    assert fedct("silo", "connect", kit.folder).code == 0
-    assert called[0][1:6] == [*PROGRAM, "--isolation", "process"]

@@ -1,16 +1,12 @@
 """A silo's folder: whole or not at all, for its owner alone, and nothing is overwritten."""
 
-import re
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
 from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings
 from fedct_flwr.config.silo import DataSettings
-from fedct_flwr.hospital.keys import load_egress_key, load_public_key
 from fedct_flwr.types import ConfigError
 from tests.cli.runner import files_below
 from tests.cli.silos import Fedct, Kit, make_kit
@@ -30,40 +26,11 @@ def test_the_settings_are_what_was_asked_for_and_defaults_beside(kit: Kit) -> No
     assert config.privacy == PrivacySettings()
 
 
-def test_every_key_is_in_the_template_and_explained(kit: Kit) -> None:
-    text = kit.file.read_text("utf-8")
-    for key in [
-        "study",
-        "approvers",
-        "test-fraction",
-        "separator",
-        "pseudo-weight",
-        "max-queries",
-        "epsilon",
-        "lessons",
-    ]:
-        assert re.search(rf"^# .*\n(# )?{key} = ", text, re.MULTILINE), key
-    assert all(f"[{name}]" in text for name in ("data.mapping", "data.images", "learner.params", "records"))
-    words = " ".join(text.replace("#", " ").split())
-    assert "by plain HTTP and shows the secret: keep both on one machine" in words
-    assert max(map(len, text.splitlines())) <= 120
-
-
 def test_keys_and_settings_are_for_their_owner_alone(kit: Kit) -> None:
     for path in ("silo.toml", "keys/egress.key", "connection/node.key", "connection/secret"):
         assert mode(kit.folder / path) == "0o600", path
     for folder in ("", "keys", "connection", "state"):
         assert mode(kit.folder / folder) == "0o700", folder
-
-
-def test_the_keys_are_a_pair_and_of_the_kind_that_is_needed(kit: Kit) -> None:
-    own = load_egress_key(kit.folder / "keys" / "egress.key").public_key()
-    assert own == load_public_key(kit.folder / "keys" / "egress.pub")
-    node = load_ssh_private_key((kit.folder / "connection" / "node.key").read_bytes(), None)
-    public = load_ssh_public_key((kit.folder / "connection" / "node.key.pub").read_bytes())
-    assert isinstance(node, ec.EllipticCurvePrivateKey)
-    assert isinstance(node.curve, ec.SECP384R1)
-    assert node.public_key() == public
 
 
 def test_the_hospitals_own_learner_is_trusted_and_no_other(fedct: Fedct, tmp_path: Path) -> None:

@@ -37,12 +37,3 @@ def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path
     assert outcome.code == 0
     said = list(csv.reader(outcome.out.splitlines()))
     assert said == [["record", "class"], *([str(number), name] for number, name in enumerate(classes, start=1))]
-
-
-def test_another_model_and_a_file_to_write(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    path = train(kit).rename(tmp_path / "model-old.skops")
-    data, out = kit.folder / "study" / "public.csv", tmp_path / "classes.csv"
-    outcome = fedct("silo", "predict", data, "--folder", kit.folder, "--model", path, "--output", out)
-    assert (outcome.code, outcome.out) == (0, "")
-    assert len(out.read_text().splitlines()) == len(kit.study.public) + 1
-    assert oct(out.stat().st_mode & 0o777) == "0o600"

@@ -1,20 +1,11 @@
 """Several studies about the same records at one silo: status and check show their common limits."""
 
 import json
-import os
 from pathlib import Path
-
-import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.shared_books import SharedBooks
-from fedct_flwr.privacy.budget import Budget
-from fedct_flwr.privacy.common_budget import common_budget
-from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.silo.release import DATA_SET
-from tests.cli.silos import Fedct, Kit, make_kit
+from tests.cli.silos import Fedct, Kit
 
 
 def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
@@ -41,37 +32,9 @@ def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit
 # --- limits over all studies
 
 
-@pytest.fixture
-def sharing(fedct: Fedct, kit: Kit, tmp_path: Path) -> tuple[Kit, Kit]:
-    """Two studies about the same records with the same limits, each of which names the folder from its own on."""
-    other = make_kit(fedct, tmp_path / "other", data=str(kit.source / "data.csv"))
-    for one in (kit, other):
-        common = Path(os.path.relpath(tmp_path / "common", one.folder))
-        with one.file.open("a", encoding="utf-8") as file:
-            file.write(f"\n[records]\nfolder = '{common}'\nmax-queries = 300\n")
-    SharedBooks.of(kit.config, Ed25519PrivateKey.generate().public_key()).charge(Spent(1, 228, 40))  # type: ignore[union-attr]
-    return kit, other
-
-
 def test_a_check_tells_of_a_folder_that_is_not_mounted(fedct: Fedct, kit: Kit) -> None:
     with kit.file.open("a", encoding="utf-8") as file:
         # A place where nobody, not even root, makes a folder.
         file.write("\n[records]\nfolder = '/proc/self/limits'\n")
     found = " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
     assert "limits over all studies: this user cannot write into …/limits, so nothing leaves" in found
-
-
-def test_the_budget_over_all_studies_is_told_wherever_the_limits_are(
-    fedct: Fedct, sharing: tuple[Kit, Kit], tmp_path: Path
-) -> None:
-    for one in sharing:
-        one.protect("teachers")
-        one.edit("max-queries = 300", "max-queries = 300\nepsilon = 2.0")
-    config = sharing[0].config
-    with Ledger(config.state, common=common_budget(config)) as ledger:
-        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.25))
-    folders = [one.folder for one in sharing]
-    # The other study has spent nothing itself.
-    assert "epsilon: 0.25 of 2 spent, 1.75 left" in " ".join(fedct("silo", "status", folders[1]).out.split())
-    found = " ".join(fedct("silo", "check", folders[1], "--offline").out.split())
-    assert "bytes, epsilon 0.25 of 2 used" in found

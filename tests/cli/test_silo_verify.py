@@ -49,13 +49,6 @@ def test_the_first_bad_line_is_named(fedct: Fedct, written: Kit, number: int) ->
     assert f"the egress log is not intact, line {number}:" in outcome.sentence
 
 
-def test_it_needs_neither_the_private_key_nor_records(fedct: Fedct, written: Kit, tmp_path: Path) -> None:
-    shutil.copy(written.folder / "keys" / "egress.pub", tmp_path / "copy.pub")
-    shutil.rmtree(written.folder / "keys")
-    shutil.rmtree(written.source)
-    assert fedct("silo", "verify", written.folder, "--key", tmp_path / "copy.pub").code == 0
-
-
 @pytest.mark.parametrize("older", ["a copy", "nothing"])
 def test_an_old_log_that_was_put_back_is_noticed(fedct: Fedct, written: Kit, tmp_path: Path, older: str) -> None:
     if older == "a copy":

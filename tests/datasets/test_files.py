@@ -117,15 +117,7 @@ def test_each_silo_holds_a_share_out(folder: Folder, share: float, held_out: int
     assert dataset.test.size == sum(silo.test.size for silo in dataset.silos)
 
 
-# --- classes
-
-
 # --- faults: one sentence that names the file
-
-
-def test_no_public_set(folder: Folder, wording: SnapshotAssertion) -> None:
-    path = folder(public=None)
-    assert error(path) == wording
 
 
 @pytest.mark.parametrize("name", ["public", "north"])
@@ -149,25 +141,14 @@ def test_only_one_class_in_all(folder: Folder) -> None:
     assert str(path) in said
 
 
-def test_a_public_set_without_records(folder: Folder) -> None:
-    path = folder(public="age\n", north="age,ill\n1,no\n", south="age,ill\n1,yes\n")
-    assert str(path / "public.csv") in error(path)
-
-
 FAULTY_FILES: dict[str, str | bytes] = {
     "no shared column": "x,y,ill\n1,2,yes\n",
     "a missing column": "age,ill\n1,yes\n",
     "an unknown column": "age,ward,ill,sex\n1,east,yes,0\n",
-    "text for numbers": "age,ward,ill\nold,east,yes\n",
     "a date": "age,ward,ill\n2024-02-29,east,yes\n",
     "columns of the same name": "age,ward,ward,ill\n1,east,east,yes\n",
-    "a field too many": "age,ward,ill\n1,east,yes\n2,west,no,what\n",
-    "a field too few": "age,ward,ill\n1,east,yes\n2,west\n",
-    "an open quote": 'age,ward,ill\n1,"east,yes\n2,west,no\n',
     "an empty file": "",
     "a header without a line's end": "age,ward,ill",
-    "an infinite value": "age,ward,ill\ninf,east,yes\n",
-    "another encoding": "age,ward,ill\n1,Süd,yes\n".encode("latin-1"),
     "another encoding in the header": "äge,ward,ill\n1,east,yes\n".encode("latin-1"),
 }
 
@@ -176,19 +157,6 @@ FAULTY_FILES: dict[str, str | bytes] = {
 def test_a_faulty_silo_is_named_by_its_file(folder: Folder, fault: str) -> None:
     path = folder(south=FAULTY_FILES[fault])
     assert str(path / "south.csv") in error(path)
-
-
-@pytest.mark.parametrize(
-    "public",
-    ["age,ward\n2024-02-29,east\n", "age,ward\ninf,east\n", "age,age\n1,2\n", "age,ward\n1\n", ""],
-    ids=["a date", "an infinite value", "columns of the same name", "a field too few", "an empty file"],
-)
-def test_a_faulty_public_set_is_named_by_its_file(folder: Folder, public: str) -> None:
-    path = folder(public=public)
-    assert str(path / "public.csv") in error(path)
-
-
-# --- text that looks like something else at one of the silos
 
 
 # --- nobody's record in any message
@@ -201,13 +169,10 @@ LEAKS: dict[str, dict[str, Any]] = {
     "text for numbers": {"north": f"age,ward,ill\n{MARKER},east,yes\n"},
     "text for numbers far down": {"north": "age,ward,ill\n" + "12,east,yes\n" * 150_000 + f"{MARKER},east,yes\n"},
     "numbers for text": {"west": pa.table({"age": [1], "ward": [MARKER_NUMBER], "ill": ["yes"]})},
-    "a whole number too long for a float": {"north": f"age,ward,ill\n{MARKER_NUMBER},east,yes\n"},
     "another encoding": {"north": f"age,ward,ill\n1,Süd {MARKER},yes\n".encode("latin-1")},
-    "another encoding in a text column of the public set": {"public": f"age,ward\n1,Süd {MARKER}\n".encode("latin-1")},
     "an infinite value": {"north": f"age,ward,ill\ninf,{MARKER},yes\n"},
     "a record without a label": {"north": f"age,ward,ill\n1,{MARKER},\n"},
     "an unknown column": {"north": f"age,ward,ill,name\n1,east,yes,{MARKER}\n"},
-    "a public set with a field too many": {"public": f"age,ward\n1,east\n2,west,{MARKER}\n"},
     "patients' names for labels": {
         "north": "age,ward,ill\n" + "".join(f"1,east,{MARKER}-{i}\n" for i in range(33_000)),
     },

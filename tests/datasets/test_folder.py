@@ -60,10 +60,6 @@ def test_a_test_file_of_no_silo_names_the_nearest(tmp_path: Path) -> None:
     assert "did you mean 'north'?" in error(tmp_path, "norht.test.csv")
 
 
-def test_a_name_with_a_hidden_character_is_no_silos(tmp_path: Path) -> None:
-    assert "U+000A" in error(tmp_path, "es\nsen.csv")
-
-
 def test_tables_in_folders_are_to_be_moved(tmp_path: Path) -> None:
     for name in ("public", "north", "south"):
         (tmp_path / name).mkdir()

@@ -16,7 +16,6 @@ from fedct_flwr.datasets.groups import column_of_groups, numbered, split_off
 from fedct_flwr.datasets.inspections import inspect_dataset
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.silo.site import real_site
-from fedct_flwr.simulation.silos import data_of
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 
 
@@ -160,35 +159,6 @@ def test_classes_that_only_a_test_file_has_are_refused_without_a_quotation(
     assert "Miller" not in str(caught.value)
 
 
-def test_tests_in_memory_are_held_and_hashed() -> None:
-    silos = {name: patients(10, 2, seed) for seed, name in enumerate("ab")}
-    public = patients(10, 1, 5).drop(columns="ill")
-    plain = data_of(silos, public, "ill")
-    with_tests = data_of(silos, public, "ill", {"b": patients(3, 2, 8)})
-    assert plain.settings["data-dir"] != with_tests.settings["data-dir"]
-    dataset = load(RunConfig.from_flower(with_tests.settings))
-    assert [silo.test.size for silo in dataset.silos] == [4, 6]
-    with pytest.raises(ConfigError, match="'c'"):
-        data_of(silos, public, "ill", {"c": patients(3, 2, 8)})
-    with pytest.raises(ConfigError, match="tests"):
-        data_of("heart-disease", None, "", {"c": patients(3, 2, 8)})
-
-
-def test_other_processes_find_tests_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    silos = {name: patients(10, 2, seed) for seed, name in enumerate("ab")}
-    data = data_of(silos, patients(10, 1, 5).drop(columns="ill"), "ill", {"b": patients(3, 2, 8)})
-    config = RunConfig.from_flower({**data.settings, "seed": 5})
-    here = load(config)
-    assert data.tables is not None
-    data.tables.write(tmp_path)
-    monkeypatch.setenv("FEDCT_TABLES_FOLDER", str(tmp_path))
-    monkeypatch.setattr("fedct_flwr.datasets.memory._HELD", {})
-    load.cache_clear()
-    there = load(config)
-    for one, other in zip(here.silos, there.silos, strict=True):
-        np.testing.assert_array_equal(one.test.X, other.test.X)
-
-
 # --- what is said
 
 
@@ -199,9 +169,3 @@ def said(dataset: FederatedDataset) -> list[str]:
 def test_patients_of_several_silos_are_said(folder: Path) -> None:
     patients(30, 5, 1, first=15).to_csv(folder / "b.csv", index=False)
     assert said(read(folder, group_column="patient")) == ["15 of 75 groups have records at several silos"]
-
-
-def test_patients_in_a_silos_test_file_and_its_records_are_said(folder: Path) -> None:
-    patients(4, 5, 77, first=28).to_csv(folder / "a.test.csv", index=False)
-    (sentence,) = said(read(folder, group_column="patient"))
-    assert sentence.startswith("silo a trains on 2 groups of its test set")

@@ -31,20 +31,6 @@ def random(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
 # --- pixels
 
 
-def test_color_images_have_channels_first(tmp_path: Path) -> None:
-    pixels = random(6, 5, 3)
-    X = read_images([write(tmp_path / "a.png", pixels)], (6, 5), "color")
-    assert X.shape == (1, 3, 6, 5)
-    np.testing.assert_array_equal(X[0].transpose(1, 2, 0), pixels)
-
-
-def test_images_of_any_size_are_scaled_to_height_and_width(tmp_path: Path) -> None:
-    paths = [write(tmp_path / f"{i}.png", np.full((3 + i, 20 - i), 51, dtype=np.uint8)) for i in range(3)]
-    X = read_images(paths, (8, 4), "gray")
-    assert X.shape == (3, 1, 8, 4)
-    np.testing.assert_array_equal(X, 51)
-
-
 @pytest.mark.parametrize("suffix", ["png", "tif"])
 def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
     # As X-rays come; Pillow would clip everything above 255 to white.
@@ -52,9 +38,6 @@ def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
     X = read_images([write(tmp_path / f"a.{suffix}", pixels)], (2, 3), "gray")
     np.testing.assert_array_equal(X[0, 0], [[0, 0, 1], [16, 128, 255]])
     assert read_images([tmp_path / f"a.{suffix}"], (2, 3), "color").shape == (1, 3, 2, 3)
-
-
-# --- which files, in which order
 
 
 # --- damaged files
@@ -92,20 +75,6 @@ def test_a_damaged_file_is_numbered_and_its_name_not_quoted(
 
 
 # --- the form that images have
-
-
-@pytest.mark.parametrize(
-    ("sizes", "form"),
-    [
-        ([(20, 30), (20, 30), (40, 10)], ((20, 30), "gray")),
-        ([(20, 30, 3), (20, 30), (40, 10)], ((20, 30), "color")),
-        ([(448, 224)], ((224, 112), "gray")),
-        ([(1000, 1)], ((224, 1), "gray")),
-    ],
-)
-def test_the_usual_form_is_that_of_most_images(tmp_path: Path, sizes: Any, form: Any) -> None:
-    paths = [write(tmp_path / f"{number}.png", random(*size)) for number, size in enumerate(sizes)]
-    assert usual_form(paths) == form
 
 
 def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:

@@ -6,30 +6,12 @@ import numpy as np
 import pytest
 import scipy.io
 
-from fedct_flwr.datasets.images import scaled
 from fedct_flwr.types import DataError
 from tests.datasets.loading import small
 
 FILES = {"cifar10": "data_batch_3.bin", "svhn": "train_32x32.mat"}
 
 every_images = pytest.mark.parametrize("name", list(FILES))
-
-
-def test_bytes_become_zero_to_one() -> None:
-    found = scaled(np.array([[0, 51, 255]], dtype=np.uint8))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, [[0, 0.2, 1]], rtol=1e-6)
-
-
-@pytest.mark.usefixtures("data_folder")
-@every_images
-def test_images_are_what_the_networks_take(name: str) -> None:
-    dataset = small(name)
-    for X in (dataset.public.X, dataset.test.X, *(silo.private.X for silo in dataset.silos)):
-        assert X.shape[1:] == (3, 32, 32)
-        assert X.dtype == np.float32
-        assert X.flags.c_contiguous
-    assert len(dataset.schema.classes) == 10
 
 
 def test_cifar10_records_are_class_red_green_blue(data_folder: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import LOADERS, FederatedDataset, SiloData, load
-from fedct_flwr.datasets.federated import hold_out
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
@@ -96,24 +95,3 @@ def federation(**silos: list[int]) -> FederatedDataset:
 def test_one_silo_cannot_cotrain(silos: dict[str, list[int]], found: str) -> None:
     with pytest.raises(DataError, match=f"at least two silos, {found} in 'a-name'"):
         federation(**silos)
-
-
-# --- its parts
-
-
-@pytest.mark.parametrize(
-    ("size", "shares", "sizes"),
-    [
-        (10, (0.2,), [2, 8]),
-        (9, (0.25, 0.2), [2, 1, 6]),
-        (3, (0.25, 0.2), [0, 0, 3]),
-        (5, (0.0,), [0, 5]),
-        (0, (0.5,), [0, 0]),
-        (100, (0.29,), [29, 71]),
-    ],
-)
-def test_shares_are_rounded_down_and_the_rest_comes_last(
-    size: int, shares: tuple[float, ...], sizes: list[int]
-) -> None:
-    parts = hold_out(examples([0] * size), shares, np.random.default_rng(0))
-    assert [part.size for part in parts] == sizes

@@ -5,7 +5,7 @@ import pytest
 
 from fedct_flwr.datasets.schema import Classes, Outcome, Quantity
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import DataError
 
 CLASSES, DAYS = Classes(("0", "1")), Quantity("days")
 
@@ -33,9 +33,3 @@ def test_a_model_of_classes_says_no_other_class() -> None:
     for strange in ([2], [-1]):
         with pytest.raises(DataError, match="no class of its own study"):
             CLASSES.check_answers(np.int16(strange))
-
-
-def test_what_needs_classes_is_refused_for_a_quantity() -> None:
-    CLASSES.check_classes("audit a run with classes")
-    with pytest.raises(ConfigError, match="audit a run with classes"):
-        DAYS.check_classes("audit a run with classes")

@@ -77,10 +77,3 @@ def test_a_number_that_is_written_once_does_not_fill_the_memory(path: Path) -> N
     assert path.stat().st_size < 200_000
     with pytest.raises(DataError, match="far larger"):
         read_parquet(path)
-
-
-def test_a_long_table_of_few_different_numbers_is_read(path: Path) -> None:
-    codes = np.random.default_rng(0).integers(0, 3, (10, 2_000_000)).astype(np.int8)
-    pyarrow.parquet.write_table(pa.table({f"c{number}": column for number, column in enumerate(codes)}), path)
-    assert codes.size > 1 << 24
-    assert read_parquet(path).num_rows == codes.shape[1]

@@ -4,7 +4,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.tree import DecisionTreeClassifier
 
 SECRET = "patient 4711 has a secret"
 
@@ -28,13 +27,6 @@ class SometimesOutside(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         return np.full(len(X), 7 if self.outside_ else 0)
-
-
-class Unwritable(DecisionTreeClassifier):
-    """Cannot be written to a file."""
-
-    def __getstate__(self) -> Any:
-        raise TypeError("cannot be written")
 
 
 def network(num_features: int, num_classes: int, width: int = 4) -> Any:

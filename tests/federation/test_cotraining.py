@@ -3,7 +3,6 @@
 import csv
 
 import numpy as np
-import pytest
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
@@ -13,7 +12,6 @@ from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.wire.content import Terms
 from tests.federation.conftest import Federation
 from tests.patience import PATIENCE
@@ -50,17 +48,6 @@ def test_resume_goes_on_where_the_run_ended(federation: Federation) -> None:
     assert len(resumed.rounds()) == len(whole.rounds()) == 4
     np.testing.assert_array_equal(resumed.load_checkpoint().targets, whole.load_checkpoint().targets)
     assert [entry["changed"] for entry in resumed.rounds()] == [entry["changed"] for entry in whole.rounds()]
-
-
-def test_a_saved_model_predicts_like_the_silo_did(federation: Federation) -> None:
-    folder = federation.run(save_models=True, report_scores=True, num_server_rounds=2)
-    dataset = datasets.load(RunConfig.from_flower(folder.read_json("config.json")["settings"]))
-    model = load_model(folder.models / "cleveland.skops")
-    predicted = model.predict(dataset.silos[0].test.X)
-    recalls = [np.mean(predicted[dataset.silos[0].test.y == c] == c) for c in (0, 1)]
-    assert np.mean(recalls) == pytest.approx(
-        folder.rounds()[-1]["silos"]["cleveland"]["scores"]["own_balanced_accuracy"]
-    )
 
 
 def test_the_strategy_means_what_every_flower_strategy_means(federation: Federation) -> None:

@@ -143,16 +143,6 @@ def test_the_run_waits_for_the_roster_and_goes_on_without_latecomers(
     assert absences(folder) == wording
 
 
-def test_a_silo_with_another_public_set_refuses_and_is_named(federation: Federation) -> None:
-    def other_seed(message: Message, context: Context) -> Message:
-        context.run_config["seed"] = 99
-        return client_app(message, context)
-
-    federation.behave[FAULTY] = other_seed
-    folder = federation.run(num_server_rounds=1)
-    assert absences(folder)[0] == {NAME: Refusal.FINGERPRINT.sentence}
-
-
 def test_a_run_folder_that_cannot_be_written_to_fails_with_one_sentence(federation: Federation, tmp_path) -> None:  # type: ignore[no-untyped-def]
     def fill(message: Message, context: Context) -> Message:
         # Whatever the reason, a folder that is gone cannot be written to.

@@ -129,10 +129,7 @@ def test_a_sum_that_no_records_add_up_to_is_no_step(
         {"epsilon": 1e-9},
         {"may_collude": 4},
         {"protection": "dp-linear"},
-        {"num_server_rounds": 3},
-        {"bad_silos": "zurich", "corruption": "collusion"},
         {"min_summands": 2},
-        {"initial_model": "/nowhere"},
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anybody_is_asked(federation: Federation, settings: Any) -> None:

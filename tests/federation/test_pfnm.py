@@ -10,15 +10,12 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.baselines.matching import Layer, Prior, match_networks
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.simulation.scoreboard import score
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import to_weights
 from tests.federation.conftest import Federation
@@ -85,22 +82,6 @@ def test_one_round_is_what_the_matching_makes_of_networks_that_began_apart(feder
     width = len(found[0].biases)
     assert 6 < width <= 24
     assert json.loads((folder.path / "result.json").read_text()) == {"status": "completed", "hidden_widths": [width]}
-
-
-def test_the_global_model_is_scored_and_its_file_gives_those_scores_again(
-    federation: Federation,
-) -> None:
-    folder = federation.run(**PFNM, report_scores=True)
-    config = RunConfig.from_flower(folder.settings())
-    dataset = datasets.load(config)
-    model = build(folder).load_any_width(folder.models / "global.safetensors")
-    (entry,) = folder.rounds()
-    assert entry["scores"]["accuracy"] == accuracy(model, dataset.test) > 0.7
-    rows = score(config, find_algorithm(config), dataset, folder)
-    assert [row.pooled["federated"] for row in rows] == [
-        balanced_accuracy(build(folder, n).load_any_width(folder.models / "global.safetensors"), dataset.test)
-        for n in range(4)
-    ]
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,11 @@ def test_a_silo_that_leaves_for_a_round_takes_its_trust_with_it_and_brings_it_ba
     "settings",
     [
         {"algorithm": "fedmd", "trust": "static"},
-        {"algorithm": "fedmd", "trust": "static", "learner": "svm"},
         {"algorithm": "fedmd", "trust": "static", "consensus_weight": 2.0},
         {"learner": "svm"},
-        {"learner": "logistic-regression,svm,svm,svm"},
         {"protection": "dp-linear"},
         {"pseudo_weight": 2.0},
         {"algorithm": "dd"},
-        {"algorithm": "fedct-agreement", "trust": "naive"},
         {"algorithm": "fedct", "trust": "static", "warm_up_rounds": 2},
     ],
 )

@@ -37,16 +37,3 @@ def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
 def test_a_protection_covers_no_weights(federation: Federation) -> None:
     with pytest.raises(ConfigError, match="shares weights, which protection = 'dp-sgd' does not cover"):
         federation.run(algorithm="fedavg", protection="dp-sgd", **NETWORK)
-
-
-def test_dp_sgd_is_for_networks(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.labelers.protect.check_installed", lambda privacy: None)
-    with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'decision-tree' is none"):
-        federation.run(protection="dp-sgd")
-
-
-def test_more_teachers_than_the_smallest_silo_has_records_stop_the_run_before_it_begins(federation: Federation) -> None:
-    # Zurich's 69; the others would do.
-    with pytest.raises(ConfigError, match="fewer records than the 100 teachers"):
-        federation.run(protection="teachers", teachers=100)
-    assert federation.sent == []

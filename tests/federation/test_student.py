@@ -2,16 +2,12 @@
 
 import hashlib
 import json
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
@@ -92,26 +88,3 @@ def test_a_network_that_others_go_on_from(federation: Federation, monkeypatch: p
     silos = build_learner(config, dataset, 0, dataset.silos[0].private.X)
     silos.load(folder.path / told["file"])  # type: ignore[attr-defined]
     assert accuracy(silos, dataset.test) > 0.6
-
-
-def test_the_one_shot_example(
-    federation: Federation, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
-) -> None:
-    example = Path(__file__).parents[2] / "examples" / "one_shot"
-    settings = tomllib.loads((example / "run.toml").read_text())
-    assert settings["algorithm"] == "fedkt"
-    folder = federation.run(**{"learner-params": "{}", "save-models": True, **settings})
-    told = folder.read_json("result.json")["global_model"]
-    assert list(told["scores"]) == ["student", "ensemble"]
-    assert min(scores["accuracy"] for scores in told["scores"].values()) > 0.7
-    said = [record.getMessage() for record in caplog.records if "Global model" in record.getMessage()]
-    assert f"{told['scores']['student']['accuracy']:.3f}" in said[0]
-    test = datasets.load(RunConfig.from_flower({"study": "one-shot", "data": "heart-disease"})).test
-    share = max((test.y == 0).mean(), (test.y == 1).mean())
-    assert told["most_frequent_class"] == pytest.approx(share)
-    assert said[0].endswith(f"{share:.3f})")
-    card = (folder.path / told["file"]).with_suffix(".md").read_text()
-    assert [line for line in card.splitlines() if "frequent" in line] == wording
-    model = load_model(folder.path / told["file"])
-    records = read_unlabeled(model.schema, None, "color", example / "new.csv")
-    assert set(model.predict(records.X)) == {0, 1}

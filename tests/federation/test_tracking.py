@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from fedct_flwr.config import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.tracking import base, check_tracking, to_mlflow, to_tensorboard
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
 
 TWO_ROUNDS: dict[str, Any] = {"num_server_rounds": 2, "stop_at_fixed_point": False, "report_scores": True}
@@ -83,16 +83,6 @@ def test_mlflow_has_the_runs_files_and_no_silos_model(kept: Kept) -> None:
     assert models == {"models/global.skops", "models/global.json", "models/global.md"}
     copy = Path(client.download_artifacts(run_id, "result.json"))
     assert json.loads(copy.read_text()) == kept.folder.read_json("result.json")
-
-
-def test_mlflow_hears_of_a_run_that_failed(federation: Federation, store: MlflowClient) -> None:
-    with pytest.raises(RunError):
-        federation.run(tracking="mlflow", learner="tests.federation.learners.Raising", learner_params="{}")
-    folder = RunFolder(federation.path / "run")
-    run = run_of(folder, store)
-    assert run.info.status == "FAILED"
-    copy = Path(store.download_artifacts(run.info.run_id, "result.json"))
-    assert json.loads(copy.read_text()) == folder.read_json("result.json")
 
 
 # --- TensorBoard

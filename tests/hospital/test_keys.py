@@ -67,11 +67,3 @@ def test_a_file_that_holds_no_key_is_one_sentence(
     (tmp_path / "egress.key").write_bytes(content)
     with pytest.raises(ConfigError, match="Ed25519"):
         load(tmp_path / "egress.key")
-
-
-def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
-    create_egress_key(tmp_path / "egress.key")
-    with pytest.raises(ConfigError, match="Ed25519 public"):
-        load_public_key(tmp_path / "egress.key")
-    with pytest.raises(ConfigError, match="Ed25519 private"):
-        load_egress_key(tmp_path / "egress.pub")

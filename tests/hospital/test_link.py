@@ -8,18 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.hospital.link import LinkError, LinkStatus, call, sentence_of
+from fedct_flwr.hospital.link import LinkError, LinkStatus, call
 from tests.processes.relay import Relay
-
-
-@pytest.mark.parametrize(
-    "error", [*(each for each in LinkError if "status" not in each), "status-502", "proxy-status-503"]
-)
-def test_each_error_says_what_is_wrong_and_what_to_do(error: str) -> None:
-    said, colon, fix = sentence_of(error).partition(": ")
-    assert said
-    assert colon
-    assert fix
 
 
 @pytest.mark.parametrize(("fault", "error"), [("drop", "broken"), ("reset", "broken"), ("503", "no-tls")])

@@ -14,7 +14,6 @@ from tests.patience import PATIENCE, eventually
 
 LOOK = "import os, sys, time; look = lambda: os.write(int(os.environ['FEDCT_LOOKS']), b'.')"
 LOOKS_ONCE = f"{LOOK}; look(); sys.stdin.read()"
-LOOKS_ON = f"{LOOK}\nwhile True: look(); time.sleep(.02)"
 
 
 class Supervised:
@@ -98,11 +97,6 @@ def test_a_client_certificate_that_is_refused_ends_it_with_one_sentence(supervis
     running.error = LinkError.CERTIFICATE
     assert running.code() == SETTINGS_CODE
     assert running.said == [f"the SuperNode has ended: {supervisor.sentence_of(LinkError.CERTIFICATE)}"]
-
-
-@pytest.mark.parametrize("code", [0, SETTINGS_CODE])
-def test_help_and_wrong_options_end_it(supervise: Supervise, code: int) -> None:
-    assert supervise(f"raise SystemExit({code})").code() == code
 
 
 def test_one_that_the_coordinator_does_not_let_in_is_tried_again_and_told_why(supervise: Supervise) -> None:

@@ -119,14 +119,6 @@ def test_the_gradient_of_each_record_is_clipped_by_itself(make: Any, norm: float
     torch.testing.assert_close(together, torch.stack(clipped).sum(0), rtol=1e-3, atol=1e-5)
 
 
-def test_one_record_more_moves_the_sum_by_at_most_the_clipping_norm() -> None:
-    model = labeler(clipping_norm=0.5)
-    for x in (PRIVATE.X[150], PRIVATE.X[151] * 1e4, PRIVATE.X[152] * 1e-4):
-        without = gradient(model, PRIVATE.X[:9], PRIVATE.y[:9])
-        with_it = gradient(model, [*PRIVATE.X[:9], x], [*PRIVATE.y[:9], 1])
-        assert float((with_it - without).norm()) <= 0.5 + 1e-5
-
-
 def test_dropout_is_left_out_so_that_one_record_less_moves_no_other() -> None:
     wide = lambda: nn.Sequential(nn.Linear(4, 64), nn.Dropout(), nn.Linear(64, 2))  # noqa: E731
     model = labeler(wide, clipping_norm=0.5)
@@ -210,14 +202,6 @@ def test_the_noise_is_normal_with_noise_multiplier_times_clipping_norm(
     assert stats.kstest(drawn, "norm", args=(0, std)).pvalue > 1e-4
     # Within 5 standard deviations of the estimate.
     assert math.isclose(drawn.std(), std, rel_tol=5 / math.sqrt(2 * len(drawn)))
-
-
-def test_every_weight_gets_noise_of_its_own_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = labeler()
-    rows = [torch.cat([part.flatten() for part in parts]) for parts in model._gaussian(50, seeded())]
-    drawn = torch.stack(rows)
-    assert drawn.shape == (50, sum(p.numel() for p in model._network.parameters()))
-    assert len(drawn.unique()) == drawn.numel()
 
 
 def test_records_are_sampled_one_by_one_at_the_planned_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,20 +291,6 @@ def test_the_whole_plan_costs_what_was_allowed_and_not_much_less() -> None:
     assert [event.count for event in events] == [15, 15, 10]
     spent = epsilon(ComposedDpEvent(events), 1e-5).upper
     assert 1.95 <= spent <= 2.0
-
-
-def test_after_the_plan_it_only_labels() -> None:
-    model = labeler(total_steps=10)
-    first = model.answer(asked(), seeded(1))
-    state = model.dump()
-    assert isinstance(model.event(asked()), NoOpDpEvent)
-    np.testing.assert_array_equal(model.answer(asked(), seeded(2)), first)
-    assert model.dump() == state
-
-
-def test_what_a_question_costs_says_nothing_of_the_records() -> None:
-    other = Examples(-X[:90] * 5, 1 - Y[:90])
-    assert labeler().event(asked()) == labeler().event(asked(other, positions=EVERYTHING[:3]))
 
 
 def test_it_learns_from_records_and_from_targets() -> None:
@@ -433,17 +403,6 @@ def test_an_example_that_the_network_raises_an_exception_for_adds_nothing(
     found = model._clipped.compute(inputs, labels, torch.ones(7))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
-
-
-def test_it_goes_on_from_a_dump_as_if_nothing_had_happened() -> None:
-    one, other = labeler(), labeler()
-    one.answer(asked(), seeded())
-    other.restore(one.dump())
-    for model in (one, other):
-        model.answer(asked(targets=Y[200:]), seeded(7))
-    assert one.dump() == other.dump()
-    one.reset()
-    assert one.dump() == labeler().dump()
 
 
 # --- an attack

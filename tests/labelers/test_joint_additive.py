@@ -1,15 +1,12 @@
 """The additive joint labeler of many columns: it chooses some by noisy sums, and no record counts more by that."""
 
-import math
 from typing import Final
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score
 
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.labelers.dp_linear import RESIDUAL
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
 from fedct_flwr.labelers.public_bins import PublicBins
 from fedct_flwr.labelers.public_features import NORM
@@ -74,21 +71,3 @@ def test_fewer_columns_have_larger_numbers_and_no_record_counts_more_than_claime
             one = found.summand(vectors[[place]], y[[place]], weights, Silent()).view(np.int64) / 1.0
             assert np.linalg.norm(one) <= found.noise.sensitivity
     assert all(NORM * 0.999 < length <= NORM for length in lengths)
-
-
-def test_the_weights_after_the_look_tell_the_mean_of_its_sums() -> None:
-    found, silos, _ = wide()
-    vectors, progress, sums = [found.vectors(own.X) for own in silos], found.start, []
-    while not progress.weights.any():
-        drawn = zip(vectors, silos, noises(4, progress.step), strict=True)
-        before = progress
-        sums.append(sum_modulo([found.summand(v, s.y, before.weights, n) for v, s, n in drawn], 64).view(np.int64))
-        progress = found.step(before, sums[-1].view(np.uint64))
-    told = found.opened(before.weights, progress.weights)
-    mean = np.mean(sums, axis=0).reshape(told.shape) / (NORM * RESIDUAL * found.plan.num_records)
-    kept = progress.weights.any(axis=1)
-    assert not told[~kept].any()
-    # Numbers of ten columns are larger than those of all.
-    larger = math.sqrt(WIDE / 10)
-    assert told[:-1][kept[:-1]] == pytest.approx(larger * mean[:-1][kept[:-1]], rel=1e-3, abs=1e-4)
-    assert told[-1] == pytest.approx(mean[-1], rel=1e-3, abs=1e-4)

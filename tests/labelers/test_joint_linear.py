@@ -17,9 +17,7 @@ from fedct_flwr.labelers import joint_linear
 from fedct_flwr.labelers.dp_linear import RESIDUAL, gradient
 from fedct_flwr.labelers.joint_linear import BITS, JointLinear, plan_for, train_together
 from fedct_flwr.labelers.public_features import NORM
-from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import Budget
-from fedct_flwr.privacy.events import composed
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.noise_shares import least_multiplier
 from fedct_flwr.privacy.randomness import SimulatedNoise
@@ -80,12 +78,6 @@ def test_a_record_adds_the_same_to_the_sum_whatever_the_others_are(position: int
     without = found.summand(found.vectors(X[others]), y[others], weights, Silent())
     alone = found.summand(found.vectors(X[[position]]), y[[position]], weights, Silent())
     np.testing.assert_array_equal(with_it - without, alone)
-
-
-def test_what_is_charged_for_all_steps_is_the_budget() -> None:
-    found = labeler(epsilon=0.7)
-    spent = epsilon(composed(*[found.noise.event()] * found.plan.steps), 1e-5)
-    assert 0.69 < spent.upper <= 0.7
 
 
 def test_a_silos_ledger_takes_all_steps_and_no_other(tmp_path: Path) -> None:
@@ -206,27 +198,8 @@ def test_residuals_that_are_not_clipped_are_noticed(monkeypatch: pytest.MonkeyPa
     assert measured(found) > 1
 
 
-def test_an_additive_labeler_learns_ranges_that_a_linear_one_cannot_and_says_what_it_learned() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8_000, 3))
-    y = (np.abs(X[:, 1]) > 0.7).astype(np.int16)
-    silos = [Examples(X[i:6_000:4], y[i:6_000:4]) for i in range(4)]
-    reached = {}
-    for columns in (0, 3):
-        plan = plan_for(6_000, 2, epsilon=1.0, delta=1e-5, honest=3, additive_columns=columns)
-        found = JointLinear(replace(plan, kind="linear"), X[6_000:7_000], SCHEMA, seed=0)
-        weights = train_together(found, silos, noises(4))
-        reached[columns] = balanced_accuracy_score(y[7_000:], found.label(weights, X[7_000:]))
-    assert reached[0] < 0.6
-    assert reached[3] > 0.9
-    towards = dict(zip(found.features.names, weights[:, 1] - weights[:, 0], strict=True))
-    bins = [name for name in towards if " y" in f" {name}" and "missing" not in name]
-    assert towards[bins[0]] > 0 > towards[bins[len(bins) // 2]]
-    assert towards[bins[-1]] > 0
-
-
-@pytest.mark.parametrize("num_records", [1, 100, 510, 10_000, 2_000_000])
-@pytest.mark.parametrize("budget", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("num_records", [1, 510, 2_000_000])
+@pytest.mark.parametrize("budget", [0.1, 3.0])
 def test_plans_depend_on_public_numbers_and_grow_with_them(num_records: int, budget: float) -> None:
     plan = plan_for(num_records, 4, epsilon=budget, delta=1e-5, honest=3)
     assert 10 <= plan.components <= 300

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig
 from fedct_flwr.config.protections import PROTECTIONS
-from fedct_flwr.labelers import protect, teachers
-from fedct_flwr.labelers.labeler import Labeler, Start
+from fedct_flwr.labelers import protect
+from fedct_flwr.labelers.labeler import Labeler
 from fedct_flwr.labelers.protect import check_installed, labeler_for
 from fedct_flwr.labelers.teachers import teachers_for
 from fedct_flwr.types import ConfigError
@@ -88,15 +87,3 @@ def test_what_cannot_be_kept_is_said_before_anything_runs(
 def test_the_number_of_teachers_follows_from_the_number_of_records(records: int, number: int) -> None:
     assert teachers_for(privacy("teachers"), records) == number
     assert teachers_for(privacy("teachers", teachers=3), records) == 3
-
-
-def test_teachers_differ_by_their_number_and_know_statistics_of_the_public_set_alone() -> None:
-    forest = LearnerSettings(name="random-forest")
-    make = teachers._maker(Start(privacy("teachers"), forest, "a", DATA.schema, DATA.public, 168))
-    private = DATA.silos[0].private
-    one, same, other = (make(number).fit(private.X, private.y).predict(DATA.public.X) for number in (0, 0, 1))
-    assert np.array_equal(one, same)
-    assert not np.array_equal(one, other)
-    (scaler,) = [step for name, step, _ in make(0)._transformer.transformers_ if name == "numeric"]
-    numeric = [i for i in range(DATA.public.X.shape[1]) if i not in DATA.schema.categorical]
-    assert np.allclose(scaler[0].statistics_, np.nanmean(DATA.public.X[:, numeric], axis=0))

@@ -38,11 +38,6 @@ def test_each_value_falls_into_its_bin() -> None:
     assert active([nan, nan, nan, nan])[1:3] == ["sex missing", "ward missing"]
 
 
-def test_bins_have_about_as_many_public_values_each() -> None:
-    counts = (BINS(public())[:, :3] > 0).sum(axis=0)
-    assert counts.max() - counts.min() <= 2
-
-
 def test_a_column_that_is_one_value_for_most_or_huge_has_bins() -> None:
     schema = Schema.numeric(("a", "b"), ("x",))
     mostly = np.where(np.arange(1_000) % 10, 7.0, np.arange(1_000))[:, None]

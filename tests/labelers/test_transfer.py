@@ -5,14 +5,13 @@ from typing import Self
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.mechanisms import Gumbel, Mechanism
-from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
+from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.types import Examples, TrainingError
 
 RNG = np.random.default_rng(0)
@@ -157,20 +156,6 @@ def test_with_noise_a_record_more_changes_one_vote_of_each_partition(monkeypatch
         for one, other in zip(counts[:2], counts[2:], strict=True):
             assert np.minimum(other - one, 0).sum(axis=1).min() >= -1
             assert np.maximum(other - one, 0).sum(axis=1).max() <= 1
-
-
-def test_with_noise_records_draw_their_teachers_uniformly() -> None:
-    many = Examples(np.arange(4000.0).reshape(-1, 1), np.zeros(4000, np.int16))
-    public = RNG.normal(size=(3, 1))
-    kind = type("Diary", (Diary,), {"entries": []})
-    made = transfer(lambda _: kind(), teachers=20, num_records=4000, mechanism=Gumbel(1.0))
-    made.votes(many, public, np.arange(3), SecureNoise())
-    for first in (0, 20):
-        sizes = np.array([part.size for part in kind.entries[first : first + 20]])
-        assert sizes.sum() == 4000
-        assert chi2.sf(((sizes - 200) ** 2 / 200).sum(), 19) > 1e-6
-        assert len(set(sizes.tolist())) > 1  # equal parts would not be independent draws
-    assert kind.entries[0].X.tolist() != kind.entries[20].X.tolist()
 
 
 def test_partitions_cost_as_much_each() -> None:

@@ -9,7 +9,7 @@ from fedct_flwr.config import LearnerSettings
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import automatic
-from fedct_flwr.learners.automatic import BOOSTED, CANDIDATES, FEWEST, SAFE, TINY, Automatic, Candidate
+from fedct_flwr.learners.automatic import FEWEST, SAFE, TINY, Automatic, Candidate
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.types import Examples
 
@@ -84,29 +84,6 @@ def test_the_choice_is_made_once_and_the_same_again():
     assert learner.choice == first
     automatic._chosen.cache_clear()
     assert chosen(ring(150)) == first.name  # type: ignore[union-attr]
-
-
-def test_large_records_are_compared_on_some_of_them(monkeypatch: pytest.MonkeyPatch):
-    seen = []
-    original = automatic._chosen
-
-    def watched(table: Any, *more: Any) -> int:
-        seen.append(len(table.y))
-        return original(table, *more)
-
-    monkeypatch.setattr(automatic, "_chosen", watched)
-    chosen(linear(5000))
-    assert seen == [automatic._MOST]
-
-
-def test_boosted_trees_are_left_out_where_they_take_minutes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(automatic, "CANDIDATES", CANDIDATES[-1:])
-    automatic._chosen.cache_clear()
-    assert chosen(ring(150)) == BOOSTED
-    automatic._chosen.cache_clear()
-    monkeypatch.setattr(automatic, "MOST_WORK", 10)
-    assert chosen(ring(150)) == SAFE.name
-    automatic._chosen.cache_clear()
 
 
 def test_teachers_and_students_choose_nothing():

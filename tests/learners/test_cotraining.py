@@ -39,12 +39,6 @@ def learner() -> Recorder:
     return Recorder()
 
 
-def test_trains_on_private_and_labeled_public_examples(learner: Recorder):
-    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), EVERYTHING)
-    assert learner.X.ravel().tolist() == [100, 101, 0, 1, 2, 3, 4]
-    assert learner.y.tolist() == [1, 0, 0, 1, 2, 1, 0]
-
-
 def test_drops_public_examples_without_a_label(learner: Recorder):
     cotrain(learner, PRIVATE, PUBLIC, np.int16([ABSTAIN, 1, ABSTAIN, ABSTAIN, 0]), EVERYTHING)
     assert learner.X.ravel().tolist() == [100, 101, 1, 4]

@@ -27,10 +27,5 @@ def test_few_are_foreign_where_all_are_alike_whatever_their_numbers(own: int):
     assert foreign(both, own, np.random.default_rng(0)).mean() < 0.35
 
 
-def test_the_same_draws_give_the_same():
-    both = RNG.normal(size=(200, 3))
-    assert foreign(both, 80, np.random.default_rng(1)).tolist() == foreign(both, 80, np.random.default_rng(1)).tolist()
-
-
 def test_nothing_is_foreign_where_a_forest_cannot_tell():
     assert not foreign(np.array([["ill"], ["well"], ["well"]], dtype=object), 1, np.random.default_rng(0)).any()

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import WEIGHTS, Guard, Trust
-from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords, Pseudo
+from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
 
@@ -117,23 +117,6 @@ class Sure(Memory):
         return np.where(np.eye(num_classes)[y] > 0, right, 1.0 - right)
 
 
-@pytest.mark.parametrize(("wrong", "weight"), [(0, 1.0), (1, 0.0), (3, 0.0)])
-def test_less_sure_is_trusted_and_more_often_wrong_is_not(wrong: int, weight: float):
-    """Of 200 records, most lose very little: what is certainly less is less than the margin."""
-    public = np.arange(100, dtype=float).reshape(-1, 1)
-    found = guard_of(unique(200)).trust(Sure(wrong), public, np.zeros(100, dtype=np.int16))
-    assert found.evidence is not None
-    assert -0.012 < found.evidence.gain < 0
-    assert found.evidence.errors < -1
-    assert found.weight == weight
-
-
-def test_against_one_class_for_all_the_own_model_is_kept():
-    everybody = np.zeros(len(PUBLIC), dtype=np.int16)
-    found = guard_of(records(100)).trust(SklearnLearner(DecisionTreeClassifier(random_state=0)), PUBLIC, everybody)
-    assert found.weight < 1.0
-
-
 def test_chance_is_no_evidence():
     """A consensus that tells nothing new about noise is trusted: the two models differ by chance alone."""
     kept = 0
@@ -186,11 +169,6 @@ def test_records_of_one_class_speak_against_a_consensus_that_takes_them_for_anot
     found = guard_of(healthy(60)).trust(learner, PUBLIC, moved)
     assert 0 < found.weight < 1
     assert found.evidence is not None
-
-
-def test_records_of_one_class_trust_a_consensus_that_knows_them():
-    tree = SklearnLearner(DecisionTreeClassifier(random_state=0))
-    assert guard_of(healthy(60)).trust(tree, PUBLIC, TRUTH).weight == 1.0
 
 
 def test_a_single_record_of_a_class_counts_as_much_as_all_others():
@@ -255,21 +233,6 @@ def test_a_learner_without_weights_takes_all_or_nothing():
     for learner in (Unweighted(), SklearnLearner(KNeighborsClassifier(1))):
         assert guard_of(records(60)).trust(learner, PUBLIC, TRUTH).weight == 1.0
         assert guard_of(records(60)).trust(learner, PUBLIC, np.int16(1) - TRUTH).weight == 0.0
-
-
-def test_a_learner_that_fails_on_pseudo_labels_fails():
-    class Failing(Memory):
-        def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
-            if len(X) > 60:
-                raise TrainingError("too much")
-            return super().fit(X, y)
-
-    with pytest.raises(TrainingError):
-        guard_of(records(60)).trust(Failing(), PUBLIC, TRUTH)
-
-
-def test_pseudo_labels_are_never_asked_about():
-    assert len(own(unique(20)).predicted(Memory(), 2, Pseudo(np.zeros((9, 1)), np.zeros(9, dtype=np.int16)))) == 20
 
 
 class Surer:

@@ -77,11 +77,6 @@ class TestEveryLearner:
         with pytest.raises(ConfigError, match="Own cannot learn probabilities"):
             soft_labels(Own(), PUBLIC, 3)
 
-    def test_colluders_are_sure_of_their_class(self) -> None:
-        colluder = Colluder(2)
-        train_soft(colluder, PRIVATE, PUBLIC, TARGETS, 0.5)
-        np.testing.assert_array_equal(soft_labels(colluder, PUBLIC, 3), np.eye(3)[np.full(40, 2)])
-
     def test_what_are_no_probabilities_do_not_leave(self) -> None:
         class Broken(Colluder):
             def probabilities(self, X: Any, num_classes: int) -> Any:
@@ -128,13 +123,6 @@ class TestWeights:
         weighted = (found.weights * losses(found.X)[np.arange(len(found.y)), found.y.astype(int)]).sum()
         assert weighted == pytest.approx(24 * (own + lamda * other), rel=1e-5)
 
-    def test_certain_targets_that_weigh_as_much_are_labels(self) -> None:
-        y = (np.arange(40) % 3).astype(np.int16)
-        soft, hard = SklearnLearner(LogisticRegression()), SklearnLearner(LogisticRegression())
-        train_soft(soft, PRIVATE, PUBLIC, np.eye(3, dtype=np.float32)[y], 40 / 24)
-        hard.fit(np.concatenate([PRIVATE.X, PUBLIC]), np.concatenate([PRIVATE.y, y]))
-        np.testing.assert_allclose(soft_labels(soft, PUBLIC, 3), soft_labels(hard, PUBLIC, 3), atol=1e-5)
-
     def test_values_give_the_least_squares_of_the_paper(self) -> None:
         # Appendix A: polynomials, so that the minimum can be written down.
         X, U = RNG.uniform(-1, 1, (30, 1)), np.linspace(-2, 2, 11)[:, None]
@@ -160,31 +148,3 @@ class TestGradients:
         train_soft(learner, self.ONE, PUBLIC[:1], TARGETS[:1], 0.5)
         gradient = np.outer(p - y, x) + 0.5 * np.outer(q - psi, u)
         np.testing.assert_allclose(learner.weights()["weight"], before - 0.1 * gradient, atol=1e-6)
-
-    def test_with_balanced_classes_a_class_weighs_what_its_share_of_both_says(self) -> None:
-        learner = linear(optimizer="sgd", learning_rate=0.1, balanced=True)
-        before = learner.weights()["weight"]
-        x, u, y, psi = self.ONE.X[0], PUBLIC[0], np.eye(3)[self.ONE.y[0]], TARGETS[0]
-        p, q = softmax(learner.logits(self.ONE.X)[0]), softmax(learner.logits(PUBLIC[:1])[0])
-        shares = y + 0.5 * psi
-        weights = shares.sum() / 3 / shares
-        own, other = weights * y, weights * psi
-        gradient = np.outer(own.sum() * p - own, x) + 0.5 * np.outer(other.sum() * q - other, u)
-        train_soft(learner, self.ONE, PUBLIC[:1], TARGETS[:1], 0.5)
-        np.testing.assert_allclose(learner.weights()["weight"], before - 0.1 * gradient, atol=1e-6)
-
-    def test_the_optimizer_stays_and_a_silo_that_goes_on_from_a_stored_state_does_the_same(self) -> None:
-        whole, first, second = linear(5), linear(5), linear(5)
-        for _ in range(2):
-            train_soft(whole, PRIVATE, PUBLIC, TARGETS, 0.5)
-        train_soft(first, PRIVATE, PUBLIC, TARGETS, 0.5)
-        second.restore(first.dump())
-        train_soft(second, PRIVATE, PUBLIC, TARGETS, 0.5)
-        assert second.dump() == whole.dump()
-
-    def test_a_loss_that_is_not_finite_leaves_the_state_of_before(self) -> None:
-        learner = linear()
-        before = learner.dump()
-        with pytest.raises(TrainingError, match="loss is not finite"):
-            train_soft(learner, PRIVATE, PUBLIC * np.float32(np.inf), TARGETS, 0.5)
-        assert learner.dump() == before

@@ -182,7 +182,7 @@ FRAMES = {"north": frame(60, 1), "south": frame(60, 2)}
 PUBLIC = frame(80, 3).drop(columns="ill")
 
 
-@pytest.mark.parametrize("learner", ["tfidf-linear", by_texts(), by_table(), "tests.learners.test_text.by_texts"])
+@pytest.mark.parametrize("learner", ["tfidf-linear", by_table()])
 @pytest.mark.filterwarnings("ignore:learner .* begins with text:fedct_flwr.types.DataWarning")
 def test_silos_with_text_co_train(learner: Any) -> None:
     run = simulate(FRAMES, PUBLIC, label="ill", text_columns=["note"], learner=learner, rounds=2, progress=False)

@@ -12,7 +12,6 @@ from scipy.special import softmax
 from torch import nn
 
 from fedct_flwr.learners import networks
-from fedct_flwr.learners.base import Correction
 from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.torch_net import TorchLearner, Training
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
@@ -41,14 +40,6 @@ def small(**training: Any) -> TorchLearner:
 )
 def test_the_papers_networks_have_the_papers_sizes(network: nn.Module, parameters: int) -> None:
     assert sum(p.numel() for p in network.parameters()) == parameters
-
-
-def test_it_learns_from_private_examples_and_from_pseudo_labels() -> None:
-    learner = small(steps=200)
-    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
-    alone = (learner.predict(PUBLIC) == Y[20:]).mean()
-    learner.advance(PRIVATE, PUBLIC, Y[20:].copy(), 1.0)
-    assert (learner.predict(PUBLIC) == Y[20:]).mean() >= max(alone, 0.95)
 
 
 def test_a_loss_that_is_not_finite_stops_the_silo_in_its_last_good_state() -> None:
@@ -153,17 +144,6 @@ def test_a_rate_that_falls_is_the_same_where_training_goes_on_from_a_stored_stat
     assert 0 < moved < 0.1 * 0.01 * 5 * 5
 
 
-def test_a_shift_that_undoes_the_gradient_keeps_a_network_where_it_is() -> None:
-    learner, one = small(steps=1, learning_rate=0.5, optimizer="sgd"), Examples(X[:1], Y[:1])
-    before = learner.weights()
-    learner.advance(one, PUBLIC, UNLABELED, 1.0)
-    shift = {name: (value - before[name]) / 0.5 for name, value in learner.weights().items()}
-    learner.set_weights(before)
-    learner.advance_corrected(one, Correction(3.0, shift))
-    for name, value in learner.weights().items():
-        np.testing.assert_allclose(value, before[name], atol=1e-6)
-
-
 def test_a_network_learns_the_probabilities_that_it_is_taught_and_its_optimizer_stays() -> None:
     teacher, student = small(steps=200), small()
     teacher.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
@@ -179,14 +159,6 @@ def test_a_network_learns_the_probabilities_that_it_is_taught_and_its_optimizer_
     assert distance() < before / 4
     after = _tensors(student.dump())
     assert all(torch.equal(after[name], value) for name, value in optimizer.items())
-
-
-def test_teaching_that_is_not_finite_leaves_the_state_of_before() -> None:
-    learner = small()
-    before = learner.dump()
-    with pytest.raises(TrainingError, match="loss is not finite"):
-        learner.distill(PUBLIC, np.full((20, 2), np.nan, np.float32), 3)
-    assert learner.dump() == before
 
 
 def layered(hidden: int = 5) -> TorchLearner:

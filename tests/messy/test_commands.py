@@ -14,7 +14,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.silo.site import real_site
 from fedct_flwr.types import DataError
-from tests.cli.runner import Outcome, files_below
+from tests.cli.runner import Outcome
 from tests.messy.cases import REFUSED, SAID
 from tests.messy.patients import LABEL, PUBLIC, Patients, patients
 
@@ -56,16 +56,6 @@ def silo(fedct: Fedct, place: Path, tables: Patients, name: str) -> tuple[Path, 
 def codes(document: dict[str, Any]) -> dict[str, str]:
     """The severity of each finding of ``inspect``, or the mark of each one of ``check``, by its name."""
     return {each["code"]: each.get("severity") or each["mark"] for each in document["findings"] if each["code"]}
-
-
-@pytest.mark.parametrize("what", ["decimal comma in public", "labels in upper and lower case, by silo"])
-def test_simulate_refuses_before_anything_is_written(fedct: Fedct, here: Path, what: str) -> None:
-    made(what).write(here / "wards")
-    before = files_below(here)
-    outcome = fedct("simulate", "--data-dir", "wards", "--label", LABEL, "--in-process", "--no-watch")
-    assert outcome.code == DataError.exit_code
-    assert REFUSED[what].code in outcome.sentence
-    assert files_below(here) == before
 
 
 def test_simulate_says_what_is_suspicious(fedct: Fedct, here: Path) -> None:
@@ -160,16 +150,6 @@ def test_a_silo_compares_its_class_shares_with_those_that_the_study_states(fedct
         file.write_text(tomli_w.dumps(settings))
         found = json.loads(fedct("silo", "check", folder, "--offline", "--json").out)
         assert codes(found).get("class-shares:essen") == mark
-
-
-def test_a_silo_accepts_a_finding_in_its_settings(fedct: Fedct, tmp_path: Path) -> None:
-    folder, _ = silo(fedct, tmp_path, made("other words at a silo"), "essen")
-    with (folder / "silo.toml").open("a") as file:
-        file.write('\n[data.tables]\naccept = ["unknown-values:sex"]\n')
-    found = json.loads(fedct("silo", "check", folder, "--offline", "--json").out)
-    assert codes(found)["unknown-values:sex"] == "good"
-    config = SiloConfig.read_toml(folder / "silo.toml")
-    assert real_site(config, read_study(config.study)).silo == "essen"
 
 
 @pytest.mark.parametrize("what", OF_PUBLIC)

@@ -16,7 +16,7 @@ from fedct_flwr.datasets import delimited
 from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.datasets.table_files import as_written, column_names, read_table
 from fedct_flwr.types import DataError
-from tests.messy.patients import LABEL, PUBLIC, load, patients
+from tests.messy.patients import LABEL, patients
 
 
 def refused(folder: Path) -> str:
@@ -135,32 +135,3 @@ def test_a_parquet_file_of_few_bytes_and_many_cells_is_not_read(tmp_path: Path) 
             writer.write_table(zeros)
     with pytest.raises(DataError, match="far larger"):
         read_table(path)
-
-
-def test_two_halves_of_one_silo_are_no_two_silos(tmp_path: Path) -> None:
-    folder = patients().write(tmp_path)
-    (folder / "essen.csv").rename(folder / "essen_train.csv")
-    (folder / "koeln.csv").rename(folder / "essen_test.csv")
-    with pytest.raises(DataError, match=r"'essen\.test\.csv'.*join the parts of one table"):
-        load(folder)
-
-
-def test_a_label_that_a_spreadsheet_would_run_is_refused(tmp_path: Path) -> None:
-    spoiled = patients()
-    for silo in ("dortmund", "essen", "koeln"):
-        spoiled.change(silo, LABEL, lambda cell: '=HYPERLINK("http://a")' if cell == "yes" else cell)
-    with pytest.raises(DataError, match="formula") as error:
-        load(spoiled.write(tmp_path))
-    assert "HYPERLINK" not in str(error.value)
-
-
-@pytest.mark.parametrize("public_too", [False, True])
-def test_inspect_takes_a_column_of_groups_as_a_simulation_does(tmp_path: Path, public_too: bool) -> None:
-    spoiled = patients().add("pat", lambda name, row: f"{name}-{row // 2}")
-    if not public_too:
-        del spoiled.tables[PUBLIC]["pat"]
-    folder = spoiled.write(tmp_path)
-    config = {"study": "messy", "data": "files", "data-dir": str(folder), "label-column": LABEL}
-    found = inspect_folder(RunConfig.from_flower({**config, "group-column": "pat"})).inspection
-    assert not found.findings
-    assert inspect_folder(RunConfig.from_flower(config)).inspection.refused

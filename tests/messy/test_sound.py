@@ -20,24 +20,6 @@ SIZES = {"berlin": 1200, "essen": 500, "koeln": 250, "mainz": 120, "ulm": 60}
 Columns = dict[str, Any]
 
 
-def with_rare_flags(rng: Generator, count: int) -> Columns:
-    """A clinic's letter: laboratory values that go together, and flags that hardly anybody has."""
-    latent = rng.normal(size=count)
-    values = {f"value-{at}": np.round(200 + 20 * latent + 20 * rng.normal(size=count)) for at in range(4)}
-    shares = np.geomspace(0.004, 0.15, 12)
-    flags = {f"flag-{at}": np.where(rng.random(count) < share, "t", "f") for at, share in enumerate(shares)}
-    return {**values, **flags, LABEL: np.where(latent + rng.normal(size=count) > 0.5, "ill", "healthy")}
-
-
-def with_diagnoses(rng: Generator, count: int) -> Columns:
-    """Diagnoses of which most patients have none: some patients have all cells in common, whatever their labels."""
-    latent = rng.normal(size=count)
-    shares = np.geomspace(0.002, 0.2, 20)
-    flags = {f"diagnosis-{at}": (rng.random(count) < share).astype(int) for at, share in enumerate(shares)}
-    columns = {**flags, "age": np.round(rng.normal(55, 12, count)).clip(18), "days": rng.geometric(0.2, count)}
-    return {**columns, LABEL: np.where(latent + rng.normal(size=count) > 0.5, "ill", "healthy")}
-
-
 def with_scales(rng: Generator, count: int) -> Columns:
     """Two questionnaires with their totals, and columns that have nothing to do with them: more columns than tell."""
     mood, fear = rng.normal(size=(2, count))
@@ -80,8 +62,6 @@ def with_costs(rng: Generator, count: int) -> Columns:
 
 
 KINDS: dict[str, Callable[[Generator, int], Columns]] = {
-    "rare flags": with_rare_flags,
-    "diagnoses": with_diagnoses,
     "scales": with_scales,
     "signs of one word": with_signs_of_one_word,
     "costs": with_costs,
@@ -98,18 +78,6 @@ def test_nothing_is_said_of_sound_tables(kind: str, seed: int) -> None:
     arrays = {name: encode(table.drop_columns([LABEL]), columns_of(public, ""), "") for name, table in tables.items()}
     arrays[""] = encode(public, columns_of(public, ""), "")
     assert not list(shared_records(arrays, {}, Words()))
-
-
-@pytest.mark.parametrize("seed", SEEDS[:1])
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_said_of_a_real_silos_sound_table(kind: str, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    public = pa.table(KINDS[kind](rng, 150)).drop_columns([LABEL])
-    say = Words(private=True, settings="silo.toml")
-    for silo, size in SIZES.items():
-        tables = {silo: pa.table(KINDS[kind](rng, size))}
-        found = inspect_tables(public, tables, LABEL, agreed=["healthy", "ill"], words=say).findings
-        assert not [each.said for each in found if each.silo]
 
 
 @pytest.mark.parametrize("classes", [("False", "True"), ("0.0", "1.0")])

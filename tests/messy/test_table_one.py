@@ -12,7 +12,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.inspection.cells import Cells, Column
 from fedct_flwr.datasets.inspection.finding import Words
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
-from fedct_flwr.datasets.inspection.table_one import TableOne, cells_of, largest, row_of
+from fedct_flwr.datasets.inspection.table_one import cells_of, largest, row_of
 from fedct_flwr.datasets.inspections import inspect_folder
 
 SEEDS = range(2)
@@ -51,11 +51,6 @@ def test_tables_of_few_cells_are_shown_and_not_compared() -> None:
     assert cells_of(row, ["", "essen"])[:2] == ["19.5 [9.75, 29.25]", "1000 [1000, 1000]"]
     for values in (["m", "f"] * 20, [0.0, 1.0] * 20, np.arange(40.0)):
         assert cells_of(row_of(column(public=values, essen=[None] * 30)), ["essen"])[0] == "! 100% missing"
-
-
-def test_a_table_is_the_same_after_json() -> None:
-    table = TableOne((row_of(column(public=np.arange(40.0), essen=np.arange(40.0))),))
-    assert TableOne.of_document(table.document()).document() == table.document()
 
 
 def clinic(rng: np.random.Generator, records: int) -> pd.DataFrame:

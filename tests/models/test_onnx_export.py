@@ -63,21 +63,6 @@ def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
-def test_a_network_on_features_as_they_are(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("onnxscript")
-    X, y = np.random.default_rng(0).normal(size=(30, 784)).astype(np.float32), (np.arange(30) % 3).astype(np.int16)
-    settings = LearnerSettings(name="fashion-mnist-mlp", params={"width": 8}, preprocessing="none", device="cpu")
-    learner = untrained(settings, 0, ("a", "b", "c"), X[:2], None, total_steps=5).fit(X, y)
-    said = description("fashion-mnist-mlp", params={"width": 8}, shape=(784,), columns=())
-    save_model(tmp_path / "m", learner, None, said)
-    model = load_model(tmp_path / "m")
-    labels, probabilities, _ = run(model, X)
-    assert (labels == model.predict(X)).all()
-    np.testing.assert_allclose(probabilities, model.probabilities(X), atol=1e-5)  # type: ignore[arg-type]
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_what_nobody_converts_is_one_sentence(tmp_path: Path) -> None:
     saved(tmp_path / "m", "hist-gradient-boosting", np.where(table()[1] == 1, 2, table()[1]).astype(np.int16))
     with pytest.raises(ConfigError, match="no converter makes ONNX of this model"):

@@ -10,7 +10,6 @@ from fedct_flwr import datasets
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.kinds import HARD
-from fedct_flwr.models import student
 from fedct_flwr.models.card import promised
 from fedct_flwr.models.student import check_student, make_student, train_student
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
@@ -76,13 +75,3 @@ def test_the_card_promises_no_more_than_the_labels_do(wording: SnapshotAssertion
     assert (kept["epsilon"], kept["delta"]) == (2.0, 1e-5)
     assert kept["unit"] == wording
     assert "privacy sheets" in promised(config(data=STUDY, data_dir="/s", roster="a,b"), HARD)["words"]
-
-
-def test_a_network_takes_as_many_steps_as_a_silos(dataset: FederatedDataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default number of rounds is 10, and an algorithm that asks once has one."""
-    taken = []
-    monkeypatch.setattr(student, "untrained", lambda *_, total_steps, **__: taken.append(total_steps))
-    monkeypatch.setattr(student, "can_be_saved", lambda learner: True)
-    for settings in ({"algorithm": "fedkt"}, {"algorithm": "fedct"}, {"num_server_rounds": 3}):
-        make_student(config(**settings, local_steps=7), dataset.schema, dataset.public)
-    assert taken == [7, 70, 21]

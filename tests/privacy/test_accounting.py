@@ -29,7 +29,7 @@ from scipy.stats import binom
 from fedct_flwr.privacy import accounting
 from fedct_flwr.privacy.accounting import epsilon, fits, quick_epsilon
 from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEvent, composed, from_json, pure, to_json
-from fedct_flwr.privacy.mechanisms import Gumbel, RandomizedResponse
+from fedct_flwr.privacy.mechanisms import RandomizedResponse
 from fedct_flwr.types import ConfigError
 
 DELTA = 1e-5
@@ -66,12 +66,6 @@ def optimal(eps: float, times: int, delta: float) -> float:
     return high
 
 
-def test_four_hundred_releases_at_a_tenth_cost_forty_or_at_best_nearly_ten() -> None:
-    event = SelfComposedDpEvent(pure(0.1), 400)
-    assert epsilon(event, 0).upper == pytest.approx(40)
-    assert epsilon(event, DELTA).upper == pytest.approx(9.9, abs=0.05)
-
-
 @pytest.mark.parametrize(("eps", "times"), [(0.1, 40), (0.08, 148), (1.0, 5), (3.0, 2), (0.01, 2000)])
 def test_upper_and_lower_bound_enclose_the_optimal_composition(eps: float, times: int) -> None:
     found = epsilon(SelfComposedDpEvent(pure(eps), times), DELTA)
@@ -79,12 +73,6 @@ def test_upper_and_lower_bound_enclose_the_optimal_composition(eps: float, times
     assert found.lower is not None
     assert found.lower - 1e-9 <= exact <= found.upper + 1e-9
     assert found.upper <= 1.15 * exact + 1e-3
-
-
-def test_fedkt_with_the_tightest_accountant_costs_less_than_it_reports() -> None:
-    assert epsilon(SelfComposedDpEvent(pure(0.08), 148), DELTA).upper == pytest.approx(4.19, abs=0.005)
-    # rho + 2 sqrt(rho ln(1/delta)) with rho = eta**2/8 would be 2.45
-    assert 1.9 < epsilon(Gumbel(25.0).event(148), DELTA).upper < 2.45
 
 
 @pytest.mark.parametrize("times", [1, 30])
@@ -111,13 +99,6 @@ def test_dp_sgd_costs_what_dp_accounting_says() -> None:
     assert found.lower <= found.upper <= quick_epsilon(event, DELTA)
 
 
-def test_dp_sgd_and_randomized_response_can_be_spent_on_the_same_records() -> None:
-    sgd, labels = SelfComposedDpEvent(SGD, 100), RandomizedResponse(10, 0.1).event(5)
-    both = epsilon(composed(sgd, labels), DELTA).upper
-    assert max(epsilon(sgd, DELTA).upper, epsilon(labels, DELTA).upper) < both
-    assert both <= epsilon(sgd, DELTA / 2).upper + epsilon(labels, DELTA / 2).upper
-
-
 @pytest.mark.parametrize("event", KNOWN)
 def test_more_of_an_event_never_costs_less(event) -> None:
     costs = [epsilon(SelfComposedDpEvent(event, times), DELTA).upper for times in (0, 1, 2, 10)]
@@ -139,10 +120,6 @@ def test_what_is_not_private_costs_infinitely_much_beside_anything() -> None:
         assert math.isinf(epsilon(event, 0).upper)
         assert not fits(event, 1e6, DELTA)
         assert epsilon(event, DELTA).lower is None
-
-
-def test_gaussian_noise_promises_nothing_without_a_delta() -> None:
-    assert math.isinf(epsilon(GaussianDpEvent(100.0), 0).upper)
 
 
 @pytest.mark.parametrize(
@@ -197,12 +174,9 @@ def test_an_event_survives_being_written_down(event) -> None:
         "[]",
         "{}",
         '{"type": "os.system"}',
-        '{"type": "DpEvent"}',
-        '{"type": "GaussianDpEvent"}',
         '{"type": "GaussianDpEvent", "noise_multiplier": "1"}',
         '{"type": "GaussianDpEvent", "noise_multiplier": 1, "more": 2}',
         '{"type": "SelfComposedDpEvent", "event": {"type": "NoOpDpEvent"}, "count": -1}',
-        '{"type": "SelfComposedDpEvent", "event": 3, "count": 1}',
     ],
 )
 def test_any_other_text_is_no_event(text: str) -> None:

@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.privacy.budget import Budget
-from fedct_flwr.privacy.common_budget import CommonBudget, common_budget
+from fedct_flwr.privacy.common_budget import CommonBudget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
@@ -55,15 +55,6 @@ def test_two_studies_spend_one_budget(tmp_path: Path) -> None:
     assert spent(tmp_path) == pytest.approx(1.0)
 
 
-def test_a_study_alone_has_its_own_budget_still(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    heart = ledger(tmp_path, "heart", epsilon=5.0)
-    charge(heart, 10)
-    with pytest.raises(BudgetExceeded) as caught:
-        charge(heart, 1)
-    assert str(caught.value) == wording
-    assert spent(tmp_path) == pytest.approx(1.0)
-
-
 def test_what_was_charged_before_counts_once(tmp_path: Path) -> None:
     charge(ledger(tmp_path, "heart", epsilon=None), 5)
     for _ in range(3):
@@ -91,16 +82,6 @@ def test_a_folder_that_was_lost_ends_all_releases(tmp_path: Path) -> None:
 
 
 # --- settings
-
-
-def test_the_settings_name_folder_and_budget(tmp_path: Path) -> None:
-    privacy = {"protection": "dp-linear"}
-    records = {"folder": "../common", "epsilon": 2.0}
-    config = SiloConfig.read_toml(write_silo_folder(tmp_path / "one", records=records, privacy=privacy))
-    assert common_budget(config)
-    del records["epsilon"]
-    config = SiloConfig.read_toml(write_silo_folder(tmp_path / "one", records=records, privacy=privacy))
-    assert common_budget(config) is None
 
 
 @pytest.mark.parametrize(

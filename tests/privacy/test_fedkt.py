@@ -9,9 +9,8 @@ from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.fedkt import price_of
-from fedct_flwr.privacy.mechanisms import ON_COUNTS, Gumbel, Laplace
+from fedct_flwr.privacy.mechanisms import ON_COUNTS, Laplace
 from fedct_flwr.privacy.moments import fedkt_epsilon
-from fedct_flwr.types import ConfigError
 
 
 def test_golden_numbers() -> None:
@@ -46,18 +45,7 @@ def test_a_silo_of_two_students_has_twice_the_votes_and_an_example_twice_the_que
     assert example.tightest == price_of(Laplace(20.0), 80).tightest
 
 
-def test_what_it_prices_is_the_mechanism() -> None:
-    silos = Gumbel(20.0, 2, PrivacyUnit.SILO)
-    assert price_of(silos, 40).tightest == epsilon(silos.event(40), 1e-5)
-    assert price_of(silos, 40, times=3).tightest == epsilon(silos.event(120), 1e-5)
-
-
 def test_without_delta_the_papers_accountant_has_nothing_to_say() -> None:
     price = price_of(Laplace(20.0), 40, delta=0.0)
     assert price.paper is None
     assert price.tightest.upper == pytest.approx(40 * 2 * 0.05)
-
-
-def test_a_delta_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match="delta"):
-        price_of(Laplace(10.0), 3, delta=1.0)

@@ -42,13 +42,6 @@ def test_a_coin_is_true_for_just_the_words_below_its_chance(chance: int) -> None
             assert coin.tolist() == [word < chance]
 
 
-def test_over_all_first_bytes_a_coin_has_its_chance() -> None:
-    chance = (77 << 56) + (1 << 55)  # 77.5 of 256
-    low, high = (bytes(8), b"\xff" * 8)
-    for tail, expected in ((low, 78), (high, 77)):
-        assert bernoulli(Scripted(bytes(range(256)), tail), chance, 256).sum() == expected
-
-
 @pytest.mark.parametrize("bound", [1, 2, 3, 9, 10, 255, 256, 257, 1000])
 def test_integers_below_a_bound_are_uniform(bound: int) -> None:
     drawn = uniform_below(SecureNoise(), bound, 100 * bound)
@@ -81,11 +74,6 @@ def test_the_chance_to_take_a_class_is_never_too_small(exponent: float) -> None:
     with localcontext(prec=80):
         assert Fraction(chance_of_exp(exponent), ONE) >= Fraction(Decimal(exponent).exp())
     assert chance_of_exp(exponent) / ONE == pytest.approx(math.exp(exponent), rel=1e-12, abs=2 / ONE)
-
-
-def test_only_the_operating_systems_noise_is_secure() -> None:
-    assert SecureNoise().secure
-    assert not SimulatedNoise(np.random.default_rng(0)).secure
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 25.0])

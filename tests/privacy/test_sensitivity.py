@@ -1,9 +1,6 @@
 """What may be relied on, and what says that it may not."""
 
-import pytest
-
-from fedct_flwr.privacy.sensitivity import NO_GUARANTEE, Sensitivity, proposition_2, worst_case
-from fedct_flwr.types import ConfigError
+from fedct_flwr.privacy.sensitivity import NO_GUARANTEE, proposition_2, worst_case
 
 
 def test_a_changed_label_is_two_bits() -> None:
@@ -21,12 +18,3 @@ def test_estimates_carry_their_reservation_wherever_they_are_printed() -> None:
     estimate = proposition_2(1000, 0.05, 0.05)
     assert not estimate.formal
     assert NO_GUARANTEE in str(estimate)
-
-
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(ConfigError, match="stability"):
-        proposition_2(10, stability=1.5, delta=0.1)
-
-
-def test_a_formal_sensitivity_prints_without_reservation() -> None:
-    assert str(Sensitivity(4, "worst case")) == "4 bits (worst case)"

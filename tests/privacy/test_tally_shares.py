@@ -187,8 +187,3 @@ def test_a_sum_that_is_dearer_than_the_budget_is_refused_at_once_and_charges_not
     with made.ledger as ledger:
         found = ledger.spent("study", WHOLE_SILO)
     assert found is None or found.charges == 0
-
-
-def test_a_budget_that_no_noise_keeps_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no noise keeps what is planned"):
-        shares_for(plan(delta=0.0), 1, 50, 4, 3)

@@ -55,21 +55,6 @@ def add_weights_round(folder: RunFolder, number: int, accuracy: float | None = N
     folder.append_round(WeightsRecord(number, 1.5, 4000, 12000, sent, scores=scores))
 
 
-def of_a_quantity(path: Path, rounds: int = 2, scores: dict[str, float] | None = None) -> RunFolder:
-    """A run that is over, in which silos predicted a number: 5, 6 and 7 off the consensus at last."""
-    facts = {"public_fingerprint": "ab" * 32, "num_public": 40, "classes": (), "silos": SILOS, "quantity": "days"}
-    folder = RunFolder.create(path, {"study": "stays", "algorithm": "prediction-consensus", "seed": 0}, facts)
-    folder.close()
-    for number in range(1, rounds + 1):
-        off = [5.0 + i + rounds - number for i in range(len(SILOS))]
-        sent = {silo: SiloRecord(200 + i, 1.0, {"distance": off[i]}, scores) for i, silo in enumerate(SILOS)}
-        facts = {"distance": 6.0 + rounds - number, "moved": None if number == 1 else 0.25}
-        folder.append_round(RoundRecord(number, 1.5, 40, facts, 90, 603, sent))
-    add_scores(folder)
-    folder.finish("completed", fixed_point=None)
-    return folder
-
-
 def add_scores(folder: RunFolder, silos: Sequence[str] = SILOS) -> None:
     """The scoreboard: silos have 0.6 alone, 0.7 together and 0.8 with all data; no test sets of their own."""
     pooled = {"local": 0.6, "federated": 0.7, "centralized": 0.8}

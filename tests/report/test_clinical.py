@@ -45,17 +45,6 @@ def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path
     assert any("one class" in note for note in section.notes)
 
 
-def test_the_curve_has_the_bins_of_each_silo(tmp_path: Path) -> None:
-    (run,) = read_runs([scored(tmp_path / "run", [(GOOD, RARE)] * 3)])
-    figures = {figure.id: figure for figure in clinical([run]).figures}
-    curve = figures["calibration-own"]
-    assert [trace.get("name") for trace in curve.traces] == [None, *SILOS]
-    bins = GOOD.models["federated"].calibration
-    assert curve.traces[1]["x"] == [part.predicted for part in bins]
-    assert curve.traces[1]["customdata"] == [part.n for part in bins]
-    assert len(curve.table.rows) == 3 * len(bins)
-
-
 def test_the_page_takes_all_of_it_and_hides_nothing_of_a_name(tmp_path: Path) -> None:
     path = scored(tmp_path / "run", [(GOOD, RARE)] * 3)
     scores = json.loads((path / "scores.json").read_text())

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,11 +62,6 @@ class TestServer:
         assert (status, headers["Content-Type"]) == (200, "application/json")
         assert "agreement" in json.loads(data)["plots"]
 
-    def test_what_is_known_is_not_sent_again(self, server: LiveServer):
-        version = ask(server, "/data")[1]["ETag"]
-        status, _, data = ask(server, "/data", If_None_Match=version)
-        assert (status, data) == (304, b"")
-
     @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "0.0.0.0", ""])
     def test_other_names_are_refused(self, server: LiveServer, host: str):
         status, _, content = ask(server, "/data", Host=host)
@@ -83,14 +77,6 @@ class TestServer:
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert "Access-Control-Allow-Origin" not in headers
         assert "Python" not in headers["Server"]
-
-    def test_it_ends_without_a_trace(self, folder: RunFolder):
-        before = threading.active_count()
-        with live(folder.path) as server:
-            port = server.server_port
-        assert threading.active_count() == before
-        with pytest.raises(ConnectionRefusedError):
-            http.client.HTTPConnection("127.0.0.1", port).request("GET", "/")
 
 
 @pytest.mark.usefixtures("eager")

@@ -9,17 +9,14 @@ import plotly.graph_objects as go
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.report.figures import COLORS
-from fedct_flwr.report.page import Content, as_script, content, document, fragment, plotly_script
+from fedct_flwr.report.page import Content, as_script, content, document, plotly_script
 from fedct_flwr.report.summary import read_runs
 from tests.report.folders import (
     SILOS,
-    add_round,
     add_scores,
     add_weights_round,
     begin,
     finished,
-    of_a_quantity,
 )
 
 NASTY = "<img src=x onerror=\"document.title='owned'\"></script><b>&amp;"
@@ -111,19 +108,6 @@ def test_runs_that_share_weights(tmp_path: Path, wording: SnapshotAssertion):
     assert shown(folder.path).glance.sentence == wording
 
 
-def test_several_runs_overlay_with_a_color_each(tmp_path: Path):
-    paths = [finished(tmp_path / name).path for name in ("a", "b")]
-    lines = [t for t in shown(*paths).plots["agreement"]["data"] if t.get("name") in {"a", "b"}]
-    assert [line["line"]["color"] for line in lines] == list(COLORS[:2])
-
-
-def test_a_failed_run_says_why(tmp_path: Path):
-    folder = begin(tmp_path / "run")
-    add_round(folder, 1)
-    folder.finish("failed", reason="silos were <lost>")
-    assert "the run failed: silos were &lt;lost&gt;" in fragment(shown(folder.path))
-
-
 def test_a_name_with_html_is_text_everywhere(tmp_path: Path):
     folder = finished(tmp_path / "run", silos=["oslo", NASTY, "rome"], study=NASTY)
     found = shown(folder.path)
@@ -145,19 +129,3 @@ def test_scripts_hold_no_markup():
     text = as_script({"a": "</script><!--\u2028"})
     assert not {"<", ">", "\u2028"} & set(text)
     assert json.loads(text) == {"a": r"</script><!--\u2028"}
-
-
-def test_where_a_number_is_predicted_nothing_is_said_of_classes(tmp_path: Path, wording: SnapshotAssertion):
-    found = shown(of_a_quantity(tmp_path / "run").path)
-    titles = {section.title for section in found.sections}
-    assert "R²" in titles
-    assert "Accuracy" not in titles
-    text = re.sub(r"<[^>]+>", " ", fragment(found))
-    for word in ("ccuracy", "greement", "label", "churn", "Abstentions", "lass balance"):
-        assert word not in text, word
-    assert found.glance.sentence == wording
-    assert ("Off the consensus", "6", "7 in round 1") in [(t.name, t.value, t.beside) for t in found.glance.tiles]
-    table = found.glance.table
-    assert table is not None
-    assert [row[table.columns.index("off the consensus")] for row in table.rows] == ["5", "6", "7"]
-    assert {"distance", "moved"} <= found.plots.keys()

@@ -27,20 +27,6 @@ def score(truth: list[int], predicted: list[int]) -> float:
     )
 
 
-@pytest.mark.parametrize(
-    ("truth", "predicted", "expected"),
-    [
-        ([0, 1, 2], [0, 1, 2], 1.0),
-        ([0, 1, 2], [1, 2, 0], 0.0),
-        ([0, 0, 0, 1], [0, 0, 0, 0], 1 / 2),
-        ([0, 0, 0, 1], [0, 0, 1, 1], (2 / 3 + 1) / 2),
-        ([0, 0, 1, 1, 2, 2], [0, 1, 1, 1, 0, 0], (1 / 2 + 1 + 0) / 3),
-    ],
-)
-def test_recall_is_averaged_over_the_classes(truth: list[int], predicted: list[int], expected: float) -> None:
-    assert score(truth, predicted) == pytest.approx(expected)
-
-
 @given(
     truth=st.lists(st.integers(0, 3), min_size=1, max_size=30).filter(lambda labels: len(set(labels)) > 1),
     seed=st.integers(0, 9),

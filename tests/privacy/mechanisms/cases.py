@@ -65,11 +65,6 @@ def _noisy_counts(vote: Input, log_weight: Callable[[int], float]) -> Mapping[Ou
     return {(vote[0] + x, vote[1] + y): noise[x] / total * noise[y] / total for x, y in itertools.product(noise, noise)}
 
 
-def _discrete_gaussian(scale: float) -> dict[int, float]:
-    weights = {x: math.exp(-x * x / (2 * scale * scale)) for x in range(-REACH, REACH + 1)}
-    return {x: weight / sum(weights.values()) for x, weight in weights.items()}
-
-
 def _gumbel(vote: Input, scale: float) -> Mapping[Output, float]:
     weights = [math.exp(count / scale) for count in vote]
     return {c: weight / sum(weights) for c, weight in enumerate(weights)}
