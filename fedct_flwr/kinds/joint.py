@@ -33,7 +33,7 @@ class Gradients(OnlyReady):
     in_short: ClassVar[str] = "parts of secure sums of gradients with noise"
     beware: ClassVar[str] = (
         "The guarantee counts the noise of other honest silos. It needs partners that add theirs, and keys that are "
-        "their own"
+        "their own. A partner that lies can spoil the model, and no sum shows it"
     )
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:

@@ -28,6 +28,7 @@ from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
 from fedct_flwr.wire.probabilities import UNITS, quantized
 from fedct_flwr.wire.refusal import Refusal, Refused
 
+_LIARS: Final = "A partner that lies can add more than its one vote, and no sum shows it"
 NOTHING: Final[HardLabels] = np.empty((0, 0, 0), dtype=np.int16)
 """What a reply holds instead of answers."""
 
@@ -133,7 +134,7 @@ class SummedVotes(Summed):
     shared: ClassVar[str] = "sums of votes on public examples, in which nobody can read a single silo's"
     beware: ClassVar[str] = (
         "A sum says something of its parts: where all silos agree, each silo's vote is known. The fewer silos add, the "
-        "more it says"
+        f"more it says. {_LIARS}"
     )
     largest: ClassVar[int] = 1
     bits: ClassVar[int] = 8
@@ -255,7 +256,7 @@ class NoisySum(SummedVotes):
         "over the silos that take part can be opened, and the silos together have added noise to it"
     )
     in_short: ClassVar[str] = "parts of secure sums with noise, each number counted as a label"
-    beware: ClassVar[str] = ""
+    beware: ClassVar[str] = _LIARS
 
     def shape(self, instruction: Instruction, terms: Terms, subject: bytes) -> Shape:
         """Of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
