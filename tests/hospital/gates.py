@@ -67,12 +67,6 @@ class Silo:
     def _soft_request(self, soft: Soft, number: int, size: int) -> bytes:
         return encode_instruction(replace(self.instruction(number, size), soft=soft), self.terms)
 
-    def shares_request(self, number: int = 1, size: int = 5) -> bytes:
-        """For labels, with shares of votes to learn."""
-        learned = SoftTargets(Query(5, size), np.tile(np.float32([0.2, 0.8]), (size, 1)), 1.0)
-        asked = replace(self.instruction(number, size), soft=Soft(targets=learned), answer="shares")
-        return encode_instruction(asked, self.terms)
-
     def probabilities(self, number: int = 1, size: int = 5, silo: str = "") -> bytes:
         rows = np.tile(np.float32([0.4, 0.6]), (size, 1))
         return encode_reply(Reply(number, silo or self.config.silo, rows), self.terms)

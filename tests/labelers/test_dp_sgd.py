@@ -150,11 +150,6 @@ def test_weights_that_are_frozen_are_neither_trained_nor_counted() -> None:
     assert same == [True, False, False, True]
 
 
-def test_an_example_counts_by_its_weight_after_clipping() -> None:
-    model = labeler(clipping_norm=0.01)
-    assert math.isclose(float(gradient(model, X[:1] * 9, Y[:1], 0.25).norm()), 0.0025, rel_tol=1e-3)
-
-
 def test_without_noise_and_clipping_a_round_is_plain_training_on_the_same_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.out_of_fold import balanced_weights, class_weights
+from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.torch_net import TorchLearner, Training
 from fedct_flwr.types import ConfigError
 
@@ -26,11 +26,6 @@ def test_weights_are_scikit_learns() -> None:
 def test_weights_keep_what_an_example_counts_beside_others_of_its_class() -> None:
     weights = balanced_weights(np.int16([0, 0, 1]), np.array([1.0, 3.0, 2.0]))
     assert_allclose(weights, [0.75, 2.25, 3.0])
-
-
-def test_a_class_that_is_not_there_has_no_weight() -> None:
-    assert class_weights(np.array([2.0, 0.0, 2.0])).tolist() == [1, 0, 1]
-    assert balanced_weights(np.int16([2, 2])).tolist() == [1, 1]
 
 
 def learner(name: str, class_weight: str, **params: Any) -> Any:

@@ -48,19 +48,6 @@ def test_a_line_is_read_when_it_is_whole(folder: RunFolder):
     assert len(log.course()) == 2
 
 
-def test_a_run_that_is_resumed_writes_its_log_anew(folder: RunFolder):
-    log = log_of(folder)
-    for number in (1, 2, 3):
-        add_round(folder, number)
-    assert len(log.course()) == 3
-    other = folder.path / "other"
-    other.write_bytes(b"".join((folder.path / "rounds.jsonl").read_bytes().splitlines(keepends=True)[:1]))
-    other.replace(folder.path / "rounds.jsonl")
-    assert log.course().number.tolist() == [1]
-    add_round(folder, 2)
-    assert log.course().number.tolist() == [1, 2]
-
-
 @pytest.mark.parametrize(
     "line",
     [
