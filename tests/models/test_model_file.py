@@ -153,6 +153,15 @@ def test_whatever_is_cut_off_or_no_model_is_one_sentence(
     assert not (tmp_path / "exploded").exists()
 
 
+def test_an_archive_that_would_unpack_into_more_than_it_is_is_refused(tmp_path: Path) -> None:
+    _, whole = saved(tmp_path / "m.skops", "decision-tree")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as file, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as smaller:
+        for name in file.namelist():
+            smaller.writestr(name, file.read(name))
+    assert "damaged" in refused(tmp_path / "m", packed.getvalue())
+
+
 def test_a_packed_or_very_long_description_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     original = zipfile.ZipFile.read
