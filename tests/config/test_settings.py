@@ -57,11 +57,6 @@ def test_an_unknown_key_in_a_table_names_the_table_and_the_nearest_key_there(tmp
     assert message(path) == f"unknown key 'num-round' in [inner-table] in {path}: did you mean 'num-rounds'?"
 
 
-def test_a_missing_key_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path, "")
-    assert message(path) == f"'name' is missing in {path}"
-
-
 def test_a_value_out_of_range_is_named_with_its_table(tmp_path: Path) -> None:
     path = write(tmp_path, 'name = "a"\n[inner-table]\nnum-rounds = 0\n')
     assert message(path).startswith(f"inner-table.num-rounds = 0 in {path}: ")
