@@ -18,13 +18,6 @@ def test_a_picture_is_current(name: str) -> None:
     assert committed == DRAWN[name](), "write it anew: python docs/pictures"
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_a_picture_has_a_title_and_both_color_schemes(name: str) -> None:
-    drawn = DRAWN[name]()
-    assert ElementTree.fromstring(drawn).find("{http://www.w3.org/2000/svg}title") is not None
-    assert "prefers-color-scheme: dark" in drawn
-
-
 def test_the_layers_are_those_of_the_import_contract() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     (contract,) = (contract for contract in contracts if contract["type"] == "layers")
