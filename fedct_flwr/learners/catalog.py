@@ -94,7 +94,8 @@ _ALL_NAMES: Final = {**REGRESSORS, **_OF_CLASSES}
 NAMES: Final = (AUTO, *_ALL_NAMES)
 """All short names; the first leads to a choice, see ``automatic``."""
 
-_LIBRARIES: Final = ("sklearn", "xgboost", "lightgbm", "catboost")
+LIBRARIES: Final = ("sklearn", "xgboost", "lightgbm", "catboost")
+"""Packages whose estimators keep their parameters and run nothing else, and take numbers."""
 _EXTRAS: Final = {
     "torch": "torch",
     "safetensors": "torch",
@@ -202,7 +203,7 @@ def code_of_file(names: Iterable[str], packages: Collection[str] = ()) -> list[s
 
 
 def _is_of_library(name: str) -> bool:
-    if package(name) not in _LIBRARIES or "@" in name:
+    if package(name) not in LIBRARIES or "@" in name:
         return False
     try:
         found = _import(name, name, {})

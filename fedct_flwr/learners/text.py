@@ -23,6 +23,7 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import (
     EMBEDDING,
     LANGUAGE,
+    LIBRARIES,
     NAMES,
     NETWORKS,
     REGRESSORS,
@@ -123,9 +124,9 @@ def reading_of(settings: LearnerSettings, *, number: bool = False) -> Reading:
 
 
 def _table_for(settings: LearnerSettings, schema: Schema) -> "Table | None":
-    """The study's columns as a DataFrame, for a learner that names or numbers some, or that wants no preprocessing.
+    """The study's columns as a DataFrame, for a learner that names or numbers some, or one's own without preprocessing.
 
-    None for all others. Raises LearnerError for a column that is not there.
+    None for all others, as estimators of libraries take numbers. Raises LearnerError for a column that is not there.
     """
     if not schema.columns:
         return None
@@ -136,7 +137,9 @@ def _table_for(settings: LearnerSettings, schema: Schema) -> "Table | None":
     if not hasattr(model, "get_params") or (schema.texts and reading_of(settings, number=number) != "table"):
         return None
     named, names = _columns_named(model), [column.name for column in schema.columns]
-    if named is None and settings.preprocessing != "none" and not schema.texts:
+    parts = [model, *(part for part in model.get_params(deep=True).values() if hasattr(part, "get_params"))]
+    own = any(type(part).__module__.partition(".")[0] not in LIBRARIES for part in parts)
+    if named is None and not (settings.preprocessing == "none" and own) and not schema.texts:
         return None
     if unknown := next((name for name in named or () if name not in names), None):
         raise LearnerError(f"learner {settings.name!r} names the column {unknown!r}: {suggest(unknown, names)}")

@@ -21,6 +21,7 @@ from fedct_flwr.labelers import dp_linear, dp_sgd
 from fedct_flwr.labelers.dp_linear import RESIDUAL, DpLinearLabeler, gradient
 from fedct_flwr.labelers.dp_sgd import DpSgdLabeler
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
+from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.teachers import TeachersLabeler
 from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace
@@ -155,8 +156,9 @@ def test_dp_sgd_that_clips_to_more_than_its_noise_is_for_is_caught(
 class InTwoParts(TeachersLabeler):
     """Parts that overlap, as in bagging: a record changes the votes of two teachers, and is counted in one."""
 
-    def _trained(self, private: Examples, noise: Any) -> Any:
-        return [self._make(teacher).fit(*private) for teacher in range(self._num_teachers)]
+    def answer(self, asked: Asked, noise: Any) -> Any:
+        self._teachers = [self._make(teacher).fit(*asked.private) for teacher in range(self._num_teachers)]
+        return super().answer(asked, noise)
 
 
 def teachers(kind: type[TeachersLabeler] = TeachersLabeler, scale: float = 1.0) -> TeachersLabeler:
