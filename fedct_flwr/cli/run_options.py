@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.learners.catalog import code_of_file
+from fedct_flwr.learners.catalog import code_of_file, named_in
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.types import ConfigError
 
@@ -77,9 +77,7 @@ def only(rounds: int | None) -> dict[str, int]:
 
 def trusting(settings: Mapping[str, Any]) -> str:
     """The options with which a run of these settings may run its learners' code when it is resumed."""
-    names = (settings.get(key, ()) for key in ("learner", "student"))
-    flat = [name for one in names for name in (one.split(",") if isinstance(one, str) else one) if name]
-    return "".join(f" --package {needed}" for needed in code_of_file(flat))
+    return "".join(f" --package {needed}" for needed in code_of_file(named_in(settings)))
 
 
 def refuse_options(context: typer.Context, allowed: Collection[str], why: str) -> None:

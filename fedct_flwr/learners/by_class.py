@@ -54,7 +54,7 @@ def for_classes(estimator: Any, present: NDArray[Any], num_classes: int, *, dens
         if isinstance(value, Mapping):
             changed[key] = {(code if dense else each): value.get(each, 1) for code, each in enumerate(kept)}
         elif key.endswith(_COUNTING):
-            changed |= _counted(estimator, key, value, len(kept))
+            changed[key] = len(kept) if len(kept) > 2 else None
         elif not isinstance(value, str) and np.ndim(value) == 1 and len(value) == num_classes != len(kept):
             own = np.asarray(value, dtype=np.float64)[kept]
             changed[key] = own if key.endswith("weights") else own / own.sum()
@@ -62,10 +62,6 @@ def for_classes(estimator: Any, present: NDArray[Any], num_classes: int, *, dens
     # With two classes XGBoost counts none, and its objectives of many ask for a number.
     changed |= {key: "binary:logistic" for key, value in objectives.items() if str(value).startswith("multi:")}
     return clone(estimator).set_params(**changed) if changed else estimator
-
-
-def _counted(estimator: Any, key: str, value: Any, number: int) -> dict[str, Any]:
-    return {} if value is None else {key: number if number > 2 else None}
 
 
 def _params(estimator: Any, names: Sequence[str]) -> dict[str, Any]:

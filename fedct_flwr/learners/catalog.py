@@ -214,6 +214,12 @@ def _is_of_library(name: str) -> bool:
     return mine and all(hasattr(found, method) for method in ("fit", "get_params", "set_params"))
 
 
+def named_in(settings: Mapping[str, Any]) -> list[str]:
+    """The learners that run-config values name, for silos and for the student."""
+    values = (settings.get(key, ()) for key in ("learner", "student"))
+    return [name for one in values for name in (one.split(",") if isinstance(one, str) else one) if name]
+
+
 def check_from_file(names: Iterable[str], packages: Collection[str], file: Path) -> None:
     """Raise LearnerError unless these ``packages`` have all code that learners run which a file names.
 

@@ -20,7 +20,7 @@ from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.memory import FOLDER, Tables
-from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, package
+from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
 from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.silo_errors import all_errors, grouped
@@ -142,7 +142,7 @@ def simulate(
     own = None if run_dir or resume else OwnFolder()
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:
-        trusted = None if begun is None else {*packages, *_own_packages(given)}
+        trusted = None if begun is None else {*packages, *map(package, named_in(given))}
         simulation = Simulation.checked(chosen, path, named=[*named], begun=begun, packages=trusted)
         for note in simulation.notes():
             warnings.warn(note, DataWarning, stacklevel=2)
@@ -233,12 +233,6 @@ def _of_learner(
     named = isinstance(learner, Mapping)
     silos = [silo.name for silo in datasets.load(RunConfig.from_flower(chosen)).silos] if named else []
     return learners_of(learner, silos)
-
-
-def _own_packages(given: Mapping[str, Any]) -> set[str]:
-    """The packages of learners that the caller has named, and no file."""
-    named = [given.get("learner", ()), given.get("student", ())]
-    return {package(name) for one in named for name in (one.split(",") if isinstance(one, str) else one)}
 
 
 def _with_data(begun: Mapping[str, Any], data: Data) -> dict[str, Any]:

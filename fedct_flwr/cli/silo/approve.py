@@ -94,7 +94,8 @@ def approve(
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
                 _show(console, line)
-        if (now := as_hex(approvers_now(config, entries))) != (then := as_hex(approvers_of(config))):
+        approvers = approvers_now(config, entries)
+        if (now := as_hex(approvers)) != (then := as_hex(approvers_of(config))):
             change = f"from {', '.join(now)} to {', '.join(then) or 'none'}"
             _show(console, f"Approvers change {change}, or their keys do: two of those before sign this.")
         console.print()
@@ -110,7 +111,7 @@ def approve(
                 "again, and read what is so now"
             )
         said: dict[str, object] = {"by": by, "reason": reason}
-        if approvers := approvers_now(config, entries):
+        if approvers:
             digest = approval.terms_digest(config, study)
             said["approvers"] = signed = sign(config, approvers, digest, by, key, last_decision(entries))
             if not signed:
