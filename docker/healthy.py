@@ -35,7 +35,7 @@ def has_contact(path: str) -> bool:
     if "heard" in status:
         silent = now - status["heard"]
         if silent >= _SILENT_SECONDS:
-            print(f"lost contact with the coordinator {silent:.0f} s ago")
+            print(f"no answer from the coordinator for {silent:.0f} s")
         return silent < _SILENT_SECONDS and abs(now - status["written"]) < _SILENT_SECONDS
     if shut := status.get("shut"):
         print(f"nothing can leave ({shut}): see what the agent says")

@@ -35,7 +35,7 @@ _LOST: Final = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.CLIENT_APP_CRASHED)
 """What Flower says of a silo that has lost its question, and may soon be back."""
 _OTHER_ERROR: Final = "Flower could not deliver the message or its reply"
 _SILENT: Final = "no reply within the deadline"
-_BUSY: Final = "still busy with an earlier round"
+_BUSY: Final = "no reply yet to an earlier round; it still works, or its agent is down"
 _LOOK_SECONDS: Final = 1.0
 """Between two looks at whether a silo is back."""
 

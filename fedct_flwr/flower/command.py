@@ -148,7 +148,7 @@ class SuperLink:
             if declined.code == _UNKNOWN_RUN:
                 raise RunOver(
                     f"the SuperLink at {self.address} knows this run no longer, as its database is another one: "
-                    "register the silos' keys again with 'fedct coordinator register', then go on with --resume"
+                    "register the silos' keys again with 'fedct coordinator register'"
                 ) from None
             raise
         with _understood("list"):

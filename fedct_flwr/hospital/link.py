@@ -24,6 +24,10 @@ SILENT_SECONDS: Final = 60.0
 VERDICT_HEADER: Final = "Fedct-Client-Certificate"
 """The gateway's verdict on a client certificate that it refuses."""
 STATUS_FILE: Final = "link.json"
+NOT_ADMITTED: Final = (
+    "the coordinator answers, but not this silo's SuperNode: if that lasts, ask whether connection/node.key.pub is "
+    "registered, or was removed"
+)
 _FRESH_SECONDS: Final = 60.0
 """The supervisor writes its status more often than that."""
 _CALL: Final = "/v1/fleet/pull-messages"
@@ -168,12 +172,13 @@ class LinkStatus:
     """What a supervisor writes of its link, next to the silo's keys; times are seconds since 1970.
 
     ``heard``: when the coordinator last answered the SuperNode, or the supervisor started; ``error``: what is wrong, as
-    ``LinkError`` writes it.
+    ``LinkError`` writes it; ``connected``: whether it has ever answered the SuperNode.
     """
 
     written: float
     heard: float
     error: str = ""
+    connected: bool = True
 
     @classmethod
     def read(cls, path: Path) -> "LinkStatus | None":
@@ -198,7 +203,14 @@ class LinkStatus:
         return max(0.0, time.time() - self.heard)
 
     @property
+    def silent(self) -> bool:
+        """Whether the silo is without its coordinator: it never answered, or has not for a minute."""
+        return not self.connected or self.silence >= SILENT_SECONDS
+
+    @property
     def sentence(self) -> str:
         """Why it is silent, in words."""
-        why = sentence_of(self.error) if self.error else "the SuperNode stopped polling"
-        return f"lost contact with the coordinator {span(self.silence)} ago; {why}"
+        since = span(self.silence)
+        lost = f"lost contact with the coordinator {since} ago"
+        why = sentence_of(self.error) if self.error else NOT_ADMITTED
+        return f"{lost if self.connected else f'not connected in {since}'}; {why}"

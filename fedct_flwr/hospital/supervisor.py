@@ -103,8 +103,8 @@ class Supervisor:
         if self._error or code <= 0:
             return ended
         return (
-            f"{ended}, and the coordinator answers. If it has not registered this silo, send it "
-            "connection/node.key.pub; if another SuperNode of this silo ended just now, wait a minute"
+            f"{ended}, and the coordinator answers. Ask whether connection/node.key.pub is registered, or was "
+            "removed; if another SuperNode of this silo ended just now, wait a minute"
         )
 
     def _one(self) -> tuple[int, str]:
@@ -162,7 +162,7 @@ class Supervisor:
 
     def _write(self) -> None:
         if self._status:
-            LinkStatus(time.time(), self._heard, self._error).write(self._status)
+            LinkStatus(time.time(), self._heard, self._error, self._connected).write(self._status)
 
 
 def main() -> None:

@@ -180,4 +180,5 @@ def test_a_run_whose_end_nobody_else_can_write_down_has_a_result(
     for name in ("_POLL_SECONDS", "_ASK_SECONDS"):
         monkeypatch.setattr(run, name, 0.01)
     reason = refusal("run", folder, "--run-dir", tmp_path / "run", error=RunError)
+    assert f"go on with: fedct coordinator run {folder} --resume {tmp_path / 'run'}" in reason
     assert RunFolder(tmp_path / "run").read_json("result.json") == {"status": "failed", "reason": reason}

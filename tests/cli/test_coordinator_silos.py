@@ -14,15 +14,16 @@ from typing import Self
 import pytest
 
 from fedct_flwr.cli.certificates import days_left, lasts, load_certificate
-from fedct_flwr.cli.coordinator import register, rotate
+from fedct_flwr.cli.coordinator import register, rotate, status
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.register import node_key
 from fedct_flwr.cli.coordinator.status import facts
 from fedct_flwr.flower.nodes import Node
 from fedct_flwr.hospital.keys import create_node_key
+from fedct_flwr.hospital.link import Answer, LinkError
 from fedct_flwr.types import ConfigError, RunError
-from tests.cli.silos import Fedct, shake_hands
+from tests.cli.silos import Fedct, shake_hands, words
 from tests.hospitals import write_study_folder
 
 SILOS = ("basel", "zurich")
@@ -92,7 +93,9 @@ def new_key(tmp_path: Path) -> Path:
 # --- silos
 
 
-def test_status_tells_of_all_silos_by_name(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
+def test_status_tells_of_all_silos_by_name(
+    fedct: Fedct, folder: CoordinatorFolder, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link.seen(folder.silos / "basel.pub")
     fedct("coordinator", "invite", folder.path, "geneva")
     said = facts(folder)
@@ -102,7 +105,17 @@ def test_status_tells_of_all_silos_by_name(fedct: Fedct, folder: CoordinatorFold
     assert said["reachable"]
     assert said["certificate_days"]["server"] == 824
     assert [silo["certificate_days"] for silo in said["silos"]] == [824] * 3
+    monkeypatch.setattr(status, "call", lambda *_: Answer(LinkError.CERTIFICATE))
     assert fedct("coordinator", "status", folder.path).code == 0
+    monkeypatch.setattr(status, "call", lambda *_: Answer(LinkError.REFUSED))
+    gone = fedct("coordinator", "status", folder.path)
+    assert (gone.code, "does not answer at fl.example.org:8443 (refused)" in gone.out) == (RunError.exit_code, True)
+
+
+def test_a_superlink_that_is_down_is_an_error(tmp_path: Path, fedct: Fedct) -> None:
+    made, _ = prepare(tmp_path / "coordinator", ["localhost"], address="127.0.0.1:1", gateway="localhost:1")
+    down = fedct("coordinator", "status", made.path)
+    assert (down.code, "no SuperLink answers at 127.0.0.1:1" in words(down.out)) == (RunError.exit_code, True)
 
 
 def test_a_silo_that_departs_leaves_roster_and_superlink(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,20 @@ from typing import Any
 import psutil
 import pytest
 
+from fedct_flwr.cli.silo import status_report
 from fedct_flwr.cli.silo.agent_file import status_file
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus
 from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.silo.release import DATA_SET
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct, Kit, words
+from tests.readme import ROOT
 
 NO_PROCESS = 2**22 + 1
 
@@ -84,6 +88,8 @@ def test_the_health_check_of_a_supernode_asks_when_the_coordinator_answered(
 
 
 def test_a_link_that_is_silent_is_told_and_is_not_healthy(fedct: Fedct, kit: Kit) -> None:
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
     write_agent(kit)
     now = time.time()
     LinkStatus(now, now - 600, "status-503").write(status_file(kit.config))
@@ -98,6 +104,45 @@ def test_a_link_that_is_silent_is_told_and_is_not_healthy(fedct: Fedct, kit: Kit
     LinkStatus(now, now - 5, "broken").write(status_file(kit.config))
     assert fedct("silo", "status", kit.folder, "--healthy").code == 0
     assert "waits for questions" in fedct("silo", "status", kit.folder).out
+
+
+def _link(**of: Any) -> Callable[[Kit], None]:
+    def write(kit: Kit) -> None:
+        LinkStatus(time.time(), time.time() - of.pop("ago", 0), **of).write(status_file(kit.config))
+
+    return write
+
+
+STATES: dict[str, tuple[Callable[[Kit], object], str, int]] = {
+    "well": (_link(ago=2), "answered 2 s ago", 0),
+    "never connected": (_link(ago=25, connected=False, error="refused"), "not connected in 25 s; nothing listens", 1),
+    "not registered or removed": (_link(ago=90), "the coordinator answers, but not this silo's SuperNode", 1),
+    "gateway or coordinator down": (_link(ago=90, error="refused"), "1 min ago; nothing listens at", 1),
+    "clock off": (_link(ago=90, error="out-of-date"), "by this machine's clock, the coordinator's certificate", 1),
+    "agent dead": (lambda kit: write_agent(kit, pid=0), "not at work: fedct silo start", 1),
+    "SuperNode dead": (lambda kit: write_agent(kit, connected=False), "waits for its SuperNode (process", 1),
+    "disk full": (lambda kit: write_agent(kit, shut="log"), "the agent cannot write its egress log", 1),
+    "files changed": (lambda kit: write_agent(kit, shut="files"), "a key or the study's files were written", 1),
+    "approval revoked": (lambda kit: withdraw(kit.state), "revoked, so nothing leaves: fedct silo approve", 1),
+}
+"""As docs/operations.md has them: state, sentence, exit code of --healthy."""
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_status_is_true_in_every_state(fedct: Fedct, kit: Kit, state: str) -> None:
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
+    write_agent(kit)
+    change, sentence, code = STATES[state]
+    change(kit)
+    assert sentence in words(fedct("silo", "status", kit.folder).out)
+    assert fedct("silo", "status", kit.folder, "--healthy").code == code
+    assert f"| {state} |" in (ROOT / "docs" / "operations.md").read_text("utf-8")
+
+
+def test_a_disk_without_room_is_said(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_report, "FEW_BYTES", 1 << 60)
+    assert "MB free: make room" in fedct("silo", "status", kit.folder).out
 
 
 def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
@@ -125,6 +170,8 @@ def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
     ],
 )
 def test_whether_the_agent_lives(fedct: Fedct, kit: Kit, agent: dict[str, Any], alive: bool, code: int) -> None:
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
     write_agent(kit, **agent)
     outcome = fedct("silo", "status", kit.folder, "--healthy")
     assert (outcome.code, outcome.out, outcome.err) == (code, "", "")

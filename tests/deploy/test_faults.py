@@ -61,6 +61,23 @@ def test_the_superlink_killed(fragile: Federation) -> None:
     assert rounds_in(printed)
 
 
+def test_the_superexec_started_again(fragile: Federation) -> None:
+    """The run ends with one sentence, which names the command that goes on with it."""
+    code, printed = fragile.train(*RUN, during=lambda: fragile.compose("restart", "superexec"))
+    assert code, printed
+    folder = re.search(r"go on with: fedct coordinator run \S+ --resume (\S+)", printed)
+    assert folder, printed
+    fragile.wait_healthy()
+    code, printed = fragile.train("--resume", folder[1])
+    assert code == 0, printed
+
+
+def test_the_gateway_started_again(fragile: Federation) -> None:
+    code, printed = fragile.train(*RUN, during=lambda: fragile.compose("restart", "gateway"))
+    assert code == 0, printed
+    assert len(rounds_in(printed)) == 4
+
+
 @pytest.mark.slow
 def test_a_silo_cut_off_for_a_round(fragile: Federation) -> None:
     code, printed = fragile.train(*RUN, during=lambda: fragile.network("disconnect", "supernode-budapest", "outside"))

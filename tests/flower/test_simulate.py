@@ -123,7 +123,7 @@ def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_pat
     assert done.stdout.count("2 silos sent") == 4
     assert done.stdout.count("without budapest: training failed; see the log at the silo") == 4
     assert done.stdout.count("without zurich: no reply within the deadline") == 1
-    assert done.stdout.count("without zurich: still busy with an earlier round") == 3
+    assert done.stdout.count("without zurich: no reply yet to an earlier round") == 3
     for silo in ("budapest", "zurich"):
         assert re.search(rf"^ *{silo}( +-){{6}} +0", done.stdout, re.MULTILINE), done.stdout
         assert f"{silo} had no part in the last round" in done.stdout

@@ -101,5 +101,5 @@ def test_a_client_certificate_that_is_refused_ends_it_with_one_sentence(supervis
 
 def test_one_that_the_coordinator_does_not_let_in_is_tried_again_and_told_why(supervise: Supervise) -> None:
     running = supervise("raise SystemExit(1)")
-    running.says("If it has not registered this silo, send it connection/node.key.pub")
+    running.says("Ask whether connection/node.key.pub is registered")
     eventually(lambda: len(running.said) > 2)

@@ -55,7 +55,7 @@ def state(deployment: Deployment) -> str:
 
 
 def test_a_supernode_that_is_not_registered_is_let_in_once_it_is(deployment: Deployment, silo: SiloFolder) -> None:
-    deployment.wait(lambda: "If it has not registered this silo" in deployment.log(NAME), "the sentence")
+    deployment.wait(lambda: "Ask whether connection/node.key.pub is registered" in deployment.log(NAME), "the sentence")
     assert state(deployment) == "unregistered"
     deployment.superlink.register(silo.node_key, SILO)
     deployment.wait(lambda: "connected to the coordinator" in deployment.log(NAME), "the link")

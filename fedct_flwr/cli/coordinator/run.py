@@ -146,6 +146,8 @@ def _run(
     """Start the run and follow it to its end. Raises RunError with the reason that the run folder gives."""
     status = console.status("starting the run on the SuperLink")
     watch = PrintedRounds(console, run_folder, status)
+    again = f"fedct coordinator run {in_shell(given)} --resume {in_shell(run_folder.path)}"
+    again += trusting(config.to_flower())
     with SuperLink(coordinator.address(), coordinator.ca) as superlink, status:
         run_id = superlink.start(config.to_flower())
         try:
@@ -153,17 +155,18 @@ def _run(
             _follow(console, superlink, run_id, watch, run_folder)
         except RunError as error:
             _stop(superlink, run_id)
-            if isinstance(error, RunOver) and run_folder.exists() and run_folder.ended_at() is None:
+            if not isinstance(error, RunOver) or not run_folder.exists():
+                raise
+            lost = RunError(f"{error}; go on with: {again}")
+            if run_folder.ended_at() is None:
                 # Its app was ended and could not say it: reports and the live page would wait for ever.
                 with contextlib.suppress(RunError):
-                    run_folder.finish("failed", reason=str(error))
-            raise
+                    run_folder.finish("failed", reason=str(lost))
+            raise lost from None
         except BaseException:
             # Stopped from outside: what was begun is there to be gone on with.
             _stop(superlink, run_id)
             if run_folder.exists():
-                again = f"fedct coordinator run {in_shell(given)} --resume {in_shell(run_folder.path)}"
-                again += trusting(config.to_flower())
                 console.print(f"stopped; to go on: {escape(again)}", soft_wrap=True)
             raise
         finally:
@@ -194,8 +197,8 @@ def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedR
         if state.startswith("finished") and not watch():
             raise RunOver(
                 reason(None, superlink.log(run_id))
-                or f"the run is over for Flower ({state}) but left no result in {run_folder.path}: see the log of the "
-                "SuperExec, which must see that folder under the same name"
+                or f"the run is over for Flower ({state}) but left no result in {run_folder.path}: the SuperExec was "
+                "started again, or does not see that folder under the same name"
             )
         if state == "pending" and now - started > _PENDING_SECONDS:
             raise RunError(

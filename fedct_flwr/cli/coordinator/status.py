@@ -1,12 +1,15 @@
 """``fedct coordinator status`` and ``metrics``: the coordinator at a glance; changes nothing."""
 
+import os
 import shutil
+import ssl
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import typer
 from rich.markup import escape
 from rich.table import Table
 
@@ -18,7 +21,7 @@ from fedct_flwr.cli.coordinator.register import nodes_of
 from fedct_flwr.cli.metrics import Sample, show
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.flower.nodes import Node
-from fedct_flwr.hospital.link import span
+from fedct_flwr.hospital.link import LinkError, call, span
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, RunError
 
@@ -28,20 +31,38 @@ FEW_BYTES: Final = 1 << 30
 """Free bytes of a disk that is nearly full."""
 
 _LINES: Final = {
-    "online": "[green]online[/]",
+    "online": "[green]SuperNode online[/]",
     "offline": "[yellow]offline[/]",
     "waiting": "[yellow]never seen[/]",
     "unregistered": "[bold red]not registered: fedct coordinator register[/]",
     "invited": "[yellow]invited, its key has not come[/]",
-    "unknown": "[yellow]nobody can tell[/]",
+    "unknown": "[yellow]unknown, as the SuperLink does not answer[/]",
 }
 
 
 def status(folder: Folder, json_: Json = False) -> None:
-    """Show the coordinator at a glance: SuperLink, silos, days that certificates last, database, disk."""
+    """Show the coordinator at a glance: SuperLink, gateway, silos, days that certificates last, database, disk.
+
+    Exit code 4, after the document, if the SuperLink or the gateway does not answer.
+    """
     out = Output(as_json=json_)
     said = facts(CoordinatorFolder.open(folder))
     out.show(said, _table(said))
+    if not said["reachable"] or said["gateway"]["trouble"]:
+        raise typer.Exit(RunError.exit_code)
+
+
+def _gateway(coordinator: CoordinatorFolder) -> dict[str, str]:
+    """Where the gateway is, and what is wrong with it. FEDCT_GATEWAY is its address inside containers."""
+    address = os.environ.get("FEDCT_GATEWAY") or coordinator.config().gateway
+    if not address:
+        return {"address": "", "trouble": ""}
+    context = ssl.create_default_context(cafile=str(coordinator.ca))
+    # By its own certificate authority alone: inside, it has another name than silos use.
+    context.check_hostname = False
+    error = call(address, context).error
+    # It answers, if only that no silo is calling.
+    return {"address": address, "trouble": "" if error in ("", LinkError.CERTIFICATE) else error}
 
 
 def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
@@ -65,6 +86,7 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
         "superlink": coordinator.address(),
         "reachable": not trouble,
         "trouble": trouble,
+        "gateway": _gateway(coordinator),
         "silos": silos,
         "others": others,
         "certificate_days": {
@@ -100,6 +122,10 @@ def _table(said: dict[str, Any]) -> Table:
         f"[green]answers[/] at {said['superlink']}" if said["reachable"] else f"[bold red]{escape(said['trouble'])}[/]"
     )
     table.add_row("SuperLink", reachable)
+    if address := said["gateway"]["address"]:
+        wrong = said["gateway"]["trouble"]
+        answers = f"[bold red]does not answer at {address} ({wrong}): start it[/]" if wrong else "[green]answers[/]"
+        table.add_row("gateway", answers)
     for silo in said["silos"]:
         more = "; a former key is still good" if silo["former_keys"] else ""
         table.add_row(
@@ -162,6 +188,7 @@ def samples(coordinator: CoordinatorFolder) -> Iterator[Sample]:
     """All numbers of a coordinator."""
     said = facts(coordinator)
     yield "superlink_up", "1 if the SuperLink answers", {}, said["reachable"]
+    yield "gateway_up", "1 if the gateway answers", {}, not said["gateway"]["trouble"]
     for silo in said["silos"]:
         of = {"silo": silo["silo"]}
         yield "silo_online", "1 if the SuperLink counts the silo as there", of, silo["state"] == "online"

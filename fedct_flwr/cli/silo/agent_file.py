@@ -9,7 +9,7 @@ import psutil
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.agent_status import STILL, Status, read_status, sentence_of
-from fedct_flwr.hospital.link import SILENT_SECONDS, STATUS_FILE, LinkStatus
+from fedct_flwr.hospital.link import STATUS_FILE, LinkStatus
 
 CONTACT_SECONDS: Final = 60.0
 """So long the agent may be without a word from its SuperNode and count as healthy."""
@@ -32,8 +32,7 @@ class Agent:
     @property
     def healthy(self) -> bool:
         """Alive, in contact with its SuperNode, and that with the coordinator; and something may leave."""
-        in_contact = self.unheard < CONTACT_SECONDS and self.silence < SILENT_SECONDS
-        return self.alive and in_contact and not self.status.shut
+        return not self.trouble and not (self.link and self.link.silent)
 
     @property
     def trouble(self) -> str:

@@ -21,17 +21,18 @@ def status(
     json_: Json = False,
     healthy: Annotated[
         bool,
-        typer.Option("--healthy", help="Print nothing; exit code 1 unless the agent lives and is in contact."),
+        typer.Option(
+            "--healthy", help="Print nothing; exit code 1 unless the agent is in contact and approved labels may leave."
+        ),
     ] = False,
 ) -> None:
     """Show what the agent does, what has left, and what is left of the limits."""
     file = silo_file(folder, folder_option)
     config = SiloConfig.read_toml(file)
+    from fedct_flwr.cli.silo.status_report import facts, may_leave, study_of, table
+
     if healthy:
-        raise typer.Exit(0 if read_agent(config).healthy else 1)
-
-    from fedct_flwr.cli.silo.status_report import facts, study_of, table
-
+        raise typer.Exit(0 if read_agent(config).healthy and may_leave(config) else 1)
     study = study_of(config)
     out = Output(as_json=json_)
     if json_ or not (watch and out.console.is_terminal):

@@ -24,7 +24,7 @@ from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import approving_digests, in_force
 from fedct_flwr.hospital.books import Spent, spent
 from fedct_flwr.hospital.latest_state import is_latest
-from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus, span
+from fedct_flwr.hospital.link import LinkStatus, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.shared_books import SharedBooks
@@ -34,6 +34,8 @@ from fedct_flwr.text.plural import count
 from fedct_flwr.types import ConfigError, FedctError
 from fedct_flwr.wire.refusal import Refusal
 
+FEW_BYTES: Final = 100_000_000
+"""Free bytes of a disk that is nearly full."""
 _LAST_REFUSALS: Final = 5
 _LONG_SECONDS: Final = 60.0
 """An agent that trains for longer says for how long: nobody else can tell a long training from one without end."""
@@ -79,6 +81,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
             "worked": agent.worked,
         },
         "log": {"readable": logged is not None, "lines": len(entries)},
+        "free_bytes": shutil.disk_usage(config.state).free,
         "kinds": list(policy.kinds),
         "used": {cap.name: cap.of(used) for cap in totals.values()},
         "limits": {cap.name: getattr(policy, field) for field, cap in totals.items()},
@@ -88,6 +91,12 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "judgment": _judgment(config, study),
         "refusals": [{"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)} for entry in last],
     }
+
+
+def may_leave(config: SiloConfig) -> bool:
+    """Whether an approval is in force. That it covers today's files is the agent's to see: it shuts."""
+    entries = _told(lambda: list(read_entries(config.state)))
+    return bool(entries and is_latest(config, entries) and not is_revoked(config.state) and in_force(entries))
 
 
 def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEntry]) -> dict[str, str]:
@@ -236,6 +245,8 @@ def table(said: dict[str, Any]) -> Table:
             result.add_row(name, escape(line))
     log = f"lines: {said['log']['lines']:,}" if said["log"]["readable"] else "[bold red]cannot be read[/]"
     result.add_row("log", f"{log}; proof: fedct silo verify")
+    if said["free_bytes"] < FEW_BYTES:
+        result.add_row("disk", f"[bold red]{said['free_bytes'] / 1e6:,.0f} MB free: make room[/]")
     for number, refusal in enumerate(said["refusals"]):
         round_ = f", round {refusal['round']}" if refusal["round"] else ""
         result.add_row(
@@ -285,14 +296,14 @@ def _agent(agent: dict[str, Any]) -> str:
         return f"[{style}]{escape(said)}[/]{process}: {escape(fix)}"
     since = f", for {span(agent['worked'])}" if agent["worked"] >= _LONG_SECONDS else ""
     doing = f"trains, round {agent['round']}{since}" if agent["working"] else "waits for questions"
-    if agent["silence"] >= SILENT_SECONDS and not agent["working"]:
+    if agent["link"] and LinkStatus(**agent["link"]).silent and not agent["working"]:
         return f"[yellow]at work, and cannot be asked anything[/] (process {agent['pid']})"
     return f"[green]{doing}[/] (process {agent['pid']})"
 
 
 def _coordinator(link: LinkStatus) -> str:
     """When it last answered the SuperNode, and why it does not."""
-    if link.silence < SILENT_SECONDS:
+    if not link.silent:
         return f"[green]answered {span(link.silence)} ago[/]"
     return f"[bold red]{escape(link.sentence)}[/]"
 
@@ -368,7 +379,7 @@ def samples(config: SiloConfig) -> Iterator[Sample]:
         except ConfigError:
             continue
         yield "certificate_days", "Days until a certificate expires", {**of, "certificate": name}, days
-    yield "disk_free_bytes", "Free bytes of the disk with the silo's state", of, shutil.disk_usage(config.state).free
+    yield "disk_free_bytes", "Free bytes of the disk with the silo's state", of, said["free_bytes"]
 
 
 def _of_budgets(said: Mapping[str, Any], of: dict[str, str]) -> Iterator[Sample]:
