@@ -1,4 +1,4 @@
-"""``fedct report``: runs as one HTML page."""
+"""``fedct report``: a run as one HTML page."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -7,7 +7,7 @@ import typer
 
 from fedct_flwr.cli.output import Output
 from fedct_flwr.report.page import NAME, check_extra, write_report
-from fedct_flwr.report.summary import read_runs
+from fedct_flwr.report.summary import read_run
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.types import ConfigError, FedctError, RunError
@@ -16,30 +16,31 @@ _DRAWING: Final = "drawing the report"
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, which are overlaid.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="The folder of a run.")],
     output: Annotated[
         Path | None,
-        typer.Option(help="Write there.", show_default="report.html in the run's folder, or here for several runs"),
+        typer.Option(help="Write there.", show_default="report.html in the run's folder"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
 ) -> None:
-    """Write a run, or several on top of each other, as one HTML page that needs no network.
+    """Write a run as one HTML page that needs no network.
 
     Also of a run that goes on or has failed. Exit code 4 for a folder that is none of a run, or of a newer version.
     """
+    if len(runs) > 1:
+        raise ConfigError("a report shows one run: compare several with 'fedct compare RUN...'")
     check_extra()
-    for path in runs:
-        if not path.is_dir():
-            raise RunError(f"there is no run folder {path}: a run prints where its own is")
-    target = output or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
+    (path,) = runs
+    if not path.is_dir():
+        raise RunError(f"there is no run folder {path}: a run prints where its own is")
+    target = output or path / NAME
     check_free(target, force=force)
     with Output.doing(_DRAWING):
-        found = read_runs(runs)
-        write_report(found, target, "; name another file with --output")
+        run = read_run(path)
+        write_report(run, target, "; name another file with --output")
     out = Output()
-    for run in found:
-        if not len(run.course):
-            out.warn(f"no round of {run.path} has ended yet: the page says so")
+    if not len(run.course):
+        out.warn(f"no round of {path} has ended yet: the page says so")
     out.say(f"report: {target}")
 
 
@@ -59,14 +60,13 @@ def check_free(path: Path, *, force: bool) -> None:
 def write_at_end(folder: RunFolder) -> str:
     """Write the report into the folder of a run that has just ended; returns the line to print about it.
 
-    What stands in the way, on this machine or in the folder, is said in that line: the run itself has gone well, and
-    ``fedct report`` makes up for it.
+    A failure is said in that line: the run itself has gone well, and ``fedct report`` makes up for it.
     """
     target = folder.path / NAME
     try:
         check_extra()
         with Output.doing(_DRAWING):
-            write_report(read_runs([folder.path]), target)
+            write_report(read_run(folder.path), target)
     except (FedctError, OSError, ImportError) as error:
         # Whatever else is raised is a fault of this code's, and is to be seen as one.
         return f"no report was written: {error}; after that: fedct report {in_shell(from_here(folder.path))}"

@@ -1,8 +1,7 @@
 """Tables, sections, and figures as Plotly's JSON; how numbers are said. Colors of paper and text are the page's."""
 
 import html
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -10,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedct_flwr.report.round_log import Course
-from fedct_flwr.report.summary import Run
 
 COLORS: Final = (
     "#2f7fdb", "#d4680f", "#149568", "#c44a9c", "#8b66d9", "#a37b0c", "#0c8fa3", "#d64a44", "#71829a", "#9a6f52",
 )  # fmt: skip
-"""Of silos in their order, or of runs in theirs; each is seen on white and on the dark page."""
-DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
+"""Of silos in their order; each is seen on white and on the dark page."""
+DASHES: Final = ("dash", "dot", "dashdot", "longdash")
+"""Of lines that are no silo's."""
 MUTED: Final = "#7f8ea3"
 UNKNOWN: Final = "–"
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "pentagon")
@@ -101,11 +100,6 @@ def score(value: float) -> str:
     return formatted(value, ".3f")
 
 
-def share(value: float) -> str:
-    """A share as a percentage."""
-    return formatted(value, ".1%")
-
-
 def size(value: float) -> str:
     """Bytes, in the unit that leaves three digits or so.
 
@@ -130,20 +124,10 @@ def mean(values: Values) -> float:
     return float(there.mean()) if there.size else float("nan")
 
 
-def either(measures: Iterable[str]) -> str:
-    """The names of several runs' scores, with a capital.
-
-    >>> either(["balanced accuracy", "R²", "balanced accuracy"])
-    'Balanced accuracy or R²'
-    """
-    text = " or ".join(dict.fromkeys(measures))
-    return f"{text[:1].upper()}{text[1:]}"
-
-
 def numbers(values: ArrayLike) -> list[Any]:
     """Numbers for a trace, with None for NaN; six digits are more than a figure shows."""
     array = np.asarray(values, dtype=np.float64)
-    return [None if math.isnan(value) else float(f"{value:.6g}") for value in array]
+    return [None if np.isnan(value) else float(f"{value:.6g}") for value in array]
 
 
 def plain(name: str) -> str:
@@ -164,66 +148,64 @@ def layout(*, x: dict[str, Any], y: dict[str, Any], **other: Any) -> dict[str, A
     }
 
 
+def levels_at(
+    levels: Iterable[tuple[str, float]], x: Sequence[Any] = (), y: Sequence[Any] = ()
+) -> list[dict[str, Any]]:
+    """Named dashed lines, each at a value: over the span ``x``, or up the span ``y``."""
+    return [
+        {
+            "type": "scatter", "mode": "lines", "name": plain(name), "x": x or [value, value], "y": y or [value, value],
+            "line": {"color": MUTED, "width": 1.5, "dash": DASHES[place % len(DASHES)]},
+        }
+        for place, (name, value) in enumerate(levels)
+    ]  # fmt: skip
+
+
 def over_rounds(
     ident: str,
     title: str,
     what: str,
-    runs: Sequence[Run],
-    of: Callable[[Course], Values],
+    course: Course,
+    values: Values,
     scale: Scale,
     *,
     levels: Sequence[tuple[str, float]] = (),
     note: str = "",
     y: dict[str, Any] | None = None,
 ) -> Figure | None:
-    """Lines over the rounds: one for each silo, or a band of many; of several runs one for each run.
+    """Lines over the rounds: one for each silo, or a band of many.
 
-    ``of`` gives a column of the round log, ``(rounds, silos)``, or ``(rounds,)`` for one line. ``what`` it is begins
+    ``values`` are a column of the round log, ``(rounds, silos)``, or ``(rounds,)`` for one line. ``what`` it is begins
     the message. ``levels`` are named dashed lines. None where no value is known.
     """
-    shown = [(run, _kept(run.course)) for run in runs if np.isfinite(of(run.course)).any()]
-    if not shown:
+    if not np.isfinite(values).any():
         return None
-    traces, table = _of_one(*shown[0], of, scale) if len(runs) == 1 else _of_several(shown, runs, of, scale)
-    last = max(int(run.course.number[-1]) for run, _ in shown)
+    at = _kept(course)
+    traces, table = _lines(course, course.number[at], values[at], scale)
+    last = int(course.number[-1])
     span = [0.8, last + 0.2 + last * 0.01]
-    traces += [
-        {
-            "type": "scatter", "mode": "lines", "name": plain(name), "x": span, "y": [value, value],
-            "line": {"color": MUTED, "width": 1.5, "dash": DASHES[1 + place % 2]},
-            "hovertemplate": f"%{{y:{scale.tick}}}",
-        }
-        for place, (name, value) in enumerate(levels)
-    ]  # fmt: skip
-    ends = [mean(of(run.course)[at[-1]]) for run, at in shown] + [value for _, value in levels]
-    known = [end for end in ends if end > 0]
+    traces += levels_at(levels, x=span)
+    for trace in traces:
+        trace["hovertemplate"] = f"%{{y:{scale.tick}}}"
+    known = [end for end in (mean(values[-1:]), *(value for _, value in levels)) if end > 0]
     wide = {"type": "log", "rangemode": "normal", "dtick": 1} if known and max(known) > _LONG_TAIL * min(known) else {}
-    some = "" if all(len(at) == len(run.course) for run, at in shown) else f"Of many rounds, {_MOST_POINTS} are shown."
+    x = {"title": {"text": "Round"}, "tickformat": "d", "range": span, **({"dtick": 1} if last <= _TICKS else {})}
     return Figure(
         ident,
         title,
-        _message(what, runs, [run for run, _ in shown], of, scale),
+        _message(what, course, values, scale),
         traces,
         layout(
-            x={
-                "title": {"text": "Round"},
-                "tickformat": "d",
-                "range": span,
-                **({"dtick": 1} if last <= _TICKS else {}),
-            },
+            x=x,
             y={"title": {"text": scale.axis}, "tickformat": scale.tick, **wide, **(y or {})},
             showlegend=len(traces) > 1,
         ),
         table,
-        " ".join(filter(None, (note, some))),
+        note if len(at) == len(course) else f"{note} Of many rounds, {_MOST_POINTS} are shown.".lstrip(),
     )
 
 
-def _message(what: str, runs: Sequence[Run], known: Sequence[Run], of: Callable[[Course], Values], scale: Scale) -> str:
-    if len(runs) > 1:
-        last = ", ".join(f"{run.label} {scale(mean(of(run.course)[-1:]))}" for run in known)
-        return f"{what} in the last round: {last}."
-    course, values = known[0].course, of(known[0].course)
+def _message(what: str, course: Course, values: Values, scale: Scale) -> str:
     first, *others = np.flatnonzero(np.isfinite(values).reshape(len(values), -1).any(axis=1))
     at = others[-1] if others else first
     before = f", after {scale(mean(values[first : first + 1]))} in round {course.number[first]}" if others else ""
@@ -237,55 +219,40 @@ def _kept(course: Course) -> NDArray[np.intp]:
     return np.union1d(shown, np.flatnonzero(course.number == (course.fixed_point or 0)))
 
 
-def _of_one(
-    run: Run, at: NDArray[np.intp], of: Callable[[Course], Values], scale: Scale
+def _lines(
+    course: Course, rounds: NDArray[np.int64], values: Values, scale: Scale
 ) -> tuple[list[dict[str, Any]], Table]:
-    values, rounds = of(run.course)[at], run.course.number[at]
     names: Sequence[str]
     if values.ndim == 1:
         names, columns = [scale.axis], values[:, None]
-        traces = [_line(run.label, rounds, values, 0, scale, MUTED)]
+        traces = [_line(scale.axis, rounds, values, 0, MUTED)]
     elif values.shape[1] <= _MOST_LINES:
-        names, columns = run.course.silos, values
-        traces = [_line(name, rounds, values[:, n], n, scale) for n, name in enumerate(names)]
+        names, columns = course.silos, values
+        traces = [_line(name, rounds, values[:, n], n) for n, name in enumerate(names)]
     else:
         names, columns = ("mean", "10%", "90%"), _spread(values)
-        traces = [*_band(rounds, columns, 0, named=True), _line("mean of silos", rounds, columns[:, 0], 0, scale)]
+        edge = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "x": numbers(rounds)}
+        fill = {"fill": "tonexty", "fillcolor": "rgba(47,127,219,0.18)", "name": "8 of 10 silos"}
+        low = {**edge, "y": numbers(columns[:, 1]), "showlegend": False}
+        traces = [
+            low,
+            {**edge, **fill, "y": numbers(columns[:, 2])},
+            _line("mean of silos", rounds, columns[:, 0], 0),
+        ]
     rows = [[str(number), *map(scale, row)] for number, row in zip(rounds, columns, strict=True)]
     return traces, Table(["Round", *names], rows, words=0)
-
-
-def _of_several(
-    shown: Sequence[tuple[Run, NDArray[np.intp]]], runs: Sequence[Run], of: Callable[[Course], Values], scale: Scale
-) -> tuple[list[dict[str, Any]], Table]:
-    traces: list[dict[str, Any]] = []
-    cells: dict[str, dict[int, str]] = {}
-    for run, at in shown:
-        values, rounds, place = of(run.course)[at], run.course.number[at], runs.index(run)
-        if values.ndim > 1:
-            columns = _spread(values)
-            traces += _band(rounds, columns, place, named=not any("fill" in trace for trace in traces))
-            values = columns[:, 0]
-        traces.append({**_line(run.label, rounds, values, place, scale), "legendgroup": run.label})
-        cells[run.label] = dict(zip(rounds.tolist(), map(scale, values), strict=True))
-    every = sorted({number for column in cells.values() for number in column})
-    rows = [[str(number), *(column.get(number, UNKNOWN) for column in cells.values())] for number in every]
-    return traces, Table(["Round", *cells], rows, words=0)
 
 
 def _spread(values: Values) -> Values:
     """Over the silos of each round ``(rounds, silos)``: mean, 10% and 90% quantile, ``(rounds, 3)``."""
     found = np.full((len(values), 3), np.nan)
     some = np.isfinite(values).any(axis=1)
-    if some.any():
-        found[some, 0] = np.nanmean(values[some], axis=1)
-        found[some, 1:] = np.nanquantile(values[some], [0.1, 0.9], axis=1).T
+    found[some, 0] = np.nanmean(values[some], axis=1)
+    found[some, 1:] = np.nanquantile(values[some], [0.1, 0.9], axis=1).T
     return found
 
 
-def _line(
-    name: str, rounds: NDArray[np.int64], values: Values, place: int, scale: Scale, color: str = ""
-) -> dict[str, Any]:
+def _line(name: str, rounds: NDArray[np.int64], values: Values, place: int, color: str = "") -> dict[str, Any]:
     color = color or COLORS[place % len(COLORS)]
     return {
         "type": "scatter",
@@ -293,18 +260,6 @@ def _line(
         "name": plain(name),
         "x": numbers(rounds),
         "y": numbers(values),
-        "line": {"color": color, "width": 2, "dash": DASHES[place // len(COLORS) % len(DASHES)]},
+        "line": {"color": color, "width": 2},
         "marker": {"color": color, "size": 7, "symbol": _SYMBOLS[place % len(_SYMBOLS)]},
-        "hovertemplate": f"%{{y:{scale.tick}}}",
     }
-
-
-def _band(rounds: NDArray[np.int64], columns: Values, place: int, *, named: bool) -> list[dict[str, Any]]:
-    if len(rounds) == 1:
-        return []
-    red, green, blue = (int(COLORS[place % len(COLORS)][at : at + 2], 16) for at in (1, 3, 5))
-    edge = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "x": numbers(rounds)}
-    fill = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.18)"}
-    low = {**edge, "y": numbers(columns[:, 1]), "showlegend": False}
-    high = {**edge, **fill, "y": numbers(columns[:, 2]), "name": "8 of 10 silos", "showlegend": named}
-    return [low, high]

@@ -8,14 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
-from fedct_flwr.report.page import as_script, content, document, fragment, not_begun
-from fedct_flwr.report.summary import RunReader
+from fedct_flwr.report.page import Content, as_script, content, document, fragment
+from fedct_flwr.report.summary import read_run
 from fedct_flwr.types import RunError
 
 HOST: Final = "127.0.0.1"
@@ -36,9 +36,8 @@ class Feed:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._reader: RunReader | None = None
         self._lock = threading.Lock()
-        self._content = not_begun(path.name)
+        self._content = Content(path.name)
         self._data, self._version = b"", ""
         self._seen: Any = ()
         self._not_before = 0.0
@@ -70,30 +69,14 @@ class Feed:
         if state == self._seen or (time.monotonic() < self._not_before and not hurry):
             return
         began = time.thread_time()
-        self._read()
+        # Otherwise the folder is being made, or its result has just been taken away because the run is resumed.
+        with suppress(RunError):
+            self._content = content(read_run(self._path))
         shown = self._content
-        self._data = as_script(
-            {
-                "title": shown.glance.title,
-                "subtitle": shown.glance.subtitle,
-                "status": shown.glance.status,
-                "words": shown.glance.status_words,
-                "main": fragment(shown),
-                "plots": shown.plots,
-            }
-        ).encode()
+        self._data = as_script({**shown.head, "main": fragment(shown), "plots": shown.plots}).encode()
         self._version = f'"{hashlib.sha256(self._data).hexdigest()[:32]}"'
         self._seen = state
         self._not_before = time.monotonic() + (time.thread_time() - began) / _SHARE
-
-    def _read(self) -> None:
-        """Keep what is known where a file cannot be read at this moment."""
-        try:
-            self._reader = self._reader or RunReader(self._path)
-            self._content = content([self._reader.read()])
-        except RunError:
-            # The folder is being made, or its result has just been taken away by whoever resumes the run.
-            return
 
     def _state(self) -> list[Any]:
         """Other than before, if a file is."""

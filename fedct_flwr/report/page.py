@@ -10,13 +10,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from fedct_flwr import __version__
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.report.figures import Section
-from fedct_flwr.report.glance import Glance, glance
+from fedct_flwr.report.figures import Section, formatted, score, size
 from fedct_flwr.report.scores import accuracy, clinical
-from fedct_flwr.report.sections import consensus, data, privacy, settings, silos, traffic
+from fedct_flwr.report.sections import consensus, data, privacy, settings, silos, table_of_silos, traffic
 from fedct_flwr.report.summary import Run
+from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError, RunError
 
@@ -31,36 +33,56 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u202
 
 @dataclass(frozen=True)
 class Content:
-    """What the page shows of some runs, as they are by now."""
+    """What the page shows of a run as it is by now; only the ``title`` where its folder is still to come."""
 
-    glance: Glance
-    sections: Sequence[Section]
+    title: str
+    run: Run | None = None
+    sections: Sequence[Section] = ()
 
     @property
     def plots(self) -> dict[str, Any]:
         """What Plotly is given, by the figure's id."""
         return {figure.id: figure.plot for section in self.sections for figure in section.figures}
 
+    @property
+    def head(self) -> dict[str, str]:
+        """What stands above the sections."""
+        if self.run is None:
+            return {"title": self.title, "subtitle": "", "status": "unfinished", "words": "has not begun"}
+        run, course = self.run, self.run.course
+        state = {"unfinished": "has not ended"}.get(run.status, run.status)
+        if run.status == "unfinished" and len(course):
+            state = f"round {course.number[-1]} has ended"
+        public = "" if run.num_public is None else f" · {run.num_public:,} public examples"
+        subtitle = (
+            f"{count(len(course.silos), 'silo')} · {_learners(run)}{public} · seed {run.settings.get('seed', '?')}"
+        )
+        return {"title": self.title, "subtitle": subtitle, "status": run.status, "words": state}
 
-def content(runs: Sequence[Run]) -> Content:
+
+def _learners(run: Run) -> str:
+    """Of a class the last part of its import path; the settings have all."""
+    if run.real:
+        return "learners of the silos' own"
+    names = [name.strip() for name in str(run.settings.get("learner", "?")).split(",")]
+    last = [name.rpartition(".")[2] for name in names]
+    return ", ".join(short if short[:1].isupper() else name for name, short in zip(names, last, strict=True))
+
+
+def content(run: Run) -> Content:
     """All sections that have something to say."""
     parts = (accuracy, clinical, consensus, traffic, privacy, silos, data, settings)
-    return Content(glance(runs), [made for part in parts if not (made := part(runs)).empty])
+    sections = [made for part in parts if not (made := part(run)).empty]
+    return Content(f"{run.study}: {run.title}", run, sections)
 
 
-def write_report(runs: Sequence[Run], target: Path, advice: str = "") -> None:
-    """Write the page of these runs, whole or not at all. Raises RunError, which ends with ``advice``."""
-    page = document(content(runs))
+def write_report(run: Run, target: Path, advice: str = "") -> None:
+    """Write the page of a run, whole or not at all. Raises RunError, which ends with ``advice``."""
+    page = document(content(run))
     try:
         write_atomically(target, page.encode())
     except OSError as error:
         raise RunError(f"cannot write {target}: {error.strerror}{advice}") from error
-
-
-def not_begun(name: str) -> Content:
-    """For a run whose folder is still to come."""
-    words = "The run is about to begin: this page will show its rounds."
-    return Content(Glance(name, "", "unfinished", "has not begun", words), ())
 
 
 def document(shown: Content, *, live: bool = False) -> str:
@@ -124,15 +146,16 @@ def _shown_escapes(found: re.Match[str]) -> str:
 
 
 def _values(shown: Content) -> dict[str, Any]:
-    return {"glance": shown.glance, "sections": shown.sections}
+    table = table_of_silos(shown.run) if shown.run else None
+    return {**shown.head, "run": shown.run, "silos": table, "sections": shown.sections}
 
 
 @cache
 def _environment() -> Any:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
-    pages = {name: _text(name) for name in ("page.html", "main.html")}
-    return Environment(
+    pages = {name: _text(name) for name in ("page.html", "main.html", "glance.html")}
+    environment = Environment(
         loader=DictLoader(pages),
         autoescape=True,
         finalize=_finalize,
@@ -140,6 +163,9 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    known = {"known": lambda values: bool(np.isfinite(values).any())}
+    environment.filters |= {"count": count, "score": score, "size": size, "form": formatted, **known}
+    return environment
 
 
 def _finalize(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The sections on scores: of the models at the end and by round, and all metrics with intervals."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -8,15 +8,14 @@ from numpy.typing import NDArray
 
 from fedct_flwr.report.figures import (
     COLORS,
-    DASHES,
     MUTED,
     UNKNOWN,
     Figure,
     Scale,
     Section,
     Table,
-    either,
     layout,
+    levels_at,
     numbers,
     over_rounds,
     plain,
@@ -58,153 +57,110 @@ _MOST_CLASSES: Final = 12
 _MARGIN: Final = 0.03
 
 
-def accuracy(runs: Sequence[Run]) -> Section:
+def accuracy(run: Run) -> Section:
     """Balanced accuracies, or R²: of the end, from the scoreboard; of each round, where replies carried test scores."""
-    title = either(run.measure for run in runs)
-    if any(run.measure == BALANCED_ACCURACY.name for run in runs):
-        title = "Accuracy"
-    figures = [_final(runs), *(_by_round(runs, test) for test in TESTS)]
+    title = "Accuracy" if run.measure == BALANCED_ACCURACY.name else run.measure
+    by_round = [_by_round(run, test) for test in TESTS]
     # A run that asks once has no round to compare with.
-    told = [run for run in runs if len(run.course) and not run.one_shot]
-    silent = not any(figures[1:]) and bool(told)
+    silent = not any(by_round) and len(run.course) and not run.one_shot
     words = (
         "Scores of each round are unknown: silos report them only where report-scores is set and their policy allows."
     )
-    return Section("accuracy", title, [each for each in figures if each], notes=[words] if silent else [])
+    figures = [figure for figure in (_final(run), *by_round) if figure]
+    return Section("accuracy", title, figures, notes=[words] if silent else [])
 
 
 def _column(course: Course, test: str) -> NDArray[np.float64]:
     """By silo ``(rounds, silos)``; the global model's ``(rounds,)`` where silos share weights."""
-    of_silos = course.of_silos(f"{test}_{'r_squared' if course.shares_values else 'balanced_accuracy'}")
-    if test == "pooled" and not np.isfinite(of_silos).any():
-        return course.of_run("balanced_accuracy")
-    return of_silos
+    of_silos = course.silo[f"{test}_{'r_squared' if course.shares_values else 'balanced_accuracy'}"]
+    known = test == "own" or np.isfinite(of_silos).any()
+    return of_silos if known else course.run["balanced_accuracy"]
 
 
-def _by_round(runs: Sequence[Run], test: Test) -> Figure | None:
-    levels = []
-    if len(runs) == 1:
-        names = {"local": "alone, mean", "centralized": "all data in one place, mean"}
-        levels = [(names[m], value) for m in names if np.isfinite(value := runs[0].mean_score(test, m))]
-    measure = either(run.measure for run in runs)
+def _by_round(run: Run, test: Test) -> Figure | None:
+    names = {"local": "alone, mean", "centralized": "all data in one place, mean"}
+    levels = [(names[m], value) for m in names if np.isfinite(value := run.mean_score(test, m))]
     return over_rounds(
         f"accuracy-{test}",
         f"Round by round, on {_TITLES[test]}",
-        f"Mean {measure[:1].lower() + measure[1:] if measure[1:2] != '²' else measure}",
-        runs,
-        lambda course: _column(course, test),
-        Scale(measure, ".3~f", ".3f"),
+        f"Mean {run.measure}",
+        run.course,
+        _column(run.course, test),
+        Scale(run.measure_title, ".3~f", ".3f"),
         levels=levels,
         y={"rangemode": "normal", "type": "linear"},
         note="Dashed: the same learners without co-training." if levels else "",
     )
 
 
-def _final(runs: Sequence[Run]) -> Figure | None:
-    """A row for each silo, or for each of several runs; of many the first are drawn."""
-    known = [run for run in runs if run.scores]
-    if not known:
-        return None
-    single = len(runs) == 1
-    values: Mapping[str, Mapping[str, list[float]]]
-    if single:
-        names = [row.silo for row in known[0].scores]
-        values = {test: {m: [getattr(row, test)[m] for row in known[0].scores] for m in METHODS} for test in TESTS}
-    else:
-        names = [run.label for run in known]
-        values = {
-            "own": {m: [run.mean_score("own", m) for run in known] for m in METHODS},
-            "pooled": {m: [run.pooled_score(m) for run in known] for m in METHODS},
-        }
+def _final(run: Run) -> Figure | None:
+    """A row for each silo; of many the first are drawn."""
+    names, titles = [row.silo for row in run.scores], _methods(run)
+    values = {test: {m: [getattr(row, test)[m] for row in run.scores] for m in METHODS} for test in TESTS}
     tests = [test for test in TESTS if np.isfinite([*values[test].values()]).any()]
     if not tests:
         return None
-    titles = _methods(known[0]) if single else {**_methods(known[0]), "federated": "co-trained"}
     # A run may go without baselines.
     shown = [m for m in METHODS if m == "federated" or any(np.isfinite(values[test][m]).any() for test in tests)]
-    columns = ["Silo" if single else "Run", *(f"{test}: {titles[m]}" for test in tests for m in shown)]
+    columns = ["Silo", *(f"{test}: {titles[m]}" for test in tests for m in shown)]
     rows = [[n, *(score(values[t][m][i]) for t in tests for m in shown)] for i, n in enumerate(names)]
-    foot = [["mean", *(score(known[0].mean_score(t, m)) for t in tests for m in shown)]] if single else []
-    levels = dict(known[0].global_scores or {}) if single and tests[-1] == "pooled" else {}
-    for name, value in levels.items():
-        place = columns.index(f"pooled: {titles['federated']}")
-        foot.append([name, *(score(value) if n == place else UNKNOWN for n in range(1, len(columns)))])
+    foot = [["mean", *(score(run.mean_score(t, m)) for t in tests for m in shown)]]
+    levels = dict(run.global_scores or {}) if tests[-1] == "pooled" else {}
+    place = columns.index(f"pooled: {titles['federated']}") if levels else 0
+    foot += [[n, *(score(v) if at == place else UNKNOWN for at in range(1, len(columns)))] for n, v in levels.items()]
     labels = [plain(name) for name in names[:_MOST_ROWS]]
     scores = [*levels.values(), *(v for test in tests for m in METHODS for v in values[test][m])]
     span = [float(np.nanmin(scores)) - _MARGIN, min(1.0, float(np.nanmax(scores))) + _MARGIN]
     traces, axes = [], layout(x={}, y={}, hovermode="closest")
-    for place, test in enumerate(tests):
-        suffix, last = str(place + 1) if place else "", place == len(tests) - 1
+    for at, test in enumerate(tests):
+        suffix, last = str(at + 1) if at else "", at == len(tests) - 1
         axes[f"xaxis{suffix}"] = {
-            "domain": [place / len(tests) + 0.03 * bool(place), (place + 1) / len(tests) - 0.03 * (not last)],
+            "domain": [at / len(tests) + 0.03 * bool(at), (at + 1) / len(tests) - 0.03 * (not last)],
             "automargin": True, "range": span, "tickformat": ".2f", "anchor": f"y{suffix}",
             "title": {"text": f"{test.capitalize()} test set"},
         }  # fmt: skip
         axes[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}", "automargin": True, "autorange": "reversed", "showticklabels": place == 0,
+            "anchor": f"x{suffix}", "automargin": True, "autorange": "reversed", "showticklabels": at == 0,
             "type": "category", "categoryorder": "array", "categoryarray": labels,
         }  # fmt: skip
-        side = {"type": "scatter", "xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+        side = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         traces += [
             {
-                **side, "mode": "markers", "name": plain(titles[m]), "legendgroup": m, "showlegend": place == 0,
-                "x": numbers(values[test][m][:_MOST_ROWS]), "y": labels, "marker": look,
+                **side, "type": "scatter", "mode": "markers", "name": plain(titles[m]), "legendgroup": m,
+                "showlegend": at == 0, "x": numbers(values[test][m][:_MOST_ROWS]), "y": labels, "marker": look,
                 "hovertemplate": "%{y}: %{x:.3f}",
             }
             for m, look in _LOOKS.items()
             if np.isfinite(values[test][m]).any()
         ]  # fmt: skip
-    traces += [
-        {
-            **side, "mode": "lines", "name": plain(name), "x": [value, value], "y": [labels[0], labels[-1]],
-            "line": {"color": MUTED, "width": 1.5, "dash": DASHES[1 + place % (len(DASHES) - 1)]},
-        }
-        for place, (name, value) in enumerate(levels.items())
-    ]  # fmt: skip
-    meaning = "".join(dict.fromkeys(_MEANING[run.measure] for run in known))
+    traces += [{**trace, **side} for trace in levels_at(levels.items(), y=[labels[0], labels[-1]])]
     few = f"The first {_MOST_ROWS} of {len(names)} are drawn; the table has all." if len(names) > _MOST_ROWS else ""
-    return Figure(
-        "accuracy-final",
-        "At the end",
-        _final_words(known, tests, titles, levels, single=single),
-        traces,
-        axes,
-        Table(columns, rows, foot=foot),
-        meaning + few,
-        height=110 + 30 * len(labels),
-    )
-
-
-def _final_words(
-    runs: Sequence[Run], tests: Sequence[Test], titles: Mapping[str, str], levels: Mapping[str, float], *, single: bool
-) -> str:
     said = []
     for test in tests:
-        if single:
-            means = {titles[method]: runs[0].mean_score(test, method) for method in METHODS}
-        else:
-            means = {
-                run.label: run.pooled_score("federated") if test == "pooled" else run.mean_score(test, "federated")
-                for run in runs
-            }
+        means = {titles[m]: run.mean_score(test, m) for m in METHODS}
         known = [f"{name} {score(mean)}" for name, mean in means.items() if np.isfinite(mean)]
         said += [f"Mean over silos on {_TITLES[test]}: {', '.join(known)}."] if known else []
     if levels:
         said.append(f"Global models (dashed): {', '.join(f'{name} {score(value)}' for name, value in levels.items())}.")
-    return " ".join(said)
+    return Figure(
+        "accuracy-final",
+        "At the end",
+        " ".join(said),
+        traces,
+        axes,
+        Table(columns, rows, foot=foot),
+        _MEANING[run.measure] + few,
+        height=110 + 30 * len(labels),
+    )
 
 
-def clinical(runs: Sequence[Run]) -> Section:
-    """All metrics of a run's models with their intervals; of several runs, the means over their silos."""
-    known = [run for run in runs if any(row.tests for row in run.scores)]
-    title = "Metrics with intervals" if len(runs) == 1 else "Means of all metrics"
-    if not known:
-        return Section("metrics", title)
-    if len(runs) > 1:
-        return Section("metrics", title, tables=list(_compared(known)))
-    run = known[0]
+def clinical(run: Run) -> Section:
+    """All metrics of a run's models with their intervals."""
+    if not any(row.tests for row in run.scores):
+        return Section("metrics", "Metrics with intervals")
     figures = [figure for test in TESTS if (figure := _calibration(run, test))]
-    return Section("metrics", title, figures, [*_by_silo(run), *_confusions(run)], [*notes(run.scores), *_words(run)])
+    tables = [*_by_silo(run), *_confusions(run)]
+    return Section("metrics", "Metrics with intervals", figures, tables, [*notes(run.scores), *_words(run)])
 
 
 def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
@@ -322,18 +278,6 @@ def _calibration(run: Run, test: Test) -> Figure | None:
         f"{BINS} bins of equal width; bars are 95% intervals. A calibrated model lies on the dashed line.{few}",
         height=380,
     )
-
-
-def _compared(runs: Sequence[Run]) -> Iterator[tuple[str, Table]]:
-    for test in TESTS:
-        names = [name for name in _METRICS if any(name in _known_metrics(run, test) for run in runs)]
-        rows = [
-            [run.label, *(score(metric_means(run.scores, test, name).get("federated", np.nan)) for name in names)]
-            for run in runs
-        ]
-        if names:
-            columns = ["Run", *(_METRICS[name] for name in names)]
-            yield f"Co-trained, on {_TITLES[test]}: means over silos", Table(columns, rows)
 
 
 def _known_metrics(run: Run, test: Test) -> list[str]:

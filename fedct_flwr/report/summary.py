@@ -19,7 +19,7 @@ from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.spending import ALL_SILOS, SILOS_TOGETHER, Spending
-from fedct_flwr.report.round_log import Course, RoundLog, finite
+from fedct_flwr.report.round_log import Course, finite, read_course
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, SiloScores, means, read
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
@@ -30,11 +30,8 @@ Test: TypeAlias = Literal["own", "pooled"]
 
 TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
 
-_STUDENT: Final = "student"
-"""Its name among a run's global scores."""
 _ARRAY_HEADER: Final = 128
 """What NumPy's format, in which Flower sends arrays, puts before each."""
-_DIGITS: Final = 1e-3
 _HEADER_BYTES: Final = 8
 _MOST_HEADER: Final = 10_000_000
 _VERDICT: Final = "verdict.json"
@@ -48,11 +45,6 @@ class Trust:
     round: int
     silos: tuple[SiloName, ...]
     matrix: NDArray[np.float64]
-
-    @property
-    def same(self) -> bool:
-        """Whether each silo trusts all silos the same, itself too: to four digits, as they are kept."""
-        return bool(np.allclose(self.matrix, self.matrix.mean(), rtol=_DIGITS, atol=0))
 
 
 @dataclass(frozen=True)
@@ -88,13 +80,12 @@ class Gains:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run. ``label`` tells it from others on the same page.
+    """One run.
 
     ``network_bytes`` are what FedAvg would have sent, silo and round; None where silos have no network, or not all the
     same. ``global_scores`` are balanced accuracies on the pooled test set, of models that are no silo's.
     """
 
-    label: str
     path: Path
     settings: Mapping[str, Any]
     versions: Mapping[str, str]
@@ -123,6 +114,22 @@ class Run:
     def measure(self) -> str:
         """What its scores are."""
         return self.outcome.measure.name
+
+    @property
+    def measure_title(self) -> str:
+        """The same with a capital."""
+        return self.measure[:1].upper() + self.measure[1:]
+
+    @property
+    def pooled_means(self) -> Mapping[str, float]:
+        """The mean scores on the pooled test set, by method."""
+        return means(self.scores, "pooled")
+
+    @property
+    def bytes_of_a_silo(self) -> float:
+        """What a silo sent in all rounds, on average; NaN where nothing is known."""
+        sent = self.course.silo["bytes_sent"]
+        return float(np.nansum(sent, axis=0).mean()) if np.isfinite(sent).any() else float("nan")
 
     @property
     def study(self) -> str:
@@ -169,85 +176,35 @@ class Run:
         """Over silos that have a score for every method that any silo has one for; NaN without such silos."""
         return means(self.scores, test)[method]
 
-    def pooled_score(self, method: str) -> float:
-        """On the pooled test set: of the scoreboard, or else of the global model, as one-shot runs leave no other."""
-        found = self.mean_score("pooled", method)
-        if np.isnan(found) and method == "federated":
-            last = float(self.course.of_run("balanced_accuracy")[-1]) if len(self.course) else float("nan")
-            return (self.global_scores or {}).get(_STUDENT, last)
-        return found
 
-
-class RunReader:
-    """Reads a run folder, as often as one likes while the run goes on; rounds are parsed once.
-
-    Raises RunError if the folder holds no run, or one of a newer version.
-    """
-
-    def __init__(self, path: Path, label: str = "") -> None:
-        self.folder = RunFolder(path)
-        self._label = label or path.resolve().name
-        self._facts = self.folder.read_json("config.json")
-        self._settings = self.folder.settings()
-        versions = self._facts.get("versions")
-        self._versions = {str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {}
-        self._classes = _names(self._facts.get("classes"))
-        self._log = RoundLog(self.folder.round_log(), _names(self._facts.get("silos")), self._classes)
-        self._trust_log = self.folder.trust_log()
-        self._trust: Trust | None = None
-
-    def read(self) -> Run:
-        """The run as it is by now. Raises RunError for a damaged file."""
-        ended = self.folder.ended_at() is not None
-        result = self.folder.read_json("result.json") if ended else {}
-        course = self._log.course()
-        num_public = self._facts.get("num_public")
-        return Run(
-            label=self._label,
-            path=self.folder.path,
-            settings=self._settings,
-            versions=self._versions,
-            classes=self._classes,
-            num_public=num_public if isinstance(num_public, int) else None,
-            fingerprint=str(self._facts.get("public_fingerprint", "")),
-            course=course,
-            status=_status(result) if ended else "unfinished",
-            reason=str(result.get("reason", "")),
-            scores=tuple(read(self.folder.path / FILE)),
-            global_scores=_global_scores(result),
-            gains=Gains.read(self.folder.path),
-            spending=_spending(self.folder, self._settings, course.silos, result) if ended else None,
-            network_bytes=_network_bytes(self.folder, course),
-            trust=self._last_trust(),
-            quantity=self.folder.quantity,
-            table_one=_table_one(self.folder),
-        )
-
-    def _last_trust(self) -> Trust | None:
-        lines, anew = self._trust_log.news()
-        if lines:
-            try:
-                self._trust = _trust(self._trust_log.record(lines[-1]))
-            except DAMAGED:
-                raise self._trust_log.damaged() from None
-        elif anew:
-            self._trust = None
-        return self._trust
-
-
-def read_runs(paths: Sequence[Path]) -> list[Run]:
-    """The runs in these folders, each with a label of its own. Raises RunError."""
-    return [RunReader(path, label).read() for path, label in zip(paths, labels(paths), strict=True)]
-
-
-def labels(paths: Sequence[Path]) -> list[str]:
-    """The folders' names, with as many of the names above as tell them apart."""
-    parts = [path.resolve().parts for path in paths]
-    for depth in range(1, max((len(part) for part in parts), default=1) + 1):
-        found = ["/".join(part[-depth:]) for part in parts]
-        if len(set(found)) == len(found):
-            return found
-    return [f"{name} ({number})" for number, name in enumerate(found, start=1)]
+def read_run(path: Path) -> Run:
+    """The run in a folder, as it is by now. Raises RunError for no run, one of a newer version, or a damaged file."""
+    folder = RunFolder(path)
+    facts, settings = folder.read_json("config.json"), folder.settings()
+    versions, num_public = facts.get("versions"), facts.get("num_public")
+    classes = _names(facts.get("classes"))
+    course = read_course(folder, _names(facts.get("silos")), classes)
+    ended = folder.ended_at() is not None
+    result = folder.read_json("result.json") if ended else {}
+    return Run(
+        path=path,
+        settings=settings,
+        versions={str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {},
+        classes=classes,
+        num_public=num_public if isinstance(num_public, int) else None,
+        fingerprint=str(facts.get("public_fingerprint", "")),
+        course=course,
+        status=_status(result) if ended else "unfinished",
+        reason=str(result.get("reason", "")),
+        scores=tuple(read(path / FILE)),
+        global_scores=_global_scores(result),
+        gains=Gains.read(path),
+        spending=_spending(folder, settings, course.silos, result) if ended else None,
+        network_bytes=_network_bytes(folder, course),
+        trust=_last_trust(folder),
+        quantity=folder.quantity,
+        table_one=_table_one(folder),
+    )
 
 
 def _table_one(folder: RunFolder) -> TableOne:
@@ -295,13 +252,18 @@ def _weights_in(file: Path) -> int | None:
         return None
 
 
-def _trust(record: Mapping[str, Any]) -> Trust:
-    """Raises ValueError for a matrix that is not one row and one column for each silo, of numbers."""
-    matrix = np.array(record["matrix"], dtype=np.float64)
-    silos = _names(record["silos"])
-    if matrix.shape != (len(silos), len(silos)) or not np.isfinite(matrix).all():
-        raise ValueError
-    return Trust(record["round"], silos, matrix)
+def _last_trust(folder: RunFolder) -> Trust | None:
+    """Raises RunError for a matrix that is not one row and one column for each silo, of numbers."""
+    records = folder.trust()
+    if not records:
+        return None
+    try:
+        matrix, silos = np.array(records[-1]["matrix"], dtype=np.float64), _names(records[-1]["silos"])
+        if matrix.shape != (len(silos), len(silos)) or not np.isfinite(matrix).all():
+            raise ValueError
+    except DAMAGED:
+        raise folder.trust_log().damaged() from None
+    return Trust(records[-1]["round"], silos, matrix)
 
 
 def _gain(silo: str, facts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -32,8 +32,8 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.learners.base import Learner, Probabilistic
 from fedct_flwr.learners.catalog import check_from_file
+from fedct_flwr.report import summary
 from fedct_flwr.report.page import NAME, check_extra, write_report
-from fedct_flwr.report.summary import read_runs
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import notes
@@ -268,7 +268,10 @@ class Run(Drawn):
 
         Raises ConfigError without the extra ``report``, RunError where it cannot be written.
         """
-        return _write([self], path or self.path / NAME)
+        check_extra()
+        target = Path(path or self.path / NAME)
+        write_report(summary.read_run(self.path), target)
+        return target
 
     def compare(self, *others: "Run") -> "Comparison":
         """Put others next to this run, one line each."""
@@ -326,10 +329,6 @@ class Comparison(Drawn):
     def scores(self) -> DataFrame:
         """One row for each run. Needs pandas."""
         return frame([{"run": name, **means} for name, means in self._means()], "run")
-
-    def report(self, path: Path | str) -> Path:
-        """Write all runs on top of each other as one HTML page. Raises as ``Run.report``."""
-        return _write(self.runs, path)
 
     def _means(self) -> Iterator[tuple[str, dict[str, int | float]]]:
         for name, run in zip(self.names, self.runs, strict=True):
@@ -395,9 +394,3 @@ class OwnFolder:
 
 def _short(value: str) -> str:
     return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
-
-
-def _write(runs: Sequence[Run], path: Path | str) -> Path:
-    check_extra()
-    write_report(read_runs([run.path for run in runs]), Path(path))
-    return Path(path)

@@ -29,7 +29,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import Agent
 from fedct_flwr.report.live import Feed
 from fedct_flwr.report.page import content, document
-from fedct_flwr.report.summary import RunReader
+from fedct_flwr.report.summary import Run, read_run
 from fedct_flwr.text.console import SafeConsole
 from fedct_flwr.text.printable import fault, printable, quoted
 from fedct_flwr.types import ConfigError, DataError
@@ -227,18 +227,18 @@ def test_every_module_logs_where_the_filter_is() -> None:
             assert name in ("'flwr.fedct'", "LOGGER_NAME", "name"), f"{path}: {name}"
 
 
-def hostile_run(path: Path) -> RunReader:
+def hostile_run(path: Path) -> Run:
     silos = (HOSTILE, "rome")
     folder = begin(path, silos, classes=HOSTILE, learner=HOSTILE)
     add_round(folder, 1, silos)
     add_round(folder, 2, silos[1:], absent={HOSTILE: HOSTILE})
     add_scores(folder, silos)
     folder.finish("failed", reason=HOSTILE)
-    return RunReader(path)
+    return read_run(path)
 
 
 def test_the_report_has_nothing_raw(tmp_path: Path) -> None:
-    shown = content([hostile_run(tmp_path / "run").read()])
+    shown = content(hostile_run(tmp_path / "run"))
     page = document(shown)
     scripts = re.search(r'<script type="application/json" id="plots">(.*?)</script>', page, re.DOTALL)
     assert scripts

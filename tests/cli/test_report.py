@@ -29,6 +29,7 @@ def test_it_writes_one_page_and_overwrites_only_by_force(fedct: Fedct, here: Pat
         (["empty"], 4),
         (["newer"], 4),
         (["damaged"], 4),
+        (["run", "newer"], 2),
         (["run", "--output", "none/page.html"], 2),
         (["run", "--output", "/dev/null", "--force"], 2),
         (["run", "--output", "empty"], 2),

@@ -4,14 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.report.figures import Section
 from fedct_flwr.report.scores import accuracy
-from fedct_flwr.report.summary import read_runs
+from fedct_flwr.report.summary import read_run
 from fedct_flwr.runs.run_folder import RunFolder
-from tests.report.folders import SILOS, add_round, begin, finished
+from tests.report.folders import SILOS, add_round, begin
 
 STUDENT = {"scores": {"student": {"balanced_accuracy": 0.65}, "ensemble": {"balanced_accuracy": 0.675}}}
 
@@ -28,12 +26,8 @@ def one_shot(path: Path, **facts: Any) -> RunFolder:
     return folder
 
 
-def section(*paths: Path) -> Section:
-    return accuracy(read_runs(paths))
-
-
 def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    found = section(one_shot(tmp_path / "run").path)
+    found = accuracy(read_run(one_shot(tmp_path / "run").path))
     (figure,) = found.figures
     lines = {trace["name"]: trace["x"] for trace in figure.traces if trace.get("name") in {"student", "ensemble"}}
     assert lines == {"student": [0.65, 0.65], "ensemble": [0.675, 0.675]}
@@ -43,10 +37,3 @@ def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path,
         ["ensemble", "–", "0.675", "–"],
     ]
     assert "Lines lead" not in figure.note
-
-
-def test_beside_others_a_one_shot_run_stands_by_its_student(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    paths = [finished(tmp_path / "many").path, one_shot(tmp_path / "one").path]
-    figure = section(*paths).figures[0]
-    assert figure.message == wording
-    assert figure.traces[-1]["x"] == pytest.approx([0.7, 0.65])

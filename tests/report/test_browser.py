@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from fedct_flwr.report import live as module
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import content, document
-from fedct_flwr.report.summary import read_runs
+from fedct_flwr.report.summary import read_run
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.patience import PATIENCE
 from tests.report.folders import add_round, add_scores, begin, finished
@@ -53,8 +53,8 @@ def opened(browser: Browser, address: str, **options: Any) -> Iterator[tuple[Pag
     context.close()
 
 
-def written(path: Path, *runs: Path) -> str:
-    path.write_text(document(content(read_runs(runs))), encoding="utf-8")
+def written(path: Path, run: Path) -> str:
+    path.write_text(document(content(read_run(run))), encoding="utf-8")
     return path.as_uri()
 
 

@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.report.page import content, document
 from fedct_flwr.report.scores import clinical
-from fedct_flwr.report.summary import read_runs
+from fedct_flwr.report.summary import read_run
 from fedct_flwr.runs.scores import OnTest, save
 from tests.report.folders import SILOS, finished
 from tests.runs.test_scores import EMPTY, GOOD, ONE_CLASS, RARE, row
@@ -26,8 +26,7 @@ def cells(table: Any) -> dict[tuple[str, str], list[str]]:
 
 def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path, wording: SnapshotAssertion) -> None:
     path = scored(tmp_path / "run", [(GOOD, RARE), (ONE_CLASS, RARE), (EMPTY, RARE)])
-    (run,) = read_runs([path])
-    section = clinical([run])
+    section = clinical(read_run(path))
     assert [title for title, _ in section.tables] == wording
     own, confusion = (table for title, table in section.tables if "own" in title)
     assert list(own.columns[2:]) == [
@@ -50,7 +49,7 @@ def test_the_page_takes_all_of_it_and_hides_nothing_of_a_name(tmp_path: Path) ->
     scores = json.loads((path / "scores.json").read_text())
     text = json.dumps(scores).replace('"ill"', '"<b>ill\\u202e"')
     (path / "scores.json").write_text(text)
-    page = document(content(read_runs([path])))
+    page = document(content(read_run(path)))
     assert "Metrics with intervals" in page
     assert "<b>ill" not in page
     assert "\u202e" not in page

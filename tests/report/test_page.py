@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import plotly.graph_objects as go
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.report.page import Content, as_script, content, document, plotly_script
-from fedct_flwr.report.summary import read_runs
+from fedct_flwr.report.page import Content, as_script, content, document, fragment, plotly_script
+from fedct_flwr.report.sections import table_of_silos
+from fedct_flwr.report.summary import read_run
 from tests.report.folders import (
     SILOS,
     add_scores,
@@ -40,8 +42,8 @@ class Outline(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def shown(*paths: Path) -> Content:
-    return content(read_runs(paths))
+def shown(path: Path) -> Content:
+    return content(read_run(path))
 
 
 @pytest.fixture
@@ -63,8 +65,7 @@ def test_it_is_one_file_that_loads_nothing(one: Content):
 
 def test_every_figure_is_one_that_plotly_knows(one: Content, tmp_path: Path):
     other = finished(tmp_path / "other", silos=[f"silo-{n}" for n in range(20)])
-    both = shown(tmp_path / "run", other.path)
-    for found in (one, both, shown(other.path)):
+    for found in (one, shown(other.path)):
         for plot in found.plots.values():
             # Raises ValueError for a property that there is not.
             go.Figure(plot)
@@ -80,11 +81,19 @@ def test_every_figure_has_its_numbers_in_a_table(one: Content):
             assert {len(row) for row in figure.table.rows} == {len(figure.table.columns)}
 
 
+def part(page: Content, tag: str, kind: str) -> list[str]:
+    """The texts of all elements of this tag and class at a glance."""
+    opened = f'{tag} class="{kind}"' if kind else tag
+    found = re.findall(rf"<{opened}>(.*?)</{tag}>", fragment(page).partition("</section>")[0], re.S)
+    return [" ".join(unescape(text).split()) for text in found]
+
+
 def test_it_says_what_ran_and_how_it_went(one: Content, wording: SnapshotAssertion):
-    assert one.glance.title == "hearts: FedCT"
-    assert "3 silos trained together for 3 rounds; from round 3 on no label changed" in one.glance.sentence
-    assert one.glance.sentence == wording
-    tiles = {tile.name: tile.value for tile in one.glance.tiles}
+    assert one.title == "hearts: FedCT"
+    (lead,) = part(one, "p", "lead")
+    assert "3 silos trained together for 3 rounds; from round 3 on no label changed" in lead
+    assert lead == wording
+    tiles = dict(zip(part(one, "dt", ""), part(one, "dd", ""), strict=True))
     assert tiles["Agreement"] == "80.0%"
     assert tiles == wording
     assert [section.id for section in one.sections] == [
@@ -100,12 +109,12 @@ def test_runs_that_share_weights(tmp_path: Path, wording: SnapshotAssertion):
     found = shown(folder.path)
     assert "agreement" not in found.plots
     assert found.plots["accuracy-pooled"]["data"][0]["y"] == [0.7, 0.75]
-    assert found.glance.sentence == wording
-    assert found.glance.table
-    assert list(found.glance.table.columns) == ["Silo", "bytes sent", "median delay", "rounds missed"]
-    assert {len(row) for row in (*found.glance.table.rows, *found.glance.table.foot)} == {4}
+    assert part(found, "p", "lead")[0] == wording
+    table = table_of_silos(read_run(folder.path))
+    assert list(table.columns) == ["Silo", "bytes sent", "median delay", "rounds missed"]
+    assert {len(row) for row in (*table.rows, *table.foot)} == {4}
     add_scores(folder)
-    assert shown(folder.path).glance.sentence == wording
+    assert part(shown(folder.path), "p", "lead")[0] == wording
 
 
 def test_a_name_with_html_is_text_everywhere(tmp_path: Path):

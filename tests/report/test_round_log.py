@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedct_flwr.report.round_log import Course, RoundLog
+from fedct_flwr.report.round_log import Course, read_course
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError
 from tests.report.folders import CLASSES, SILOS, add_round, begin
@@ -16,12 +16,8 @@ def folder(tmp_path: Path) -> RunFolder:
     return begin(tmp_path / "run")
 
 
-def log_of(folder: RunFolder) -> RoundLog:
-    return RoundLog(folder.round_log(), SILOS, CLASSES)
-
-
 def read(folder: RunFolder) -> Course:
-    return log_of(folder).course()
+    return read_course(folder, SILOS, CLASSES)
 
 
 def test_columns_have_a_row_for_each_round_and_a_column_for_each_silo(folder: RunFolder):
@@ -29,23 +25,23 @@ def test_columns_have_a_row_for_each_round_and_a_column_for_each_silo(folder: Ru
     add_round(folder, 2, SILOS[:2], absent={"cairo": "no reply"})
     course = read(folder)
     assert course.number.tolist() == [1, 2]
-    np.testing.assert_array_equal(course.of_silos("bytes_sent"), [[100, 101, 102], [100, 101, np.nan]])
-    np.testing.assert_allclose(course.of_run("agreement"), [0.6, 0.7])
+    np.testing.assert_array_equal(course.silo["bytes_sent"], [[100, 101, 102], [100, 101, np.nan]])
+    np.testing.assert_allclose(course.run["agreement"], [0.6, 0.7])
     np.testing.assert_array_equal(course.classes, [[10, 30], [10, 30]])
     assert course.absences == ((2, "cairo", "no reply"),)
     assert course.shares_labels
 
 
 def test_a_line_is_read_when_it_is_whole(folder: RunFolder):
-    log, path = log_of(folder), folder.path / "rounds.jsonl"
+    path = folder.path / "rounds.jsonl"
     add_round(folder, 1)
     add_round(folder, 2)
     content = path.read_bytes()
     path.write_bytes(content[:-20])
-    assert len(log.course()) == 1
+    assert len(read(folder)) == 1
     with path.open("ab") as file:
         file.write(content[-20:])
-    assert len(log.course()) == 2
+    assert len(read(folder)) == 2
 
 
 @pytest.mark.parametrize(
@@ -56,7 +52,7 @@ def test_a_line_is_read_when_it_is_whole(folder: RunFolder):
         '{"round": "x", "silos": {}}\n',
         '{"round": 1}\n',
         f'{{"round": 1{"0" * 30}, "silos": {{}}}}\n',
-        f'{{"round": 1, "seconds": 1{"0" * 400}, "silos": {{}}}}\n',
+        f'{{"round": 1, "agreement": 1{"0" * 400}, "silos": {{}}}}\n',
     ],
 )
 def test_a_damaged_log_is_said(folder: RunFolder, line: str):

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedct_flwr.report.summary import read_runs
+from fedct_flwr.report.summary import read_run
 from fedct_flwr.types import RunError
 from tests.report.folders import SILOS, finished
 
 
 def test_a_finished_run(tmp_path: Path):
-    (run,) = read_runs([finished(tmp_path / "run").path])
-    assert (run.label, run.study, run.title, run.status) == ("run", "hearts", "FedCT", "completed")
+    run = read_run(finished(tmp_path / "run").path)
+    assert (run.study, run.title, run.status) == ("hearts", "FedCT", "completed")
     assert (run.num_public, run.classes, run.course.silos) == (40, ("no", "yes"), SILOS)
     assert len(run.course) == 3
     assert run.course.fixed_point == 3
@@ -26,7 +26,7 @@ def test_damaged_files_are_said(tmp_path: Path, name: str, text: str):
     folder = finished(tmp_path / "run")
     (folder.path / name).write_text(text)
     with pytest.raises(RunError, match=name):
-        read_runs([folder.path])
+        read_run(folder.path)
 
 
 @pytest.mark.parametrize("name", ["scores.json", "rounds.jsonl"])
@@ -34,4 +34,4 @@ def test_numbers_that_no_float_holds_are_damage(tmp_path: Path, name: str):
     path = finished(tmp_path / "run").path / name
     path.write_text(path.read_text().replace("0.6", "1" + "0" * 400))
     with pytest.raises(RunError, match=f"{name} is damaged"):
-        read_runs([path.parent])
+        read_run(path.parent)
