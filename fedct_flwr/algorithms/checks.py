@@ -4,15 +4,14 @@ Each part of a run declares what it uses: algorithms, protections, data sets, co
 these declarations meet one run.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.protections import OF_PROTECTION, TRAIN_ONCE, said
-from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, either, set_to, uses, why_without_effect
+from fedct_flwr.config.uses import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.coordinator.study import Subject
@@ -118,30 +117,16 @@ def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
         name: {key: need for key, need in other.uses().items() if key not in _TOLD_BY_ALGORITHMS}
         for name, other in ALGORITHMS.items()
     }
-    methods = [_choice("algorithm", "algorithm {!r}", config.algorithm, algorithm.uses(), algorithms)]
+    methods = [Choice("algorithm = {}", [config.algorithm], {**algorithms, config.algorithm: algorithm.uses()})]
     if config.data == STUDY:
-        real = Choice(
-            "real silos, which keep their models to themselves",
-            {},
-            {"simulated": uses("save-models")},
-            lambda names: "run a simulation",
-        )
-        return [methods, [real]]
-    methods.append(
-        _choice("protection", "protection = {!r}", config.protection, OF_PROTECTION[config.protection], OF_PROTECTION)
-    )
-    everything = {key: need for used in OF_DATA.values() for key, need in used.items()}
-    # Nobody chooses tables in memory by a name.
-    simulated = {name: used for name, used in OF_DATA.items() if name not in (MEMORY, STUDY)}
-    data = _choice("data set", "data set {!r}", config.data, OF_DATA.get(config.data, everything), simulated)
-    corruption = _choice(
-        "corruption", "corruption = {!r}", config.corruption, OF_CORRUPTION[config.corruption], OF_CORRUPTION
-    )
-    return [methods, [data], [corruption]]
-
-
-def _choice(setting: str, said: str, name: str, used: Uses, options: Mapping[str, Uses]) -> Choice:
-    return Choice(said.format(name), used, options, partial(set_to, setting))
+        # Real silos keep their models to themselves.
+        return [methods, [Choice("simulated silos", [], {"simulated": uses("save-models")})]]
+    methods.append(Choice("protection = {}", [config.protection], OF_PROTECTION))
+    # A data set of somebody else may use all settings; nobody chooses tables in memory by a name.
+    others = {name: used for name, used in OF_DATA.items() if name not in (MEMORY, STUDY)}
+    data = Choice("data = {}", [config.data], {**others, config.data: OF_DATA.get(config.data, {})})
+    corruption = Choice("corruption = {}", [config.corruption], OF_CORRUPTION)
+    return [methods, [data] if config.data in OF_DATA else [], [corruption]]
 
 
 def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: Subject) -> list[list[Choice]]:
@@ -149,8 +134,8 @@ def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: S
     students = []
     if config.student:
         student = make_student(config, subject.schema, subject.public).learner
-        used = _OF_STUDENTS if isinstance(student, Resumable) else {}
-        students.append(Choice(f"student {config.student!r}", used, {"network": OF_NETWORKS}, a_network))
+        chosen = ["network"] * isinstance(student, Resumable)
+        students.append(Choice("a network as student", chosen, {"network": _OF_STUDENTS}))
     if dataset is None:
         return [students]
     networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
@@ -159,18 +144,8 @@ def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: S
         f"algorithm = {either(of_students)}, {said(TRAIN_ONCE)} or a network as student, which are trained once",
         lambda config: find_algorithm(config).asks_students() or config.protection in TRAIN_ONCE,
     )
-    used = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": once} if networks else {}
-    named = f"learner {','.join(config.learner)!r}"
-    instead = _classes_by_a_network if subject.schema.outcome.number else a_network
-    trained = Choice(named, used, {"network": _ONLY_NETWORKS}, instead)
-    refitted = Choice(
-        f"{named}, which trains on from round to round",
-        {} if networks else _OF_REFITTED,
-        {"refitted": _OF_REFITTED},
-        lambda names: "name a learner that starts anew each round, such as 'random-forest'",
-    )
-    return [[trained, *students], [refitted]]
-
-
-def _classes_by_a_network(names: Sequence[str]) -> str:
-    return "predict classes, and name a network as learner"
+    used = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": once}
+    words = "classes, and a network as learner" if subject.schema.outcome.number else "a network as learner"
+    trained = Choice(words, ["network"] * networks, {"network": used})
+    anew = "a learner that starts anew each round, such as 'random-forest'"
+    return [[trained, *students], [Choice(anew, ["refitted"] * (not networks), {"refitted": _OF_REFITTED})]]

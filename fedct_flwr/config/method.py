@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from fedct_flwr.config.privacy import TransferSettings
 from fedct_flwr.config.protections import NoisePlan
 from fedct_flwr.config.settings import kebab, told
-from fedct_flwr.config.uses import Uses, set_to, uses
+from fedct_flwr.config.uses import Choice, Uses, uses, why_without_effect
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
@@ -190,14 +190,6 @@ def read_method(raw: Mapping[str, Any], of_run: Collection[str], where: str) -> 
         if key not in of_run and key not in own and value != defaults[key]:
             if key in method.refused:
                 raise ConfigError(method.refused[key])
-            raise ConfigError(no_effect(key, name, [other for other, found in known.items() if key in found.own()]))
+            owners = {other: uses(*found.own()) for other, found in known.items()}
+            raise ConfigError(why_without_effect(key, [Choice("algorithm = {}", [name], owners)], None))
     return method.read(raw, where)
-
-
-def no_effect(key: str, name: str, owners: list[str]) -> str:
-    """The sentence for a setting of these ``owners`` in a run of another algorithm.
-
-    >>> no_effect("proximal-mu", "fedct", ["fedprox"])
-    "proximal-mu has no effect on algorithm 'fedct': set algorithm to 'fedprox', or leave it out"
-    """
-    return f"{key} has no effect on algorithm {name!r}: {set_to('algorithm', owners)}, or leave it out"

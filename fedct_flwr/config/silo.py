@@ -1,7 +1,6 @@
 """A silo's own settings, ``silo.toml``, and what its Flower node is told. Nobody else has a say in them."""
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -22,7 +21,7 @@ from fedct_flwr.config.settings import (
     kebab,
 )
 from fedct_flwr.config.tables import GroupedImages, SiloTables
-from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
+from fedct_flwr.config.uses import Choice, Needs, Uses, uses, why_without_effect
 from fedct_flwr.types import ConfigError
 
 
@@ -278,35 +277,32 @@ class SiloConfig(Settings):
         """
         self.check_promised()
         for table in ("privacy", "policy", "transfer", "learner"):
-            choices = self._choices(table)
+            aspects = self._aspects(table)
             if table == "learner" and network is not None:
-                used = _OF_NETWORKS if network else {}
-                choices.append(Choice(f"learner {self.learner.name!r}", used, {"network": OF_NETWORKS}, a_network))
-            self._refuse(table, getattr(self, table).given, choices)
+                aspects.append([Choice("a network as learner", ["network"] * network, {"network": _OF_NETWORKS})])
+            self._refuse(table, getattr(self, table).given, aspects)
 
     def check_promised(self) -> None:
         """Raise ConfigError for an epsilon or a delta without a protection, which promises nothing."""
-        self._refuse(
-            "privacy", [key for key in self.privacy.given if key in ("epsilon", "delta")], self._choices("privacy")
-        )
+        promised = [key for key in self.privacy.given if key in ("epsilon", "delta")]
+        self._refuse("privacy", promised, self._aspects("privacy"))
 
-    def _refuse(self, table: str, keys: Iterable[str], choices: Iterable[Choice]) -> None:
+    def _refuse(self, table: str, keys: Iterable[str], aspects: Iterable[list[Choice]]) -> None:
         for key in keys:
-            if why := next(filter(None, (why_without_effect(key, [choice], self) for choice in choices)), ""):
+            if why := next(filter(None, (why_without_effect(key, choices, self) for choices in aspects)), ""):
                 promise = "nothing is protected, as " * (key in ("epsilon", "delta"))
                 raise ConfigError(f"under [{table}] in silo.toml, {promise}{why}")
 
-    def _choices(self, table: str) -> list[Choice]:
-        """What decides which keys of a table have an effect, all of which must have a use for a key."""
+    def _aspects(self, table: str) -> list[list[Choice]]:
+        """What decides which keys of a table have an effect; each aspect must have a use for a key that it knows."""
+        kinds = self.policy.kinds
         options = {kind: tables[table] for kind, tables in _OF_KINDS.items() if table in tables}
-        used = {key: need for kind in self.policy.kinds for key, need in options.get(kind, {}).items()}
-        kinds = f"kinds = {list(self.policy.kinds)} under [policy]"
-        choices = [Choice(kinds, used, options, lambda names: f"add {names[0]!r} to kinds")]
+        aspects = [[Choice("{} among kinds under [policy]", kinds, options)]]
         if table == "privacy":
-            protection = self.privacy.protection
-            used = _PLANNED[protection] | (uses("epsilon", "delta") if self.adds_noise else {})
-            choices.insert(0, Choice(said([protection]), used, _PLANNED, partial(set_to, "protection")))
-        return choices
+            protection = Choice("protection = {}", [self.privacy.protection], _PLANNED)
+            in_sums = Choice("kinds = [{}] under [policy]", kinds, {"joint": uses("epsilon", "delta")})
+            aspects.insert(0, [protection, in_sums])
+        return aspects
 
     @model_validator(mode="after")
     def _check_joint(self) -> Self:

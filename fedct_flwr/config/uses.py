@@ -1,6 +1,6 @@
 """Which settings have an effect, as each part of a run declares it, and the sentence that refuses the others."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 _MOST_NAMED: Final = 4
@@ -30,55 +30,34 @@ def uses(*keys: str, needs: Needs = NOTHING_ELSE) -> Uses:
 
 
 class Choice(NamedTuple):
-    """A setting that decides which others have an effect: ``used`` by the run's choice, ``options`` of all choices.
+    """A setting that decides which others have an effect: the names that are ``chosen``, and what each option uses.
 
-    ``said`` names the choice in a sentence, and ``instead`` says how to choose others.
+    ``words`` say in a sentence how to choose other names, which stand for ``{}``.
     """
 
-    said: str
-    used: Uses
+    words: str
+    chosen: Collection[str]
     options: Mapping[str, Uses]
-    instead: Callable[[Sequence[str]], str]
 
 
 def why_without_effect(key: str, choices: Iterable[Choice], config: object) -> str:
-    """One sentence for a key that none of the choices uses although others would; empty where it has an effect.
+    """One sentence for a key that no choice uses although its other options would; empty where it has an effect.
 
-    A key that no option of any choice uses is not theirs to judge.
-
-    >>> options = {"fedprox": uses("proximal-mu"), "fedct": {}}
-    >>> choice = Choice("algorithm 'fedct'", {}, options, lambda names: set_to("algorithm", names))
+    >>> choice = Choice("algorithm = {}", ["fedct"], {"fedprox": uses("proximal-mu"), "fedct": {}})
     >>> why_without_effect("proximal-mu", [choice], None)
-    "proximal-mu has no effect on algorithm 'fedct': set algorithm to 'fedprox', or leave it out"
+    "proximal-mu has no effect without algorithm = 'fedprox': set that, or leave it out"
     """
     concerned = [choice for choice in choices if any(key in used for used in choice.options.values())]
-    needs = [choice.used[key] for choice in concerned if key in choice.used]
+    used = [choice.options.get(name, {}) for choice in concerned for name in choice.chosen]
+    needs = [keys[key] for keys in used if key in keys]
     if not concerned or any(need.met(config) for need in needs):
         return ""
-    if needs:
-        wanted = " or ".join(need.words for need in needs)
-        return f"{key} has no effect without {wanted}: set that, or leave it out"
-    where = " with ".join(choice.said for choice in concerned)
-    remedies = [choice.instead([n for n, used in choice.options.items() if key in used]) for choice in concerned]
-    return f"{key} has no effect on {where}: {', or '.join(dict.fromkeys(remedies))}, or leave it out"
-
-
-def a_network(names: Sequence[str]) -> str:
-    """How to choose a learner that is one."""
-    return "name a network as learner, such as that of examples/own_network"
-
-
-def set_to(setting: str, names: Sequence[str]) -> str:
-    """How to choose one of these values; of many, a few.
-
-    >>> set_to("data set", ["a", "b", "c", "d", "e"])
-    "choose another data set, such as 'a', 'b' or 'c'"
-    >>> set_to("algorithm", ["a", "b"])
-    "set algorithm to 'a' or 'b'"
-    """
-    if len(names) > _MOST_NAMED:
-        return f"choose another {setting}, such as {either(names[:_EXAMPLES])}"
-    return f"set {setting} to {either(names)}"
+    wanted = [need.words for need in needs]
+    for choice in [] if needs else concerned:
+        names = [name for name, keys in choice.options.items() if key in keys]
+        few = f"{', '.join(map(repr, names[:_EXAMPLES]))} or others" if len(names) > _MOST_NAMED else either(names)
+        wanted.append(choice.words.format(few))
+    return f"{key} has no effect without {' or '.join(dict.fromkeys(wanted))}: set that, or leave it out"
 
 
 def either(names: Sequence[str]) -> str:

@@ -117,7 +117,7 @@ REFUSED: Mapping[str, tuple[Callable[[Kit], None], str]] = {
     ),
     "an epsilon that protects nothing": (
         lambda kit: kit.edit("epsilon = 1.0", "epsilon = 0.1"),
-        "nothing is protected, as epsilon has no effect on protection = 'none': set protection to 'dp-sgd'",
+        "nothing is protected, as epsilon has no effect without protection = 'dp-sgd'",
     ),
     "a public set of the silo's own records": (
         lambda kit: cut_labels(kit),
