@@ -1,7 +1,7 @@
 """What a check of a silo looks at; its findings tell nothing of the records.
 
 Formal guarantee: a finding holds words of this program, names and numbers of the study (which are public), settings of
-``silo.toml`` but neither its mapping nor where the records lie, counts of records, where small ones are hidden, and the
+``silo.toml`` but neither its mapping nor where the records lie, counts of records as ``rounded`` has them, and the
 number of a record in which a column is not what the study says, without its value. The
 text of an error, which may quote a file, goes into ``details``, which is shown only to who asks for it on the spot.
 """
@@ -15,7 +15,6 @@ from typing import TypeAlias
 from fedct_flwr.cli import findings
 from fedct_flwr.cli.findings import Unread
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW
 from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
@@ -62,15 +61,6 @@ class Silo:
 
 
 Probe: TypeAlias = findings.Probe[Silo]
-
-
-def count(number: int) -> str:
-    """A number of records, hidden if so small that it may point at somebody.
-
-    >>> count(0), count(4), count(5)
-    ('<5', '<5', '5')
-    """
-    return f"{number:,}" if number >= HIDDEN_BELOW else f"<{HIDDEN_BELOW}"
 
 
 @contextmanager

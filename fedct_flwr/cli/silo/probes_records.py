@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from fedct_flwr.cli.findings import Finding, Mark, bad, good, or_bad, warning
-from fedct_flwr.cli.silo.findings import Silo, count
+from fedct_flwr.cli.silo.findings import Silo
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
-from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW, Severity, Words, gathered
+from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW, Severity, Words, gathered, rounded
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.schema import Column
@@ -159,9 +159,9 @@ def inspection(silo: Silo) -> Iterator[Finding]:
 def class_counts(silo: Silo) -> Iterator[Finding]:
     """How many records of each class; small numbers are hidden."""
     counts = silo.study.schema.outcome.counts(silo.records.y)
-    shown = [f"{quoted(name)} {count(number)}" for name, number in counts.items()]
+    shown = [f"{quoted(name)} {rounded(number)}" for name, number in counts.items()]
     more = f" and {len(shown) - _CLASSES} more" if len(shown) > _CLASSES else ""
-    said = f"classes: {', '.join(shown[:_CLASSES])}{more}"
+    said = f"classes, to tens: {', '.join(shown[:_CLASSES])}{more}"
     if min(counts.values()) < HIDDEN_BELOW:
         yield warning(said, "nothing, if that is so, but a class with few records is hard to learn")
     else:
@@ -246,11 +246,11 @@ def duplicates(silo: Silo) -> Iterator[Finding]:
     found = find_duplicates(silo.records.X, agreed.public.X, agreed.schema)
     if found.alarm:
         yield bad(
-            f"duplicates: {count(found.near)} records are in the public set, or nearly so; "
-            f"{count(found.own_exact)} have an exact duplicate among the silo's own",
+            f"duplicates: {rounded(found.near)} records are in the public set, or nearly so; "
+            f"{rounded(found.own_exact)} have an exact duplicate among the silo's own",
             "ask the coordinator where the public set comes from: labels on it tell about these patients",
         )
     elif found.near:
-        yield good(f"duplicates: {count(found.near)} records are nearly like public ones, no more than chance explains")
+        yield good(f"duplicates: {rounded(found.near)} records are nearly like public ones, as chance explains")
     else:
         yield good("duplicates: no record is in the public set")

@@ -128,6 +128,15 @@ def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> Non
         raise DataError(f"{shown}{more}{meant}")
 
 
+def rounded(number: int) -> str:
+    """A count of records or cells that may be e-mailed: to tens, and hidden where it may point at a patient.
+
+    >>> rounded(4), rounded(5), rounded(1164)
+    ('<5', '10', '1,160')
+    """
+    return f"{max(10, round(number, -1)):,}" if number >= HIDDEN_BELOW else f"<{HIDDEN_BELOW}"
+
+
 @dataclass(frozen=True)
 class Words:
     """How findings speak of cells: openly in a simulation, and without values and small counts at a real silo.
@@ -135,8 +144,8 @@ class Words:
     ``private``: at a real silo, whose findings may be e-mailed. ``settings``: where ``TableSettings`` are written, as
     sentences name it; empty where tables are in memory. ``place``: where a column is that is at no silo.
 
-    Formal guarantee: with ``private``, what the methods return holds no value of a cell, and no count below
-    ``HIDDEN_BELOW`` but zero. Percentages are whole, and stand only for counts that may be said.
+    Formal guarantee: with ``private``, what the methods return holds no value of a cell, and no count but zero and
+    those of ``rounded``. Percentages are whole, and stand only for counts that may be said.
     """
 
     private: bool = False
@@ -145,8 +154,9 @@ class Words:
 
     def number(self, amount: int, noun: str) -> str:
         """An amount of something, such as "fewer than 5 records"."""
-        hidden = self.private and 0 < amount < HIDDEN_BELOW
-        return f"fewer than {HIDDEN_BELOW} {noun}s" if hidden else count(amount, noun)
+        if not self.private or not amount:
+            return count(amount, noun)
+        return f"fewer than {HIDDEN_BELOW} {noun}s" if amount < HIDDEN_BELOW else f"about {rounded(amount)} {noun}s"
 
     def share(self, part: int, whole: int) -> str:
         """A part of all cells: "12 of 400 cells"; at a real silo "fewer than 5 of 400 cells", or "10% of its cells"."""
@@ -154,7 +164,9 @@ class Words:
             return "all cells"
         if self.private and part >= HIDDEN_BELOW:
             return f"{part / whole:.0%} of its cells"
-        return f"{f'fewer than {HIDDEN_BELOW}' if self.private else f'{part:,}'} of {whole:,} cells"
+        if self.private:
+            return f"fewer than {HIDDEN_BELOW} of {rounded(whole)} cells"
+        return f"{part:,} of {whole:,} cells"
 
     def example(self, value: str | None, record: int) -> str:
         """Where one such cell is (records are counted from 1), and what it holds, if that may be quoted."""
