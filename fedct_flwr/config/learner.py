@@ -38,20 +38,11 @@ _WITHOUT_CHOICE: Final = "logistic-regression"
 _YOUNGER: Final = ("class_weight", "optimizer", "epochs", "decay_steps")
 
 
-class LearnerSettings(Settings):
-    """A learner and its training, as under ``[learner]`` in ``silo.toml``."""
+class Training(Settings):
+    """How learners are trained: of a silo under ``[learner]``, and of all silos in a run config."""
 
-    name: str
-    """Short name or import path of a classifier or a network."""
-    params: dict[str, Any] = Field(default_factory=dict)
-    """Keyword arguments of the learner."""
-    packages: Names = ()
-    """Installed packages whose learners may be trained, beside the short names: importing them runs their code."""
     preprocessing: Literal["standard", "none"] = "standard"
     """Standard: impute and scale numbers, one column for each category. None: for images, or a learner that does it."""
-    pseudo_weight: PseudoWeight = 1.0
-    """Weight of a pseudo-labeled public example beside 1 for a private one; auto: the silo's own records decide, see
-    ``learners/guard.py``."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that it is trained on count the same, however many examples each has."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
@@ -70,6 +61,20 @@ class LearnerSettings(Settings):
     examples; 0: local-steps for each round."""
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
+
+
+class LearnerSettings(Training):
+    """A learner and its training, as under ``[learner]`` in ``silo.toml``."""
+
+    name: str
+    """Short name or import path of a classifier or a network."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the learner."""
+    packages: Names = ()
+    """Installed packages whose learners may be trained, beside the short names: importing them runs their code."""
+    pseudo_weight: PseudoWeight = 1.0
+    """Weight of a pseudo-labeled public example beside 1 for a private one; auto: the silo's own records decide, see
+    ``learners/guard.py``."""
     seed: int = Field(default=0, ge=0, le=MAX_INT)
 
     @property

@@ -61,10 +61,8 @@ class TransferSettings(Settings):
         return self.teachers or min(default, num_records // partitions)
 
 
-_ALWAYS_DECISIVE: Final = ("teachers", "clipping_norm", "noise")
-"""Settings of single protections that are in every approval, whatever its protection: they stay, so that it does."""
-_IN_THIS_ORDER: Final = ("protection", "epsilon", "delta", "rounds", "queries", *_ALWAYS_DECISIVE)
-"""As the log lines of approvals have them; what is newer follows."""
+_IN_THIS_ORDER: Final = ("protection", "epsilon", "delta", "rounds", "queries", "teachers", "clipping_norm", "noise")
+"""As the log lines of approvals have them."""
 
 
 class PrivacySettings(OwnSettings):
@@ -102,9 +100,8 @@ class PrivacySettings(OwnSettings):
 
     @property
     def decides(self) -> dict[str, object]:
-        """What is approved of it, as JSON takes it: what other protections have alone is no part of it."""
-        others = OwnSettings.model_fields.keys() - self.chosen.own.model_fields.keys() - {*_ALWAYS_DECISIVE}
-        found = self.model_dump(mode="json", exclude=set(others))
+        """What is approved of it, as JSON takes it. Settings to come may be in it only where they have been chosen."""
+        found = self.model_dump(mode="json")
         return {**{name: found[name] for name in _IN_THIS_ORDER}, **found}
 
     def planned_queries(self, num_public: int) -> int:

@@ -11,7 +11,7 @@ it there and here, and describe its output probabilities in ``tests/privacy/mech
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, Final, NamedTuple, Self, TypeAlias
+from typing import Annotated, Final, NamedTuple, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -68,31 +68,22 @@ MAX_TEACHERS: Final = 1000
 """More models than anybody trains on one silo's records."""
 
 
-class OfTeachers(Settings):
-    """How many models vote, and under which noise."""
+class OwnSettings(Settings):
+    """The settings that single protections have, all of them: each is used by its own alone."""
 
     teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
     """Models that vote; 0: as many as the number of records suggests. For fedkt of each student, the paper's t; 0: the
     paper's 5, or 25 at L2, but no more than the smallest silo has records for."""
     noise: VoteNoise = "gumbel"
     """On the teachers' votes."""
+    clipping_norm: float = Field(default=1.0, gt=0)
+    """The longest that a record's gradient may be (dp-sgd), or a silo's update (dp-fedavg)."""
 
     @model_validator(mode="after")
     def _check_teachers(self) -> Self:
         if self.teachers == 1:
             raise ValueError("a single teacher is outvoted by nobody: set teachers to 2 or more, or to 0")
         return self
-
-
-class OfDpSgd(Settings):
-    """How gradients are clipped."""
-
-    clipping_norm: float = Field(default=1.0, gt=0)
-    """The longest that a record's gradient may be (dp-sgd), or a silo's update (dp-fedavg)."""
-
-
-class OwnSettings(OfDpSgd, OfTeachers):
-    """The settings that single protections have, all of them: each is used by its own alone."""
 
 
 def whole_learner(learner: LearnerSettings) -> dict[str, object]:
@@ -119,10 +110,10 @@ class Protection:
     """What ``learner = "auto"`` chooses under it, and what covers the choice: a sentence; empty if it refuses that."""
     labeler: str = ""
     """Import path of what makes the ``Labeler`` of a ``Start``; empty: the personal model answers itself."""
-    own: type[Settings] = Settings
-    """The settings that it alone has, and their checks: one of the bases of ``OwnSettings``."""
-    check: Callable[[Any, float], str] = lambda own, delta: ""
-    """What is wrong with them at this delta, a sentence; empty if nothing is."""
+    own: tuple[str, ...] = ()
+    """The fields of ``OwnSettings`` that it alone uses."""
+    needs_delta: bool = False
+    """Whether it promises nothing at delta = 0, whatever else is set."""
     extra: str = "privacy"
     """The extra of this package that it needs."""
     of_learner: Callable[[LearnerSettings], Mapping[str, object]] = whole_learner
@@ -137,11 +128,6 @@ class Protection:
     """Whether noise is added to sums of floating-point numbers."""
 
 
-def _needs_delta(name: str) -> Callable[[Any, float], str]:
-    said = f"{name} promises nothing at delta = 0: set delta to a number such as 1e-5"
-    return lambda own, delta: said if delta == 0 else ""
-
-
 PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
     {
         "none": Protection(
@@ -154,8 +140,8 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             labeler="fedct_flwr.labelers.dp_sgd:labeler",
             leaves="the labels of a network of their own, in whose training no record's gradient counts for more than "
             "a fixed length and noise is added to every step",
-            own=OfDpSgd,
-            check=_needs_delta("dp-sgd"),
+            own=("clipping_norm",),
+            needs_delta=True,
             extra="dp-sgd",
             of_learner=_network,
             in_floats=True,
@@ -166,7 +152,7 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             "with noise",
             of_auto="the silo chooses its own model by its records, and nothing of it leaves: the labels are those of "
             "a linear model that depends on no choice",
-            check=_needs_delta("dp-linear"),
+            needs_delta=True,
             of_learner=lambda learner: {},
         ),
         "teachers": Protection(
@@ -175,8 +161,7 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             "each record was seen by one of these models alone",
             of_auto="the silo chooses its own model by its records, and nothing of it leaves: the models that vote "
             "choose nothing, they are logistic regressions",
-            own=OfTeachers,
-            check=lambda own, delta: wrong_delta("noise", own.noise, OF_TEACHERS, delta),
+            own=("teachers", "noise"),
             trains_once=True,
             covers_votes=True,
         ),
@@ -203,7 +188,7 @@ def own_keys(names: Iterable[str]) -> list[str]:
     >>> own_keys(["teachers"])
     ['teachers', 'noise']
     """
-    return [kebab(field) for name in names for field in PROTECTIONS[name].own.model_fields]
+    return [kebab(field) for name in names for field in PROTECTIONS[name].own]
 
 
 COVER_VOTES: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.labeler and entry.covers_votes)
@@ -227,7 +212,11 @@ def said(names: Iterable[str]) -> str:
     return f"protection = {' or '.join(map(repr, names))}"
 
 
-def check_together(protection: str, settings: object, delta: float) -> None:
-    """Raise ValueError for ``settings`` of the protection, which are attributes, that promise nothing."""
-    if wrong := PROTECTIONS[protection].check(settings, delta):
+def check_together(protection: str, settings: OwnSettings, delta: float) -> None:
+    """Raise ValueError for ``settings`` of the protection that promise nothing."""
+    entry = PROTECTIONS[protection]
+    wrong = "noise" in entry.own and wrong_delta("noise", settings.noise, OF_TEACHERS, delta)
+    if entry.needs_delta and not delta:
+        wrong = f"{protection} promises nothing at delta = 0: set delta to a number such as 1e-5"
+    if wrong:
         raise ValueError(wrong)

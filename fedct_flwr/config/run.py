@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection, Mapping
-from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, InstanceOf, ValidationInfo, field_validator, model_validator
 
 from fedct_flwr.config.gone import why_gone
-from fedct_flwr.config.learner import AUTO, LearnerSettings, Optimizer, PseudoWeight
+from fedct_flwr.config.learner import AUTO, LearnerSettings, PseudoWeight, Training
 from fedct_flwr.config.method import Method, default_method, defaults_of_all, methods, read_method
 from fedct_flwr.config.names import Name
 from fedct_flwr.config.privacy import PrivacySettings
@@ -20,7 +19,6 @@ from fedct_flwr.config.protections import (
     OwnSettings,
     ProtectionName,
     check_together,
-    own_keys,
 )
 from fedct_flwr.config.settings import MAX_INT, Names, kebab, one_of
 from fedct_flwr.text.suggest import suggest
@@ -37,19 +35,6 @@ WHOLE_SET_UP_TO: Final = 5000
 
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
-_OF_SIMULATED_SILOS: Final = (
-    "label-column", "text-columns", "group-column", "outcome", "positive-class", "accept", "num-silos", "private-size",
-    "public-size", "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos",
-    "min-summands", "may-collude", "joint-labeler",
-    "corruption", "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight",
-    "local-steps", "batch-size", "learning-rate", "decay-steps", "weight-decay", "optimizer", "epochs",
-    "device", "protection", "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
-)  # fmt: skip
-_OF_STUDENTS_TOO: Final = (
-    "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "decay-steps", "weight-decay",
-    "optimizer", "epochs", "device",
-)  # fmt: skip
-
 _OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "protection", "student")
 
 
@@ -63,28 +48,13 @@ def of_run(field: str) -> Any:
     return RunConfig.model_fields[field].default
 
 
-def _of_learner(field: str) -> Any:
-    """A field of ``LearnerSettings`` with its default and limits."""
-    return copy(LearnerSettings.model_fields[field])
-
-
 def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
     return {key: ",".join(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-class RunConfig(OwnSettings):
-    """The settings of one run, as they stand under ``[tool.flwr.app.config]`` (with hyphens).
+class SimulatedSilos(Training, OwnSettings):
+    """What real silos decide for themselves, in ``silo.toml``; shares are in 0..1, sizes are numbers of examples."""
 
-    Those of its algorithm are in ``method``, and in the file of that.
-    Times are seconds, shares are in 0..1, sizes are numbers of examples.
-    """
-
-    study: Name
-    """Name of the study; messages of another study are refused."""
-    data: str
-    """Name of a data set, ``files`` for one table per silo in ``data-dir``, or ``study`` for real silos."""
-    data_dir: str = ""
-    """For ``files`` the folder of tables or images, for ``study`` the study's; absolute for runs by plain ``flwr``."""
     label_column: str = ""
     """For ``files``: the column of the silos' tables that is to be predicted; images need none."""
     text_columns: Names = ()
@@ -119,35 +89,14 @@ class RunConfig(OwnSettings):
     corruption_number: int = Field(default=1, ge=0, le=MAX_INT)
     """By how many classes labels are shifted, or the number of the class that colluders vote for."""
 
-    method: InstanceOf[Method]
-    """What silos share, and how a consensus is made of it. Under the key ``algorithm`` stands its name, and its own
-    settings have keys of their own."""
     learner: Names = (AUTO,)
     """One learner for all silos, or one for each in the data set's order; auto: each silo chooses by its own
     records."""
     learner_params: str = "{}"
     """JSON object with the learners' parameters, or a JSON list with an object for each learner."""
-    preprocessing: Literal["standard", "none"] = "standard"
-    """Standard: impute and scale numbers, one column for each category."""
     pseudo_weight: PseudoWeight = AUTO
     """Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo trusts the consensus unless
     its own records speak against it."""
-    class_weight: Literal["none", "balanced"] = "none"
-    """Balanced: all classes that a learner is trained on count the same, however many examples each has."""
-    local_steps: int = _of_learner("local_steps")
-    batch_size: int = _of_learner("batch_size")
-    learning_rate: float = _of_learner("learning_rate")
-    decay_steps: int = _of_learner("decay_steps")
-    weight_decay: float = _of_learner("weight_decay")
-    optimizer: Optimizer = _of_learner("optimizer")
-    epochs: int = _of_learner("epochs")
-    device: str = _of_learner("device")
-    """For networks, from ``local_steps`` on: as under ``[learner]`` of a real silo, see ``LearnerSettings``."""
-    student: str = ""
-    """Learner of one global model, trained at the end on the public set and its final labels; empty: none. What is said
-    above of preprocessing and of networks is said of it too; a network takes local-steps for each round."""
-    student_params: str = "{}"
-    """JSON object with the student's parameters."""
 
     protection: ProtectionName = "none"
     """Whose labels leave: none (the model's own), dp-sgd, dp-linear, teachers or randomized-response."""
@@ -155,6 +104,32 @@ class RunConfig(OwnSettings):
     """In total over all rounds: for each record of a silo, or with dp-fedavg for each silo."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
     """The chance that epsilon does not hold, in total; well below 1 / records."""
+    baselines: Literal["all", "local", "none"] = "all"
+    """For simulations: which models the co-trained ones are compared with at the end. All trains each silo's learner
+    alone and on all private records in one place; local trains it alone only."""
+
+
+class RunConfig(SimulatedSilos):
+    """The settings of one run, as they stand under ``[tool.flwr.app.config]`` (with hyphens).
+
+    Those of its algorithm are in ``method``, and in the file of that.
+    Times are seconds, shares are in 0..1, sizes are numbers of examples.
+    """
+
+    study: Name
+    """Name of the study; messages of another study are refused."""
+    data: str
+    """Name of a data set, ``files`` for one table per silo in ``data-dir``, or ``study`` for real silos."""
+    data_dir: str = ""
+    """For ``files`` the folder of tables or images, for ``study`` the study's; absolute for runs by plain ``flwr``."""
+    method: InstanceOf[Method]
+    """What silos share, and how a consensus is made of it. Under the key ``algorithm`` stands its name, and its own
+    settings have keys of their own."""
+    student: str = ""
+    """Learner of one global model, trained at the end on the public set and its final labels; empty: none. What is said
+    above of preprocessing and of networks is said of it too; a network takes local-steps for each round."""
+    student_params: str = "{}"
+    """JSON object with the student's parameters."""
 
     num_server_rounds: int = Field(default=10, ge=1, le=MAX_INT)
     """Most rounds; an algorithm that asks once has one round whatever the default is, and takes no other number."""
@@ -178,9 +153,6 @@ class RunConfig(OwnSettings):
     save_models: bool = True
     """Keep each simulated silo's model in the run folder (real silos keep theirs to themselves). Networks go on after a
     resume with the models that were kept."""
-    baselines: Literal["all", "local", "none"] = "all"
-    """For simulations: which models the co-trained ones are compared with at the end. All trains each silo's learner
-    alone and on all private records in one place; local trains it alone only."""
     run_dir: str = ""
     """Folder of the run, absolute; empty: ``~/.fedct/runs/<study>-<run id>``."""
     resume: bool = False
@@ -317,11 +289,12 @@ class RunConfig(OwnSettings):
         Those are given that differ from their defaults, or are ``named``.
         """
         settings, defaults = self.to_flower(), self.defaults()
-        own = ("epsilon", "delta") if self.method.protects_silos else ()
-        of_student = _OF_STUDENTS_TOO if self.student else ()
         self.method.check_real()
-        for name in _OF_SIMULATED_SILOS:
-            if (settings[name] != defaults[name] or name in named) and name not in own + of_student:
+        shared = {"epsilon", "delta"} if self.method.protects_silos else set()
+        if self.student:
+            shared |= set(map(kebab, Training.model_fields))
+        for name in (*map(kebab, SimulatedSilos.model_fields), "min-summands", "may-collude", "joint-labeler"):
+            if (settings[name] != defaults[name] or name in named) and name not in shared:
                 raise ConfigError(
                     f"{name} has no effect on real silos, which have data and learners of their own: leave it out"
                 )
