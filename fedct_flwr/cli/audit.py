@@ -69,7 +69,7 @@ def audit(
     from fedct_flwr.audit.audit import How
     from fedct_flwr.audit.audit import audit as attack
     from fedct_flwr.audit.members import read_canaries
-    from fedct_flwr.audit.words import FILE, PAGE, document, page, summary
+    from fedct_flwr.audit.words import FILE, PAGE, document, page
 
     how = How(refits, candidates, minutes, planted, forge, seed)
     dataset, out = datasets.load(config), Output(as_json=json_)
@@ -79,5 +79,5 @@ def audit(
     target = output or folder.path / PAGE
     write_atomically(target, printable(text, keep="\n").encode())
     write_atomically(folder.path / FILE, json_text(told).encode())
-    out.show(told, Markdown(printable(summary(found), keep="\n")))
+    out.show(told, Markdown(printable(page(config.study, found, short=True), keep="\n")))
     out.say(f"audit: {from_here(target)}")

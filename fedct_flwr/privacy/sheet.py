@@ -7,17 +7,13 @@ The template ``sheet.md`` has a part for each kind of promise: a silo's for its 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
-from functools import cache
-from importlib.resources import files
 from typing import Any, Final
-
-from jinja2 import Environment, StrictUndefined, Template
 
 from fedct_flwr.config import PrivacySettings, StudyJoint
 from fedct_flwr.config.protections import COVER_VOTES
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.spending import Spending
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.markdown import template
 from fedct_flwr.text.printable import printable
 
 UNIT: Final = "one record of a silo, added or removed"
@@ -93,22 +89,13 @@ def promise_together(together: Together, joint: StudyJoint, privacy: PrivacySett
     ]
 
 
-@cache
-def _template() -> Template:
-    # The page is Markdown, and names in it are made printable.
-    blocks = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    environment = Environment(undefined=StrictUndefined, autoescape=False, **blocks)  # type: ignore[arg-type]  # noqa: S701
-    environment.filters["printable"] = printable
-    environment.globals |= {"count": count, "factor": _factor, "unit": UNIT}
-    return environment.from_string(files(__package__).joinpath("sheet.md").read_text("utf-8"))
-
-
 def _page(kind: str, study: str, accounts: Sequence[Spending] = (), said: Sequence[str] = (), **values: Any) -> str:
     """The page of one kind, as Markdown."""
     least = min((one.lower for one in accounts if one.lower is not None and one.charges), default=None)
     broken = [account.whom for account in accounts if not account.kept]
     facts = {"accounts": accounts, "said": said, "least": least, "broken": broken, "honest": 0, "may_collude": 0}
-    return _template().render(kind=kind, study=study, **facts | values).lstrip("\n")
+    words = {"factor": _factor, "unit": UNIT}
+    return template(__package__, "sheet.md").render(kind=kind, study=study, **words, **facts | values).lstrip("\n")
 
 
 def sheet(
