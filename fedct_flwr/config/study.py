@@ -50,6 +50,19 @@ class StudyJoint(Settings):
     """A linear model on features of the public set, or one that adds up a curve for each column."""
 
 
+class StudyGovernance(Settings):
+    """``[governance]``: what a data protection officer asks first, in the coordinator's words."""
+
+    controller: VisibleName = ""
+    """Who decides why and how the labels are used."""
+    partners: VisibleName = ""
+    """Which institutions take part."""
+    retention: VisibleName = ""
+    """How long the coordinator keeps labels."""
+    withdrawal: VisibleName = ""
+    """What happens if a patient withdraws consent."""
+
+
 class StudyConfig(Settings):
     """A study's folder holds this file and the public set. Relative paths start at its folder.
 
@@ -74,6 +87,8 @@ class StudyConfig(Settings):
     """Who takes part in secure sums, if there are any."""
     joint: StudyJoint | None = None
     """The joint labeler that silos may train, if there is one."""
+    governance: StudyGovernance = StudyGovernance()
+    """Who is responsible, and what happens to the labels."""
     tables: StudyTables = StudyTables()
     """The form of the public set and the test file, where they are tables."""
 

@@ -67,8 +67,8 @@ class StudyFolder:
     def digest(self) -> bytes:
         """SHA-256 (32 bytes) over name, classes, columns with their categories, public set, test set, form of images.
 
-        And over what ``[tables]`` says the columns mean, ``[sums]`` and ``[joint]``; a study without them has the
-        digest that it always had.
+        And over what ``[tables]`` says the columns mean, ``[sums]``, ``[joint]`` and ``[governance]``; a study without
+        them has the digest that it always had.
         """
         agreed: dict[str, object] = {
             "study": self.config.study,
@@ -85,6 +85,8 @@ class StudyFolder:
             agreed["sums"] = self.sums.digest.hex()
         if self.config.joint:
             agreed["joint"] = self.config.joint.model_dump(mode="json")
+        if stated := self.config.governance.model_dump(exclude_defaults=True):
+            agreed["governance"] = stated
         if meant := self.config.tables.decides:
             agreed["tables"] = meant
         return hashlib.sha256(b"fedct study 1 " + json.dumps(agreed, sort_keys=True).encode()).digest()

@@ -25,6 +25,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Self
 
 from flwr.app import RecordDict
@@ -39,6 +40,7 @@ from fedct_flwr.hospital.approval import approving_digests
 from fedct_flwr.hospital.books import Spent, spent
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.released import keep
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import GRADIENTS, HARD, SUMS, kind_of, kinds_let_out
 from fedct_flwr.secure_sum.faults import Fault
@@ -157,7 +159,8 @@ class Gate:
                 wrong.number, wrong.asked = instruction.round, _digest(request_payload)
                 self._check_asked(instruction)
                 payload = self._checked_reply(content, instruction)
-                self._put_down(self._released(payload, instruction, run_id, wrong.asked, code_hash))
+                entry = self._released(payload, instruction, run_id, wrong.asked, code_hash)
+                self._put_down(entry, partial(keep, self._log.path.parent, entry, payload, request_payload))
                 return to_record(payload)
             return self._refuse(wrong, run_id, code_hash)
 
@@ -276,11 +279,15 @@ class Gate:
             request=asked,
         )
 
-    def _put_down(self, entry: LogEntry) -> None:
-        """Write a line, counted first where other studies share a limit. Raises Refused (NOT_LOGGED, LIMIT, LEDGER)."""
+    def _put_down(self, entry: LogEntry, before: Callable[[], None] = lambda: None) -> None:
+        """Write a line, counted first where other studies share a limit. Raises Refused (NOT_LOGGED, LIMIT, LEDGER).
+
+        ``before`` writes what the line is about.
+        """
         if self._shared and any(step := Spent().plus(entry)):
             self._shared.charge(step)
         try:
+            before()
             self._log.append(entry)
         except OSError:
             logger.exception("Silo %s cannot write its egress log", self._silo)

@@ -7,6 +7,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.invitation import fingerprint_of
+from fedct_flwr.hospital.approval import terms_digest
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
@@ -79,6 +80,16 @@ def test_all_that_is_to_be_known_is_said(
         assert found.budget == Budget(1.0, 1e-5)
 
 
+def test_what_the_study_states_is_shown_and_is_part_of_what_is_approved(fedct: Fedct, kit: Kit) -> None:
+    before = terms_digest(kit.config, kit.study)
+    path = kit.folder / "study" / "study.toml"
+    path.write_text(f"{path.read_text('utf-8')}\n[governance]\nretention = 'two years'\n", "utf-8")
+    page = said(fedct, kit)
+    assert "How long the coordinator keeps the labels: 'two years'" in page
+    assert "If a patient withdraws consent: not stated" in page
+    assert terms_digest(kit.config, kit.study) != before
+
+
 def test_what_the_joint_labeler_costs_and_assumes_is_said(fedct: Fedct, kit: Kit) -> None:
     agree_on_sums(kit, joint={"records": 500})
     kit.let_out("joint")
@@ -90,7 +101,7 @@ def test_what_the_joint_labeler_costs_and_assumes_is_said(fedct: Fedct, kit: Kit
         "Spent so far: nothing of epsilon 2", "masked numbers", "any gradient that can be read by itself",
     ):  # fmt: skip
         assert part in page, part
-    for wrong in ("Labels are not nothing", "No differential privacy", "bytes in one reply"):
+    for wrong in ("Labels come from a model that learned", "No differential privacy", "bytes in one reply"):
         assert wrong not in page
     assert "joint labeler: epsilon 0 of 2 spent" in words(fedct("silo", "status", kit.folder).out)
     sheet = words(fedct("privacy-sheet", kit.folder).out)

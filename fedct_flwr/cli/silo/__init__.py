@@ -16,6 +16,7 @@ HELPS = {
     "answer": "For an air gap: answer one sealed question, through the same gate.",
     "status": "Show what the agent does, what has left and what is left of the limits.",
     "verify": "Prove that the log of all that left is whole.",
+    "released": "Print the labels that left, as a table.",
     "predict": "Use the silo's own trained model on new records.",
     "metrics": "Give Prometheus numbers: rounds, refusals, limits left, last exchange, certificates, disk.",
     "revoke": "Withdraw the approval: from now on nothing leaves.",

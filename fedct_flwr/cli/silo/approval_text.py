@@ -30,6 +30,13 @@ from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Soft
 
 _NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
+_STATED: Final = {
+    "controller": "Who decides how the labels are used (controller)",
+    "partners": "Partners",
+    "retention": "How long the coordinator keeps the labels",
+    "withdrawal": "If a patient withdraws consent",
+}
+"""Titles of the fields of ``[governance]`` in study.toml."""
 _MOST_CLASSES: Final = 20
 """So many are named: with more, the page would push its own beginning off the screen."""
 
@@ -71,6 +78,9 @@ def sections(
             model and f"SHA-256 of the language model in the learner's folder: {model}",
             accepted and f"This study disables these data checks, also for your table: {listed(accepted)}",
         ),
+        "What the study states": [
+            f"{title}: {_stated(getattr(study.config.governance, field))}" for field, title in _STATED.items()
+        ],
         "What leaves, to the coordinator": _lines(
             f"The coordinator's address: {config.connection.superlink}",
             called and f"Warning: the SuperNode's container calls another address, {called}",
@@ -83,7 +93,7 @@ def sections(
         "Limits, in total for this study and public set": _lines(
             *_totals(config.policy, here),
             "A question counts as soon as it is let in, whether or not its answer leaves; refusals count in bytes",
-            "A round is one of a run. Each new run asks anew, about the same examples too, until a limit is reached",
+            "Each new run asks again, also about the same examples, until a limit is reached",
             # No limit of this study counts them, though they tell of the same patients.
             elsewhere.labels
             and f"Under other studies and public sets {elsewhere.labels:,} labels have left about these records",
@@ -98,14 +108,14 @@ def sections(
             "Records or columns of them, models, texts of errors, and any gradient that can be read by itself"
             if config.adds_noise
             else "Records or columns of them, models, weights, gradients, texts of errors",
-            "Every reply is written into the egress log before it leaves; code that the coordinator sends is never run",
+            "Every reply is written into the egress log before it leaves, and can be read: fedct silo released",
+            "Code that the coordinator sends is never run",
         ],
         "Records of this silo in the public set": [found.sentence],
         "What you should know": _lines(
             "Everybody may have the model that the sums train: it tells about a record no more than the sums do"
             if config.adds_noise
-            else "Labels are not nothing: they follow from the model, and tell something about the records it learned "
-            "from",
+            else "Labels come from a model that learned from these records, and can tell something about them",
             "The coordinator says what the others' labels are; false ones make this silo's own model worse",
             "The model of before the study is kept: fedct silo predict --model before",
             *(kind.beware for kind in kinds),
@@ -116,6 +126,10 @@ def sections(
         ),
     }
     return {title: lines for title, lines in told.items() if lines}
+
+
+def _stated(text: str) -> str:
+    return quoted(text, 300) if text else "not stated"
 
 
 def _lines(*lines: object) -> list[str]:

@@ -14,6 +14,7 @@ from fedct_flwr.hospital.books import Left, left
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries
 from fedct_flwr.hospital.log_proof import Verdict, verify_log
+from fedct_flwr.hospital.released import kept
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import ConfigError, RunError, SiloName
 
@@ -46,6 +47,8 @@ def verify(
     found = _line_with(since, config.state / LOG_FILE, verdict.lines) if since and verdict.intact else None
     # The agent may write meanwhile: only what was proven is added up.
     proven = [entry for entry in read_entries(config.state) if entry.number <= verdict.lines] if verdict.intact else []
+    # Raises for a reply that was changed after it left.
+    replies = [kept(config.state, entry) for entry in proven if entry.event is Event.RELEASED]
     sums, refused = left(proven), sum(entry.event is Event.REFUSED for entry in proven)
     out.show(_document(config.silo, verdict, sums, refused, found))
     if not verdict.intact:
@@ -61,6 +64,9 @@ def verify(
         f"Left: {count(sums.messages, 'message')} with labels, {count(sums.labels, 'label')}, {sums.bytes:,} bytes "
         f"in all; refused: {refused:,}."
     )
+    if replies:
+        whole = sum(reply is not None for reply in replies)
+        out.say(f"Kept word for word, and as the log says: {whole:,} of {len(replies):,}; see 'fedct silo released'.")
     if found:
         out.say(f"The line that was written down is there: line {found:,}.")
     if verdict.lines:

@@ -1,0 +1,48 @@
+"""``fedct silo released``: the labels that left, and what is said of a reply that was changed or not kept."""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.hospital.released import FOLDER
+from fedct_flwr.hospital.sealed_file import Question, seal
+from fedct_flwr.types import RunError
+from fedct_flwr.wire.codec import encode_instruction
+from tests.cli.silos import Fedct
+from tests.hospital.agents import Silo, silos_in
+
+
+@pytest.fixture
+def silo(tmp_path: Path, fedct: Fedct) -> Iterator[Silo]:
+    """One that has answered a question."""
+    with silos_in(tmp_path) as make:
+        made = make()
+        question = Question(1, 7, "train", "0" * 64, {}, encode_instruction(made.instruction(), made.terms))
+        seal(tmp_path / "question-1.fedct", question, made.config.connection.secret)
+        assert fedct("silo", "answer", tmp_path / "question-1.fedct", "--folder", made.folder).code == 0
+        yield made
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo) -> None:
+    (entry,) = [entry for entry in silo.events() if entry.event is Event.RELEASED]
+    rows = list(csv.DictReader(io.StringIO(fedct("silo", "released", silo.folder).out)))
+    assert [int(row["example"]) for row in rows] == list(range(silo.terms.num_public))
+    assert {row["label"] for row in rows} <= {*silo.terms.classes, ""}
+    assert {(row["line"], row["run"], row["round"]) for row in rows} == {(str(entry.number), str(entry.run), "1")}
+    assert "as the log says: 1 of 1" in fedct("silo", "verify", silo.folder).out
+    kept = silo.config.state / FOLDER / entry.payload
+    kept.write_bytes(kept.read_bytes()[:-1] + b"\0")
+    for command in ("released", "verify"):
+        done = fedct("silo", command, silo.folder)
+        assert (done.code, f"is not what line {entry.number} of the egress log says" in done.sentence) == (
+            RunError.exit_code, True
+        )  # fmt: skip
+    kept.unlink()
+    done = fedct("silo", "released", silo.folder)
+    assert (done.code, "the log has their digests alone" in done.err) == (0, True)
+    assert "as the log says: 0 of 1" in fedct("silo", "verify", silo.folder).out
