@@ -305,7 +305,7 @@ class SiloConfig(Settings):
         return aspects
 
     @model_validator(mode="after")
-    def _check_joint(self) -> Self:
+    def _check_together(self) -> Self:
         if self.adds_noise and len(self.policy.kinds) > 1:
             raise ValueError(
                 "the guarantee of 'joint' covers no other kind of message: leave 'joint' the only one of kinds under "
@@ -316,10 +316,6 @@ class SiloConfig(Settings):
                 "with kinds = ['joint'] silos add their noise to sums: set protection = 'none' under [privacy], where "
                 "epsilon and delta are the budget"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_promise(self) -> Self:
         if self.policy.metrics and self.promises:
             raise ValueError(
                 "scores are computed from private records without noise: set metrics = false under [policy], or "

@@ -113,19 +113,16 @@ def prepare(
         create_server_certificate(folder.server_certificate, folder.server_key, named, folder.ca, folder.ca_key)
     create_clients_authority(folder)
     if gateway or not folder.settings.exists():
-        _write_settings(folder, gateway or f"{in_brackets(hosts[0])}:{GATEWAY_PORT}")
+        # An IPv6 address has brackets before a port.
+        first = f"[{hosts[0]}]" if ":" in hosts[0] else hosts[0]
+        place = json.dumps(gateway or f"{first}:{GATEWAY_PORT}")
+        text = _SETTINGS.format(gateway=place, max_message=folder.config().max_message)
+        write_atomically(folder.settings, text.encode())
     if near:
         _write_gateway(folder)
     if study and not folder.study.exists():
         copy_study(study, folder.study)
     return folder, renewed
-
-
-def _write_settings(folder: CoordinatorFolder, gateway: str) -> None:
-    """``coordinator.toml`` with this gateway, and with what else was said there."""
-    kept = folder.config()
-    text = _SETTINGS.format(gateway=json.dumps(gateway), max_message=kept.max_message)
-    write_atomically(folder.settings, text.encode())
 
 
 def _write_gateway(folder: CoordinatorFolder) -> None:
@@ -142,8 +139,3 @@ def _write_gateway(folder: CoordinatorFolder) -> None:
         max_message=folder.config().max_message,
     )
     write_atomically(folder.gateway, settings.render().encode())
-
-
-def in_brackets(host: str) -> str:
-    """An IPv6 address, as it stands before a port."""
-    return f"[{host}]" if ":" in host else host

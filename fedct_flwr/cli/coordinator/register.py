@@ -147,17 +147,8 @@ def nodes_of(folder: CoordinatorFolder) -> tuple[dict[str, Node | None], dict[st
     former: dict[str, list[Node]] = {}
     for path in folder.former_keys():
         if node := nodes.pop(node_key(path), None):
-            former.setdefault(name_of_former(path.name), []).append(node)
+            former.setdefault(path.name.rpartition("@")[0], []).append(node)
     return current, former, len(nodes)
-
-
-def name_of_former(file: str) -> str:
-    """The silo whose former key lies in ``NAME@N.pub``.
-
-    >>> name_of_former("zurich@2.pub")
-    'zurich'
-    """
-    return file.rpartition("@")[0]
 
 
 def unregister(

@@ -127,10 +127,10 @@ def _table(said: dict[str, Any]) -> Table:
         answers = f"[bold red]does not answer at {address} ({wrong}): start it[/]" if wrong else "[green]answers[/]"
         table.add_row("gateway", answers)
     for silo in said["silos"]:
+        seen = f", last seen {span(silo['seconds'])} ago" if silo["seconds"] is not None else ""
         more = "; a former key is still good" if silo["former_keys"] else ""
-        table.add_row(
-            "silo", f"[bold]{escape(silo['silo'])}[/]: {_line_of(silo)}{more}{_lasting(silo['certificate_days'])}"
-        )
+        state = f"{_LINES[silo['state']]}{seen}{more}{_lasting(silo['certificate_days'])}"
+        table.add_row("silo", f"[bold]{escape(silo['silo'])}[/]: {state}")
     for name, days in said["certificate_days"].items():
         table.add_row("certificate", f"{name}{_lasting(days)}")
     if said["rotating"]:
@@ -153,12 +153,6 @@ def _lasting(days: int | None) -> str:
     return f", certificate: [yellow]{days:,} days[/]" if days < SOON else f", certificate: {days:,} days"
 
 
-def _line_of(silo: dict[str, Any]) -> str:
-    """The state of a silo in words."""
-    seen = f", last seen {span(silo['seconds'])} ago" if silo["seconds"] is not None else ""
-    return f"{_LINES[silo['state']]}{seen}"
-
-
 def _facts_of(name: str, node: Node | None, *, known: bool = True, invited_only: bool = False) -> dict[str, Any]:
     """What there is to say of a silo. ``known``: whether the SuperLink was asked; ``invited_only``: it has no key."""
     if not known or node is None or node.seen is None:
@@ -166,13 +160,8 @@ def _facts_of(name: str, node: Node | None, *, known: bool = True, invited_only:
         state = "invited" if invited_only else missing if known else "unknown"
         return {"silo": name, "state": state, "seen": None, "seconds": None}
     seconds = max(0.0, (datetime.now(UTC) - node.seen).total_seconds())
-    state = "online" if node.online else "offline"
-    return {
-        "silo": name,
-        "state": state,
-        "seen": node.seen.isoformat(timespec="seconds"),
-        "seconds": seconds,
-    }
+    state, seen = "online" if node.online else "offline", node.seen.isoformat(timespec="seconds")
+    return {"silo": name, "state": state, "seen": seen, "seconds": seconds}
 
 
 def metrics(folder: Folder) -> None:

@@ -55,26 +55,23 @@ def disk(silo: Silo) -> Iterator[Finding]:
 
 def device(silo: Silo) -> Iterator[Finding]:
     """For networks, where they are trained."""
-    settings = silo.config.learner
-    if settings.name in {*NETWORKS, TRANSFORMER}:
-        yield device_for(settings.device)
-
-
-def device_for(name: str) -> Finding:
-    """Whether the device is there that ``device`` in ``silo.toml`` names."""
+    name = silo.config.learner.device
+    if silo.config.learner.name not in {*NETWORKS, TRANSFORMER}:
+        return
     try:
         from fedct_flwr.learners.trained_network import choose_device
 
         found = choose_device(name).type
     except ImportError:
-        return bad(
-            "device: networks need torch, which is not installed", "pip install -c constraints.txt -e '.[torch]'"
-        )
+        yield bad("device: networks need torch, which is not installed", "pip install -c constraints.txt -e '.[torch]'")
     except ConfigError as error:
-        return bad(f"device: {name!r} is not there", "write device = 'auto' under [learner] in silo.toml", error)
-    if found == "cpu" and name == "auto":
-        return warning("device: no GPU is there, the network is trained on the CPU", "nothing, if that is fast enough")
-    return good(f"device: the network is trained on {found}")
+        yield bad(f"device: {name!r} is not there", "write device = 'auto' under [learner] in silo.toml", error)
+    else:
+        if found == "cpu" and name == "auto":
+            fix = "nothing, if that is fast enough"
+            yield warning("device: no GPU is there, the network is trained on the CPU", fix)
+        else:
+            yield good(f"device: the network is trained on {found}")
 
 
 # --- keys and the log

@@ -93,7 +93,7 @@ class NewSilo:
 
 def make_silo(new: NewSilo) -> Path:
     """Make a silo's folder, whole or not at all. Returns it as it is shown. Raises ConfigError."""
-    folder, study = new.folder.absolute(), new.study
+    folder, study, data = new.folder.absolute(), new.study, new.data.absolute()
     check_new(folder)
     # Before a byte of what came from elsewhere is read.
     if study.is_dir():
@@ -103,11 +103,13 @@ def make_silo(new: NewSilo) -> Path:
     _check_data(new.data, agreed)
     text = silo_toml(
         silo=new.silo,
-        data=new.file or _as_written(new.data, folder),
+        # Relative where it lies in the silo's folder.
+        data=new.file or str(data.relative_to(folder) if data.is_relative_to(folder) else data),
         label=new.label,
         classes=agreed.classes,
         learner=new.learner,
-        packages=_packages(new.learner),
+        # The hospital itself has named the learner, and so trusts its package.
+        packages=[] if new.learner in _LEARNERS and new.learner != TORCHVISION else [package(new.learner)],
         superlink=new.superlink or _SOMEWHERE,
         supernode=new.supernode,
     )
@@ -118,7 +120,12 @@ def make_silo(new: NewSilo) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        _fill(temporary, text, study, new.ca)
+        _write(temporary / SILO_FILE, text.encode())
+        config = SiloConfig.read_toml(temporary / SILO_FILE)
+        copy_study(study, config.study)
+        make_keys(config)
+        if new.ca:
+            shutil.copyfile(new.ca, config.connection.ca_certificate)
         for path in new.clients:
             _write(temporary / "connection" / path.name, path.read_bytes())
         for name, content in new.more.items():
@@ -160,26 +167,6 @@ def _check_data(data: Path, agreed: StudyConfig) -> None:
         except DataError:
             # Settings in the silo's folder, which is still to be made, tell how such a table is to be read.
             return
-
-
-def _as_written(data: Path, folder: Path) -> str:
-    """The path for ``silo.toml``: relative if it lies in the silo's folder."""
-    path = data.absolute()
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
-
-
-def _packages(learner: str) -> list[str]:
-    """The hospital itself has named the learner, and so trusts its package."""
-    return [] if learner in _LEARNERS and learner != TORCHVISION else [package(learner)]
-
-
-def _fill(folder: Path, text: str, study: Path, ca: Path | None) -> None:
-    _write(folder / SILO_FILE, text.encode())
-    config = SiloConfig.read_toml(folder / SILO_FILE)
-    copy_study(study, config.study)
-    make_keys(config)
-    if ca:
-        shutil.copyfile(ca, config.connection.ca_certificate)
 
 
 def make_keys(config: SiloConfig) -> None:
