@@ -143,7 +143,7 @@ def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
             raise TypeError("noise is in sums of votes alone")
         total = np.asarray(np.sum([one.vector for one in added], axis=0, dtype=np.uint64))
         shares = VoteShares(asked.noise, asked.query.size, terms.width, added[0].honest)
-        votes = kind.opened(total, asked, terms, len(added)) / shares.grid
+        votes = kind.opened(total, asked, terms, len(added), shares.honest) / shares.grid
         chances = np.full((terms.num_public, terms.width), np.nan)
         chances[asked.query.positions(terms.num_public)] = softmax(votes / asked.noise**2, axis=1)
         found.append(chances)

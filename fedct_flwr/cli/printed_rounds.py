@@ -69,7 +69,7 @@ def run_document(
         "mean": mean,
         "global_models": of_global_models(folder),
         "findings": [finding_document(found) for found in findings],
-        "notes": notes(rows),
+        "notes": notes(rows, folder.rounds()),
         "verdict": verdict,
     }
 

@@ -264,11 +264,11 @@ class CoTraining(Strategy):
             if silo in found.summands
         }
         try:
-            return kind.opened(found.total, self._instruction, self._terms, len(added)), added
+            return kind.opened(found.total, self._instruction, self._terms, len(added), sums.honest), added
         except Refused:
             raise RunError(
-                f"round {server_round} has a secure sum that is none of {len(added)} silos' {kind.inner.name}: a silo "
-                "added other numbers, and nobody can tell which; ask the silos, then go on with --resume"
+                f"round {server_round} has a secure sum that is none of {len(added)} silos' {kind.inner.name}: one of "
+                "the silos does not follow the protocol, and nobody can tell which; ask them, then go on with --resume"
             ) from None
 
     def _opposed(self, server_round: int, votes: Mapping[SiloName, Any], asked: int) -> dict[SiloName, float]:

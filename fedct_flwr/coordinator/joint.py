@@ -28,7 +28,7 @@ from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds import GRADIENTS, HARD
 from fedct_flwr.kinds.facts import Decision
 from fedct_flwr.models.card import promised_together
-from fedct_flwr.runs.records import RoundRecord, SiloRecord
+from fedct_flwr.runs.records import IN_WRONG_SUM, RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import RunError, SiloName
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _LOST_IN_A_ROW: Final = 3
 """After so many, somebody has to look at the silos before more is paid for nothing."""
-_ROUGHLY: Final = 16
+_ROUGHLY: Final = 2
 """Times as many records as were announced are still believed."""
 
 
@@ -126,16 +126,18 @@ class Training:
         deadline = self._study.config.round_deadline
         try:
             found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)
-            noise, silos = self._labeler.noise, len(found.summands)
-            # The number of records was announced, roughly. What a silo adds may be garbage.
-            if not noise.could_be(found.total.view(np.int64), _ROUGHLY * self._plan.records, silos):
-                raise RunError(
-                    f"step {instruction.round} has a secure sum that no records of {silos} silos add up to: a silo "
-                    "added other numbers, and nobody can tell which"
-                )
         except RunError as error:
-            self._log(instruction, len(asked), {}, absent | dict.fromkeys(valid, NOT_IN_SUM), {})
-            self._lose(error)
+            self._lose(instruction, len(asked), absent | dict.fromkeys(valid, NOT_IN_SUM), error)
+            return None
+        silos = len(found.summands)
+        # The number of records was announced, roughly. What a silo adds may be garbage.
+        if not self._labeler.could_be(found.total, _ROUGHLY * self._plan.records, silos):
+            why = RunError(
+                f"step {instruction.round} has a secure sum that no records of {silos} silos add up to: one of them "
+                f"does not follow the protocol, and nobody can tell which, or they have more than {_ROUGHLY} times the "
+                f"{self._plan.records} records that were agreed upon"
+            )
+            self._lose(instruction, len(asked), absent | dict.fromkeys(valid, IN_WRONG_SUM), why)
             return None
         self._lost_in_a_row = 0
         absent |= {silo: NOT_IN_SUM for silo in valid if silo not in found.summands}
@@ -143,8 +145,9 @@ class Training:
         self._log(instruction, len(asked), added, absent, sent)
         return found.total
 
-    def _lose(self, why: RunError) -> None:
+    def _lose(self, instruction: Instruction, asked_bytes: int, absent: Mapping[str, str], why: RunError) -> None:
         """Go on without the sum of a step, but not for long. Raises RunError."""
+        self._log(instruction, asked_bytes, {}, absent, {})
         self._lost_in_a_row += 1
         if self._lost_in_a_row == _LOST_IN_A_ROW:
             raise RunError(

@@ -87,6 +87,8 @@ class Sums:
 
     def __init__(self, terms: Terms, roster: Roster) -> None:
         self._coordinator = SumCoordinator(terms)
+        self.honest = terms.min_summands - terms.may_collude
+        """How many silos' noise is counted, where they add some."""
         self._roster = roster
         self._added: tuple[SiloName, ...] = ()
 

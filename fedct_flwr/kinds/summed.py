@@ -103,8 +103,13 @@ class Summed(OnlyReady):
         """Of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
         return Shape(instruction.query.size * terms.width, self.bits, subject, self.largest)
 
-    def opened(self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int) -> VoteCounts:
-        """The sum ``(examples, classes)`` of so many silos. Raises Refused for one that no answers add up to."""
+    def opened(
+        self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
+    ) -> VoteCounts:
+        """The sum ``(examples, classes)`` of so many silos. Raises Refused for one that no answers add up to.
+
+        ``honest``: silos whose noise is counted, as ``noise_shares.surely_honest`` has it; 0: all.
+        """
         return total.astype(np.int32).reshape(instruction.query.size, terms.width)
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
@@ -139,7 +144,9 @@ class SummedVotes(Summed):
     largest: ClassVar[int] = 1
     bits: ClassVar[int] = 8
 
-    def opened(self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int) -> VoteCounts:
+    def opened(
+        self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
+    ) -> VoteCounts:
         """The sum of votes. Raises Refused (UNKNOWN_CLASS) where an example has more than one of each silo."""
         votes = super().opened(total, instruction, terms, num_silos)
         if (votes.sum(axis=1) > num_silos).any():
@@ -223,7 +230,9 @@ class SummedProbabilities(Summed):
             raise Refused(Refusal.UNKNOWN_CLASS)
         return quantized(votes)
 
-    def opened(self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int) -> VoteCounts:
+    def opened(
+        self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
+    ) -> VoteCounts:
         """The sum of whole units. Raises Refused (PROBABILITIES) where an example's are not those of so many silos."""
         units = super().opened(total, instruction, terms, num_silos)
         if (units.sum(axis=1) != num_silos * UNITS).any():
@@ -262,7 +271,9 @@ class NoisySum(SummedVotes):
         """Of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
         return Shape(instruction.query.size * terms.width, BITS, subject)
 
-    def opened(self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int) -> VoteCounts:
+    def opened(
+        self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
+    ) -> VoteCounts:
         """The sum ``(examples, classes)`` in units of the grid; noise makes some of it negative.
 
         Raises Refused (UNKNOWN_CLASS) for numbers that no votes and noise add up to.
@@ -270,11 +281,11 @@ class NoisySum(SummedVotes):
         from fedct_flwr.privacy.tally_shares import VoteShares
 
         # Whoever decides may multiply them.
-        signed = total.astype(np.uint32).view(np.int32).astype(np.int64)
-        shares = VoteShares(instruction.noise, instruction.query.size, terms.width, num_silos)
-        if not shares.could_be(signed):
+        signed = total.astype(np.uint32).view(np.int32).astype(np.int64).reshape(instruction.query.size, terms.width)
+        shares = VoteShares(instruction.noise, *signed.shape, honest or num_silos)
+        if not shares.could_be(signed, num_silos):
             raise Refused(Refusal.UNKNOWN_CLASS)
-        return cast(VoteCounts, signed.reshape(instruction.query.size, terms.width))
+        return cast(VoteCounts, signed)
 
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms

@@ -14,13 +14,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import RESIDUAL, WEIGHT_GRID, bounded, gradient
 from fedct_flwr.labelers.public_bins import PublicBins
 from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
 from fedct_flwr.privacy.budget import check_least
-from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, least_multiplier
+from fedct_flwr.privacy.noise_shares import UNLIKELY, NoiseShares, calibrated, least_multiplier, may_be_noise
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.secure_sum.terms import sum_modulo
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels
@@ -216,6 +217,21 @@ class JointLinear:
             raise ValueError(f"step {step} of {plan.steps} with a sum of shape {opened.shape}")
         mean = opened.view(np.int64).reshape(weights.shape) / (NORM * RESIDUAL * plan.num_records)
         return self._after(progress, mean)
+
+    def could_be(self, opened: NDArray[np.uint64], records: int, silos: int) -> bool:
+        """Whether gradients of so many records and the noise of so many silos can add up to the sum of a step.
+
+        Clipped gradients are no longer than ``records`` times the sensitivity. A record's residuals add up to zero over
+        the classes, but for roundings, and so does each feature's row. Of honest silos it is refused with a probability
+        of at most ``noise_shares.UNLIKELY``.
+        """
+        numbers = opened.view(np.int64).reshape(self.start.weights.shape).astype(np.float64)
+        length, scale = float(np.linalg.norm(numbers)), self.noise.share_scale * math.sqrt(silos)
+        rounded = 2 * self.plan.num_classes * NORM * records
+        rows = np.maximum(np.abs(numbers.sum(axis=1)) - rounded, 0)
+        noise = scale * math.sqrt(chi2.isf(UNLIKELY / 2, numbers.size))
+        long = length > records * self.noise.sensitivity + noise
+        return not long and may_be_noise(rows, scale * math.sqrt(self.plan.num_classes))
 
     def lost(self, progress: Descent) -> Descent:
         """What follows where the sum of a step cannot be opened: the weights stay. Raises ValueError as ``step``."""

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
+from scipy.stats import chi2, norm
 
 from fedct_flwr.privacy.budget import check_least
 from fedct_flwr.privacy.calibration import calibrate
@@ -25,8 +26,8 @@ _MOST_NOISE: Final = 1e4
 """With it, noisy sums of labelers stay far within 64 bits."""
 _LARGEST_EXPONENT: Final = 700.0
 """Of what floating point holds; no delta pays for so much."""
-DEVIATIONS: Final = 50
-"""Standard deviations that no noise reaches."""
+UNLIKELY: Final = 1e-6
+"""Probability that a sum of honest silos is refused, at most."""
 
 
 def surely_honest(min_summands: int, may_collude: int) -> int:
@@ -105,11 +106,6 @@ class NoiseShares:
         """One silo's noise for one sum, ``(numbers,)``."""
         return noise.discrete_gaussian(self.share_scale, (self.numbers,))
 
-    def could_be(self, opened: NDArray[np.int64], units: int, silos: int) -> bool:
-        """Whether so many units and the noise of so many silos can add up to these numbers ``(numbers,)``."""
-        most = units * self.sensitivity + DEVIATIONS * self.share_scale * math.sqrt(silos)
-        return bool(np.abs(opened.astype(np.float64)).max() <= most)
-
     def event(self) -> GaussianDpEvent:
         """What each of the ``sums`` costs a unit: a silo charges it before it sends its summand."""
         return GaussianDpEvent(self.multiplier * math.sqrt(self.sums))
@@ -123,6 +119,15 @@ class NoiseShares:
     def slack(self, epsilon: float) -> float:
         """What of delta pays for ``distance``."""
         return self.distance * (1 + math.exp(min(epsilon, _LARGEST_EXPONENT)))
+
+
+def may_be_noise(rest: NDArray[np.float64], scale: float) -> bool:
+    """Whether independent Gaussian noise of this scale can be as large as ``rest``, or larger in each number.
+
+    By each number, and by all squares together. Noise itself fails with a probability of at most ``UNLIKELY / 2``.
+    """
+    farthest, energy = np.abs(rest).max() / scale, float(((rest / scale) ** 2).sum())
+    return bool(farthest <= norm.isf(UNLIKELY / 8 / rest.size) and energy <= chi2.isf(UNLIKELY / 4, rest.size))
 
 
 def unlike_one(scale: float, shares: int) -> float:

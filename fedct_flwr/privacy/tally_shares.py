@@ -19,7 +19,7 @@ from fedct_flwr.privacy.budget import PrivacyUnit, check_least
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate, epsilon_in_time
 from fedct_flwr.privacy.events import DiscreteGaussianDpEvent
 from fedct_flwr.privacy.mechanisms.base import largest, repeated
-from fedct_flwr.privacy.noise_shares import DEVIATIONS, unlike_one
+from fedct_flwr.privacy.noise_shares import may_be_noise, unlike_one
 from fedct_flwr.privacy.randomness import Noise, SimulatedNoise
 from fedct_flwr.privacy.spending import ALL_SILOS, NoiseOnVotes, Spending
 from fedct_flwr.types import ConfigError, HardLabels, VoteCounts
@@ -86,13 +86,15 @@ class VoteShares:
         """One silo's noise ``(queries, classes)``."""
         return noise.discrete_gaussian(self.share_scale, (self.queries, self.classes))
 
-    def could_be(self, opened: NDArray[np.int64]) -> bool:
-        """Whether votes and noise of so many silos as ``honest`` says, all of those in the sum, can add up to these.
+    def could_be(self, opened: NDArray[np.int64], silos: int) -> bool:
+        """Whether votes and noise of so many silos can add up to these numbers ``(queries, classes)``.
 
-        Those that are counted on may be fewer: then the grid is no finer, and each share is at most all of the noise.
+        Each number, and each example's sum, is a count of 0 to ``silos`` votes and noise. Of honest silos it is refused
+        with a probability of at most ``noise_shares.UNLIKELY``.
         """
-        most = self.grid * (self.honest + DEVIATIONS * self.scale * math.sqrt(self.honest))
-        return bool(np.abs(opened).max() <= most)
+        most, scale = self.grid * silos, self.share_scale * math.sqrt(silos)
+        parts = (opened, scale), (opened.sum(axis=1), scale * math.sqrt(self.classes))
+        return all(may_be_noise(np.maximum(np.maximum(one - most, -one), 0) / 1.0, noise) for one, noise in parts)
 
     def event(self) -> DpEvent:
         """What the sum costs a silo, which charges it before it sends its summand."""

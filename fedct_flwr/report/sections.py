@@ -27,6 +27,7 @@ from fedct_flwr.report.figures import (
     size,
 )
 from fedct_flwr.report.summary import TESTS, Run
+from fedct_flwr.runs.score_notes import of_sums
 from fedct_flwr.runs.scores import METHODS
 from fedct_flwr.text.plural import count
 
@@ -184,9 +185,11 @@ def silos(run: Run) -> Section:
     figure = over_rounds(
         "delays", "Seconds until a silo's reply", "Mean delay", course, course.silo["seconds"], _SECONDS
     )
-    tables, notes = [], []
+    tables: list[tuple[str, Table]] = []
+    notes: list[str] = []
     if course.absences:
         tables.append(("Silos that did not count", _absences(run)))
+        notes += of_sums((absence.round, absence.reason) for absence in course.absences)
     else:
         notes.append("No failures: every silo counted in every round.")
     if run.gains.rows:

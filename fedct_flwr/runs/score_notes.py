@@ -1,11 +1,12 @@
 """Sentences that keep scores from misleading: what is missing and why, and what a number hides."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from fedct_flwr.runs.records import IN_WRONG_SUM
 from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, SiloScores, comparable, has_scores
 from fedct_flwr.text.printable import listed
 
@@ -15,9 +16,19 @@ _USEFUL: Final = 0.6
 """An AUC from which a model ranks records well enough that another threshold would serve."""
 
 
-def notes(rows: Sequence[SiloScores]) -> list[str]:
-    """All sentences about these scores, none where nothing is amiss."""
-    return [*_gaps(rows), *_thresholds(rows)]
+def notes(rows: Sequence[SiloScores], rounds: Iterable[Mapping[str, Any]] = ()) -> list[str]:
+    """All sentences about these scores, and about the sums of these rounds; none where nothing is amiss."""
+    absences = ((entry["round"], reason) for entry in rounds for reason in entry["absent"].values())
+    return [*_gaps(rows), *_thresholds(rows), *of_sums(absences)]
+
+
+def of_sums(absences: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """A sentence on the rounds whose secure sums were refused, of rounds and reasons why silos did not count."""
+    if wrong := sorted({round_ for round_, reason in absences if reason == IN_WRONG_SUM}):
+        yield (
+            f"honest silos cannot have made the secure sums of steps {', '.join(map(str, wrong))}, so these "
+            "do not count: one of the silos does not follow the protocol, and no sum shows which"
+        )
 
 
 def means_words(rows: Sequence[SiloScores]) -> str:

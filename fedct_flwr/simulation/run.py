@@ -223,8 +223,8 @@ class Run(Drawn):
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on scores that are missing, and why, or that mislead."""
-        return notes(self.rows)
+        """Sentences on scores that are missing, and why, or that mislead, and on secure sums that were refused."""
+        return notes(self.rows, self._folder.rounds())
 
     @property
     def rows(self) -> list[SiloScores]:

@@ -55,9 +55,21 @@ def document(rows: Sequence[SiloScores], folder: RunFolder, dataset: FederatedDa
         **_by_word({row.silo: row.verdict for row in rows if row.verdict}),
         "after_first_round": after_first(found),
         "at_the_end": summary(rows),
-        "warnings": list(warnings(rows, folder.rounds(), dataset)),
+        "warnings": [*warnings(rows, folder.rounds(), dataset), *against_sums(folder, found)],
         "judgments": {silo: facts_of(judgment) for silo, judgment in found.items()},
     }
+
+
+def against_sums(folder: RunFolder, found: Mapping[SiloName, Judgment]) -> Iterator[str]:
+    """What silos' own records say of labels that a silo which lies in secure sums can have made."""
+    weighed = [judgment for judgment in found.values() if judgment.weight is not None]
+    against = sum(judgment.foreign_only or judgment.weight != 1 for judgment in weighed)
+    summed = folder.settings().get("secure") or "joint" in folder.read_json("result.json")
+    if summed and against and 2 * against >= len(weighed):
+        yield (
+            f"own records of {against} of {count(len(weighed), 'silo')} speak against what secure sums taught: "
+            "a silo that lies in sums is not seen, so ask the partners, or compare with a run without sums"
+        )
 
 
 def save(said: Mapping[str, Any], folder: RunFolder) -> None:

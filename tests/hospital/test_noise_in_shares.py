@@ -87,7 +87,7 @@ def opened_sum(hospitals: Mapping[str, Hospital], question: Instruction) -> np.n
 
     begin_session(coordinator, exchange)
     shape = kind.shape(question, terms, subject_of(next(iter(hospitals.values())), question))
-    return kind.opened(sum_securely(coordinator, exchange, shape).total, question, terms, len(hospitals))
+    return kind.opened(sum_securely(coordinator, exchange, shape).total, question, terms, len(hospitals), HONEST)
 
 
 def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[str, Hospital]) -> None:

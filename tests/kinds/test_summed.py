@@ -108,11 +108,16 @@ def test_a_sum_of_random_numbers_is_none_of_votes_with_noise(kind: Summed, noise
     with pytest.raises(Refused) as refused:
         kind.opened(rng.integers(0, 2**32, 12, dtype=np.uint64), question, TERMS, 4)
     assert refused.value.reason is Refusal.UNKNOWN_CLASS
-    # Of three silos one noise is enough: ten deviations of it, all of one sign, are still believed.
+    # Of three silos one noise is enough: four deviations of it are still believed, and ten are not.
     shares = VoteShares(noise, 4, 3, 1)
-    far = np.full(12, round(10 * shares.share_scale * 3**0.5) + 3 * shares.grid, dtype=np.uint64)
-    kind.opened(far, question, TERMS, 3)
-    kind.opened((-far) % 2**32, question, TERMS, 3)
+
+    def far(deviations: int) -> np.ndarray:
+        by = round(deviations * shares.share_scale * 3**0.5)
+        return np.array([3 * shares.grid + by, -by] + [0] * 10).astype(np.uint64) % 2**32
+
+    kind.opened(far(4), question, TERMS, 3, honest=1)
+    with pytest.raises(Refused):
+        kind.opened(far(10), question, TERMS, 3, honest=1)
 
 
 @pytest.mark.parametrize(
