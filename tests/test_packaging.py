@@ -33,13 +33,7 @@ SOURCES = sorted(
     if path.is_file() and "__pycache__" not in path.parts
 )
 BUNDLED = {".py", ".json"}
-FOR_PEOPLE = (
-    "fedct_flwr/audit/",
-    "fedct_flwr/cli/",
-    "fedct_flwr/flower/",
-    "fedct_flwr/report/",
-    "fedct_flwr/simulation/",
-)
+FOR_PEOPLE = tuple(name.removesuffix("**/*.py") for name in PYPROJECT["tool"]["flwr"]["app"]["fab-exclude"])
 MEGABYTE = 1 << 20
 
 
@@ -174,6 +168,8 @@ def bundle(staged: Path) -> bytes:
 def test_the_bundle_holds_the_code_and_the_embedded_data_and_nothing_else(bundle: bytes) -> None:
     code = [path for path in SOURCES if Path(path).suffix in BUNDLED and not path.startswith(FOR_PEOPLE)]
     assert "fedct_flwr/datasets/heart_disease.json" in code
+    assert not any(path.startswith(("fedct_flwr/cli/", "fedct_flwr/report/")) for path in code)
+    code.append("fedct_flwr/models/card.md")
     assert files_in(bundle) == sorted([*code, "pyproject.toml", ".info/CONTENT"])
 
 

@@ -10,6 +10,7 @@ from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.runs.versions import versions
+from fedct_flwr.text.markdown import template
 from fedct_flwr.types import SiloName
 
 STUDENT: Final = "student"
@@ -148,45 +149,4 @@ def card(
 
 def as_markdown(facts: Mapping[str, Any]) -> str:
     """The card for people."""
-    labels, public, privacy, learner = facts["labels"], facts["public-set"], facts["privacy"], facts["learner"]
-    rounds = "one round" if labels["rounds"] == 1 else f"{labels['rounds']} rounds"
-    silos = f", silos {', '.join(labels['silos'])}" if "silos" in labels else ""
-    quorum = f", with a quorum of {labels['quorum']:g}" if "quorum" in labels else ""
-    lines = [
-        f"# Global model of the study {facts['study']}",
-        "",
-        f"{learner['name']} with parameters `{learner['params']}`, preprocessing '{learner['preprocessing']}', "
-        f"seed {learner['seed']}; made on {facts['date']}.",
-        "",
-        f"- File: `{facts['model']}`, SHA-256 `{facts['sha256']}`",
-        f"- Public set: {public['examples']:,} examples, fingerprint `{public['fingerprint']}`",
-        f"- Labels: {labels['used']:,} public examples were learned from, {labels['without']:,} have no label",
-        f"- Labels come from: {labels['title']} (`{labels['algorithm']}`), {rounds}{quorum}{silos}",
-        f"- Versions: {', '.join(f'{name} {number}' for name, number in facts['versions'].items())}",
-        "",
-        "## Privacy",
-        "",
-    ]
-    if "epsilon" in privacy:
-        lines += [
-            f"Protection {privacy['protection']}: epsilon {privacy['epsilon']:g}, delta {privacy['delta']:g}. "
-            f"Unit: {privacy['unit']}.",
-            "",
-        ]
-    lines += [privacy["words"], ""]
-    if facts["scores"]:
-        lines += ["## Accuracy on the study's test set", "", "| | accuracy | balanced |", "| --- | --- | --- |"]
-        lines += [
-            f"| {name} | {_score(s['accuracy'])} | {_score(s['balanced_accuracy'])} |"
-            for name, s in facts["scores"].items()
-        ]
-        if "most-frequent-class" in facts:
-            share = facts["most-frequent-class"]
-            lines += [f"| the most frequent class alone | {share:.3f} | |"]
-        lines += [""]
-    lines += ["## Intended use", "", *facts["intended-use"], "", "## Limits", ""]
-    return "\n".join([*lines, *(f"- {limit}" for limit in facts["limits"])]) + "\n"
-
-
-def _score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return template(__package__, "card.md").render(facts=facts)
