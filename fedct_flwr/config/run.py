@@ -243,13 +243,9 @@ class RunConfig(SimulatedSilos):
         if bool(self.bad_silos) != (self.corruption != "none"):
             raise ValueError("bad-silos and corruption go together: name the silos and what is wrong with them")
         check_together(self.protection, self, self.delta)
-        if self.method.asks_once and self.num_server_rounds not in (1, self.defaults()["num-server-rounds"]):
-            raise ValueError(
-                f"algorithm {self.algorithm!r} asks the silos once: set num-server-rounds to 1, or leave it out"
-            )
-        fixed = self.method.fixed_rounds
-        if fixed and self.num_server_rounds not in (fixed, self.defaults()["num-server-rounds"]):
-            raise ValueError(f"algorithm {self.algorithm!r} always has {fixed} rounds: leave num-server-rounds out")
+        if self.rounds != self.num_server_rounds != self.defaults()["num-server-rounds"]:
+            only = "asks the silos once" if self.method.asks_once else f"always has {self.rounds} rounds"
+            raise ValueError(f"algorithm {self.algorithm!r} {only}: leave num-server-rounds out")
         if wrong := self.method.wrong(self):
             raise ValueError(wrong)
         if self.corruption == "collusion" and not PROTECTIONS[self.protection].reads_votes:
