@@ -34,7 +34,6 @@ def _number_or_auto(value: object) -> object:
 PseudoWeight: TypeAlias = Annotated[float | Literal["auto"], BeforeValidator(_number_or_auto)]
 """Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo's records decide."""
 
-_WITHOUT_CHOICE: Final = "logistic-regression"
 _YOUNGER: Final = ("class_weight", "optimizer", "epochs", "decay_steps")
 
 
@@ -93,7 +92,7 @@ class LearnerSettings(Training):
 
         Which learner these are must not depend on the records, so where the silo chooses one, they are linear.
         """
-        fixed = {"name": _WITHOUT_CHOICE} if self.name == AUTO else {}
+        fixed = {"name": "logistic-regression"} if self.name == AUTO else {}
         return self.model_copy(update={"pseudo_weight": 1.0, **fixed})
 
     @property

@@ -124,6 +124,8 @@ class Protection:
     """Whether it trains the silo's learner once, and not from round to round."""
     covers_votes: bool = False
     """Whether it also covers the votes of students, whose teachers' votes then get the noise of ``[transfer]``."""
+    in_floats: bool = False
+    """Whether noise is added to sums of floating-point numbers, which the privacy sheet says."""
 
 
 PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
@@ -142,6 +144,7 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             needs_delta=True,
             extra="dp-sgd",
             of_learner=_network,
+            in_floats=True,
         ),
         "dp-linear": Protection(
             labeler="fedct_flwr.labelers.dp_linear:labeler",

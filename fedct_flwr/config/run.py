@@ -179,7 +179,8 @@ class RunConfig(SimulatedSilos):
 
     def to_flower(self) -> dict[str, str | int | float | bool]:
         """The flat mapping that ``from_flower`` reads: all keys, with the defaults of other algorithms' settings."""
-        return _flat({**defaults_of_all(), **self._of_run(), **self.method.settings()})
+        of_run = self.model_dump(by_alias=True, exclude={"method"})
+        return _flat({**defaults_of_all(), **of_run, **self.method.settings()})
 
     @classmethod
     def defaults(cls) -> dict[str, str | int | float | bool]:
@@ -187,9 +188,6 @@ class RunConfig(SimulatedSilos):
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         of_run = cls.model_construct().model_dump(by_alias=True, exclude=required)
         return _flat({**defaults_of_all(), **of_run, "algorithm": default_method()})
-
-    def _of_run(self) -> dict[str, Any]:
-        return self.model_dump(by_alias=True, exclude={"method"})
 
     @property
     def algorithm(self) -> str:
