@@ -6,6 +6,7 @@ nginx has the same settings with a shorter time, before a server that counts wha
 
 import contextlib
 import http.server
+import resource
 import socket
 import ssl
 import subprocess
@@ -43,6 +44,7 @@ BODIES = 62
 HAS_IPV6 = Path("/proc/net/if_inet6").exists() and bool(Path("/proc/net/if_inet6").read_text())
 BODY = 16_000_000
 PUSH = "/v1/fleet/push-object"
+MANY = 4200
 MORE_MEMORY = 30_000_000
 """Bytes by which a process may grow that has answered a few calls."""
 
@@ -211,6 +213,21 @@ def test_slow_callers_are_cut_off(quick: tuple[Started, Stub]) -> None:
                 break
         assert over
     assert stub.calls == before
+
+
+def test_thousands_of_connections_that_say_one_byte_keep_no_silo_out(coordinator: Started) -> None:
+    most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.ExitStack() as opened:
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (most, hard))
+        for _ in range(MANY):
+            opened.enter_context(socket.create_connection(("127.0.0.1", coordinator.port))).sendall(b"\x16")
+        raw = opened.enter_context(socket.create_connection(("127.0.0.1", coordinator.port)))
+        # Before the gateway cuts off the others.
+        raw.settimeout(5)
+        with coordinator.context(certificate=True).wrap_socket(raw, server_hostname="127.0.0.1") as silo:
+            silo.sendall(head(0, "/v1/fleet/pull-messages"))
+            assert 400 <= status(answer(silo)) < 503
 
 
 def test_one_silo_has_so_many_connections_and_calls_and_no_more(quick: tuple[Started, Stub]) -> None:
