@@ -1,1 +1,1 @@
-"""A run as one HTML page: its folder (``summary``), a module a section, the page. Needs the extra ``report``."""
+"""A run as one HTML page: its folder (``summary``), sections, and the page. Needs the extra ``report``."""
