@@ -42,6 +42,13 @@ def test_a_silo_that_lost_is_warned_of(wording: SnapshotAssertion):
     assert found[0] == wording
 
 
+def test_one_round_that_taught_no_silo_anything_is_said_and_no_other():
+    same, better = ({"federated": 0.8, "local": local} for local in (0.8, 0.7))
+    one = log(healthy=5, diseased=5)
+    for rows, rounds, told in (([same], one, 1), ([same], [*one, *one], 0), ([same, better], one, 0), ([], one, 0)):
+        assert len(list(warnings([Row("a", SAME, row) for row in rows], rounds, None))) == told
+
+
 def test_without_records_the_first_consensus_is_the_measure():
     first, last = log(a=80, b=20)[0], log(a=97, b=3)[0]
     assert len(list(warnings([], [first, last], None))) == 1

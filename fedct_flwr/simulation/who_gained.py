@@ -128,6 +128,12 @@ def warnings(
             f"{row.silo} would be better off alone: {-row.verdict.gain:.3f} less balanced accuracy on its own test "
             f"records (p = {row.verdict.p:.2g})"
         )
+    compared = [row.pooled for row in rows if {"federated", "local"} <= row.pooled.keys()]
+    if len(rounds) == 1 and compared and all(pooled["federated"] == pooled["local"] for pooled in compared):
+        yield (
+            "the run had one round, after which no silo trains again: each score is that of the silo alone; run two "
+            "rounds or more"
+        )
     last = rounds[-1] if rounds else {}
     counts = last.get("class_counts") or {}
     if counts and not any(counts.values()):
