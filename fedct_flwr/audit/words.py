@@ -2,11 +2,14 @@
 
 from typing import Any, Final
 
+from scipy.stats import binom
+
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit, OfSeat
 from fedct_flwr.audit.success import CONFIDENCE, Success
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.text.markdown import template
+from fedct_flwr.text.printable import printable
 
 FILE: Final = "audit.json"
 PAGE: Final = "audit.md"
@@ -40,6 +43,18 @@ def headline(seat: OfSeat) -> str:
     )
 
 
+def most_exposed(found: Audit) -> str:
+    """The record that is told right most often, in a sentence, and how often chance alone would tell one so."""
+    first = max(found.exposed, key=lambda one: one.right)
+    # The largest number that some record reaches by guessing as often as not.
+    chance = int(binom.isf(0.5 / found.candidates, found.refits, 0.5))
+    return (
+        f"The most exposed record, number {first.record} of {printable(first.silo)}, is told right in {first.right} of "
+        f"{found.refits} trainings; by guessing, the luckiest of {found.candidates} records would be in about "
+        f"{chance}"
+    )
+
+
 def page(study: str, found: Audit, *, short: bool = False) -> str:
     """The page, as Markdown; ``short``: the first seat in a sentence, all seats in a table, and the promise."""
     values = {
@@ -47,6 +62,7 @@ def page(study: str, found: Audit, *, short: bool = False) -> str:
         "found": found,
         "short": short,
         "headline": headline(found.of(COORDINATOR)),
+        "most_exposed": most_exposed(found) if found.exposed else "",
         "sees": {**SEES, COORDINATOR: _OF_SUMS} if found.noisy_sums else SEES,
         "attacks": _ATTACKS,
         "lower": found.lower_epsilon or 0.0,

@@ -10,6 +10,7 @@ import pytest
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit, How, audit
 from fedct_flwr.audit.members import FEWEST, canaries_of, choose, draw, with_members
+from fedct_flwr.audit.words import most_exposed, page
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.public_set import PublicSet
@@ -58,6 +59,12 @@ def test_a_tree_that_learns_by_heart_gives_all_members_away_to_the_coordinator(b
     assert by_heart.candidates == 60
     assert set(by_heart.silos) == set(by_heart.records)
     assert by_heart.exposed[0].right == 4
+    first = by_heart.exposed[0]
+    assert f"number {first.record} of {first.silo}, is told right in 4 of 4 trainings" in most_exposed(by_heart)
+    assert "the luckiest of 60 records would be in about 4" in most_exposed(by_heart)
+    said = page("a study", by_heart)
+    assert said.index(most_exposed(by_heart)) < said.index("Of 100 patients")
+    assert "Fewer than 50 means that the attack found nothing" in said
 
 
 def test_a_model_given_away_tells_what_it_learned_by_heart(by_heart: Audit) -> None:

@@ -16,7 +16,6 @@ from fedct_flwr.cli.findings import Finding, bad, by_amount, good, or_bad, warni
 from fedct_flwr.cli.silo.findings import Silo
 from fedct_flwr.cli.silo.status_report import over_studies
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
@@ -25,7 +24,7 @@ from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.catalog import NETWORKS, TRANSFORMER
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.plural import HIDDEN_BELOW, count
 from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:

@@ -69,8 +69,10 @@ def join(
         made = make_silo(_in_containers(new) if containers else new)
     say_to_send(made)
     if containers:
+        # Only Compose mounts the records: whether they are there is to be seen in the agent's container alone.
         out.say(f"Work in {in_shell(made)} from now on: compose.yaml there says how")
-    say_next(made, data)
+    else:
+        say_next(made, data)
 
 
 def check_fingerprint(path: Path, said: Invitation, told: str) -> None:

@@ -16,7 +16,7 @@ from fedct_flwr.cli.silo.findings import Silo
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
-from fedct_flwr.datasets.inspection.finding import HIDDEN_BELOW, Severity, Words, gathered, rounded
+from fedct_flwr.datasets.inspection.finding import Severity, Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.schema import Column
@@ -24,6 +24,7 @@ from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.hospital.duplicates import find_duplicates
+from fedct_flwr.text.plural import HIDDEN_BELOW, rounded
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
 from fedct_flwr.wire.content import Terms
@@ -251,6 +252,7 @@ def duplicates(silo: Silo) -> Iterator[Finding]:
             "ask the coordinator where the public set comes from: labels on it tell about these patients",
         )
     elif found.near:
-        yield good(f"duplicates: {rounded(found.near)} records are nearly like public ones, as chance explains")
+        near = f"{rounded(found.near)} records are nearly like public ones"
+        yield good(f"duplicates: {near}, no more than chance explains")
     else:
         yield good("duplicates: no record is in the public set")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.plural import HIDDEN_BELOW, count, rounded
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
@@ -35,8 +35,6 @@ _GONE: Final[dict[str, str]] = {
 )
 """Names that findings had, and what serves now."""
 
-HIDDEN_BELOW: Final = 5
-"""Smaller counts are hidden at a real silo, as they may identify a person."""
 _MOST: Final = 3
 
 
@@ -126,15 +124,6 @@ def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> Non
         more = f"; and {len(refused) - _MOST} more findings" if len(refused) > _MOST else ""
         meant = next((f" (if it is meant so, accept {quoted(one.name)})" for one in refused if one.lifted), "")
         raise DataError(f"{shown}{more}{meant}")
-
-
-def rounded(number: int) -> str:
-    """A count of records or cells that may be e-mailed: to tens, and hidden where it may point at a patient.
-
-    >>> rounded(4), rounded(5), rounded(1164)
-    ('<5', '10', '1,160')
-    """
-    return f"{max(10, round(number, -1)):,}" if number >= HIDDEN_BELOW else f"<{HIDDEN_BELOW}"
 
 
 @dataclass(frozen=True)
