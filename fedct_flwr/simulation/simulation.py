@@ -144,6 +144,8 @@ class Simulation:
             said = log.read_text("utf-8", errors="replace")
             why = reason(self.folder if watch.is_over else None, said) or str(error)
             if told := grouped(last_errors(self.folder)):
+                # Here the log of each silo is at hand.
+                why = why.replace("; see the log at the silo", "")
                 why = f"{why}. What the silos' learners raised: {'; '.join(told)}"
             if keep_log:
                 raise RunError(f"{why} (log: {self._keep(log)})") from None
