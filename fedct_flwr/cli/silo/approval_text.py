@@ -17,7 +17,7 @@ from fedct_flwr.hospital.books import Left, Spent
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.log_entry import LogEntry
 from fedct_flwr.hospital.shared_books import SharedBooks
-from fedct_flwr.kinds import GRADIENTS, kinds_let_out
+from fedct_flwr.kinds import GRADIENTS, HARD, kinds_let_out
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import clock_words, promise, promise_together, spent_words, together_words
 from fedct_flwr.privacy.spending import Spending
@@ -92,6 +92,9 @@ def sections(
         f"What the {'sums' if config.adds_noise else 'labels'} may tell about a record": promised,
         "Limits, in total for this study and public set": _lines(
             *_totals(config.policy, here),
+            policy.kinds == (HARD.policy,)
+            and f"A round that asks about all public examples takes {len(public):,} labels and at most {longest:,} "
+            f"bytes: the limits allow {_allowed(policy, len(public), longest):,} such rounds",
             "A question counts as soon as it is let in, whether or not its answer leaves; refusals count in bytes",
             "Each new run asks again, also about the same examples, until a limit is reached",
             # No limit of this study counts them, though they tell of the same patients.
@@ -140,6 +143,11 @@ def _lines(*lines: object) -> list[str]:
 def _totals(limits: object, used: Spent) -> Iterator[str]:
     for field, cap in caps_of(Policy, Total).items():
         yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
+
+
+def _allowed(limits: Policy, labels: int, size: int) -> int:
+    """Rounds that stay within all limits."""
+    return min(limits.max_rounds, limits.max_queries // labels, limits.max_bytes // size)
 
 
 def _classes(names: Sequence[str]) -> list[str]:
