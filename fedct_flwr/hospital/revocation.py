@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.hospital.approval import revoke
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.four_eyes import FIRST
 from fedct_flwr.types import RunError
@@ -36,6 +35,9 @@ def is_revoked(state: Path) -> bool:
 
 def put_down(log: EgressLog, state: Path) -> None:
     """Write a withdrawn approval into the log, if there is one. Raises RunError, and it stays withdrawn."""
+    # Imported here: health checks ask whether the approval was withdrawn.
+    from fedct_flwr.hospital.approval import revoke
+
     if is_revoked(state):
         revoke(log)
         (state / REVOKED).unlink()

@@ -10,6 +10,9 @@ import psutil
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.agent_status import STILL, Status, read_status, sentence_of
 from fedct_flwr.hospital.link import STATUS_FILE, LinkStatus
+from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.types import FedctError
 
 CONTACT_SECONDS: Final = 60.0
 """So long the agent may be without a word from its SuperNode and count as healthy."""
@@ -69,6 +72,15 @@ def read_agent(config: SiloConfig) -> Agent:
     """What ``agent.json`` says, whether the process it names is there, and what is known of the link."""
     status = read_status(config.state)
     return Agent(status, _lives(status), LinkStatus.read(status_file(config)))
+
+
+def may_leave(config: SiloConfig) -> bool:
+    """Whether an approval is in force. That it covers today's files is the agent's to see: it shuts."""
+    try:
+        said = [entry.event for entry in read_entries(config.state) if entry.event in (Event.APPROVED, Event.REVOKED)]
+    except FedctError:
+        return False
+    return said[-1:] == [Event.APPROVED] and not is_revoked(config.state)
 
 
 def status_file(config: SiloConfig) -> Path:

@@ -7,7 +7,7 @@ import typer
 from rich.live import Live
 
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.silo.agent_file import read_agent
+from fedct_flwr.cli.silo.agent_file import may_leave, read_agent
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 
@@ -29,10 +29,11 @@ def status(
     """Show what the agent does, what has left, and what is left of the limits."""
     file = silo_file(folder, folder_option)
     config = SiloConfig.read_toml(file)
-    from fedct_flwr.cli.silo.status_report import facts, may_leave, study_of, table
-
     if healthy:
         raise typer.Exit(0 if read_agent(config).healthy and may_leave(config) else 1)
+
+    from fedct_flwr.cli.silo.status_report import facts, study_of, table
+
     study = study_of(config)
     out = Output(as_json=json_)
     if json_ or not (watch and out.console.is_terminal):

@@ -81,7 +81,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
             "worked": agent.worked,
         },
         "log": {"readable": logged is not None, "lines": len(entries)},
-        "free_bytes": shutil.disk_usage(config.state).free,
+        "free_bytes": _free_bytes(config),
         "kinds": list(policy.kinds),
         "used": {cap.name: cap.of(used) for cap in totals.values()},
         "limits": {cap.name: getattr(policy, field) for field, cap in totals.items()},
@@ -93,10 +93,10 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     }
 
 
-def may_leave(config: SiloConfig) -> bool:
-    """Whether an approval is in force. That it covers today's files is the agent's to see: it shuts."""
-    entries = _told(lambda: list(read_entries(config.state)))
-    return bool(entries and is_latest(config, entries) and not is_revoked(config.state) and in_force(entries))
+def _free_bytes(config: SiloConfig) -> int:
+    """Of the disk with the state folder, or with the folder where that is missing."""
+    there = next(path for path in (config.state, *config.state.parents) if path.exists())
+    return shutil.disk_usage(there).free
 
 
 def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEntry]) -> dict[str, str]:
