@@ -3,15 +3,19 @@
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fedct_flwr.cli.silo.released import _rows
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.released import FOLDER
 from fedct_flwr.hospital.sealed_file import Question, seal
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.content import Terms
 from tests.cli.silos import Fedct
 from tests.hospital.agents import Silo, silos_in
 
@@ -46,3 +50,13 @@ def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo) -
     done = fedct("silo", "released", silo.folder)
     assert (done.code, "the log has their digests alone" in done.err) == (0, True)
     assert "as the log says: 0 of 1" in fedct("silo", "verify", silo.folder).out
+
+
+def test_each_kind_of_answer_has_its_rows() -> None:
+    terms, query = Terms("a study", b"", 9, ("ill", "well")), np.array([3, 7])
+    assert list(_rows(query, np.array([1, -1]), terms)) == [(3, "well", ""), (7, "", "")]
+    counts = [(3, "ill", 2), (3, "well", 0), (7, "ill", 1), (7, "well", 1)]
+    assert list(_rows(query, np.array([[2, 0], [1, 1]]), terms)) == counts
+    assert list(_rows(query, np.array([]), terms)) == []
+    values = replace(terms, classes=(), quantity="days")
+    assert list(_rows(query, np.array([[1.5], [2.5]]), values)) == [(3, "days", 1.5), (7, "days", 2.5)]

@@ -52,9 +52,12 @@ def released(folder: Folder = None, folder_option: FolderOption = None) -> None:
 
 def _rows(query: NDArray[np.intp], votes: Votes, terms: Terms) -> Iterator[tuple[int, str, float | str]]:
     names = terms.classes or (terms.quantity,)
+    if not votes.size:
+        # The silo said that it was ready for a sum, whose numbers are masked.
+        return
     if votes.ndim == 1 and terms.classes:
         for example, label in zip(query, votes, strict=True):
             yield int(example), names[label] if label >= 0 else "", ""
         return
-    for example, row in zip(query, votes.reshape(len(votes), -1), strict=False):
+    for example, row in zip(query, votes.reshape(len(votes), -1), strict=True):
         yield from ((int(example), name, number.item()) for name, number in zip(names, row, strict=True))
