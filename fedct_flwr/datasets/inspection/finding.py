@@ -34,7 +34,6 @@ _GONE: Final[dict[str, str]] = {
     "no check replaces it, and the table by site of `fedct inspect` shows what columns hold",
 )
 """Names that findings had, and what serves now."""
-
 _MOST: Final = 3
 
 
