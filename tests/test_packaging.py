@@ -86,7 +86,6 @@ EXTRAS = {
     "fedct_flwr/labelers/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
     "fedct_flwr/report/page.py": "report",
-    "fedct_flwr/cli/metrics.py": "metrics",
     "fedct_flwr/baselines/dp_fedavg.py": "privacy",
     "fedct_flwr/tracking/to_mlflow.py": "mlflow",
     "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",

@@ -70,7 +70,7 @@ class Started:
             return answer(connection)
 
     def part(self, name: str) -> psutil.Process:
-        """The process of engine.superlink or of nginx."""
+        """The process of flower.superlink or of nginx."""
         started = [psutil.Process(process.pid) for process in self.processes]
         every = [one for process in started for one in (process, *process.children(recursive=True))]
         return next(one for one in every if name in " ".join(one.cmdline()[:4]))

@@ -68,7 +68,7 @@ def unfinished(coordinator: Started, size: int, sent: int, *, certificate: bool)
 
 @pytest.mark.parametrize("certificate", [False, True])
 def test_unfinished_bodies_do_not_reach_the_superlink(coordinator: Started, certificate: bool) -> None:
-    superlink, gateway = coordinator.part("engine.superlink"), coordinator.part("nginx: worker")
+    superlink, gateway = coordinator.part("flower.superlink"), coordinator.part("nginx: worker")
     before = [process.memory_info().rss for process in (superlink, gateway)]
     with ThreadPoolExecutor(8) as pool:
         # As many and as long as the SuperLink once took in, and then ones that are not too long.
