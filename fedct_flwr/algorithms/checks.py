@@ -122,7 +122,7 @@ def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
         # Real silos keep their models to themselves.
         return [methods, [Choice("simulated silos", [], {"simulated": uses("save-models")})]]
     methods.append(Choice("protection = {}", [config.protection], OF_PROTECTION))
-    # A data set of somebody else may use all settings; nobody chooses tables in memory by a name.
+    # A data set from another package may use all settings; tables in memory have no name to choose.
     others = {name: used for name, used in OF_DATA.items() if name not in (MEMORY, STUDY)}
     data = Choice("data = {}", [config.data], {**others, config.data: OF_DATA.get(config.data, {})})
     corruption = Choice("corruption = {}", [config.corruption], OF_CORRUPTION)

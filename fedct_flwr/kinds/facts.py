@@ -13,8 +13,7 @@ from fedct_flwr.wire.content import Fit, Scores, Terms
 class Decided(NamedTuple):
     """What is decided on, in words; ``agreement``, ``churn`` and ``balance`` say what the figures' shares are of.
 
-    ``still`` is what does not change at a fixed point. ``beside_others`` is said where runs with other words are on
-    the same page.
+    ``still`` is what does not change at a fixed point.
     """
 
     ones: str
@@ -25,7 +24,6 @@ class Decided(NamedTuple):
     churn: str
     balance: str
     still: str = "no label"
-    beside_others: str = ""
 
 
 LABELS: Final = Decided(
@@ -47,8 +45,6 @@ CLASSES: Final = Decided(
     "likeliest than it did.",
     "Of all public examples asked about so far, by the mean of all silos' targets.",
     still="nothing",
-    beside_others="Where silos share probabilities, the label is the class that the mean of all silos' targets finds "
-    "likeliest.",
 )
 
 
