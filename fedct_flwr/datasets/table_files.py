@@ -194,7 +194,9 @@ def usual(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column in the type that pyarrow can compute with, of those that hold the same: dictionaries, halves, views."""
     kind = values.type
     if pa.types.is_dictionary(kind):
-        return usual(values.cast(kind.value_type))
+        # pyarrow has no way from a dictionary of views, which polars makes, to its values.
+        held = pa.string() if pa.types.is_string_view(kind.value_type) else kind.value_type
+        return usual(values.cast(pa.dictionary(kind.index_type, held)).cast(held))
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
     return values.cast(pa.string()) if pa.types.is_string_view(kind) else values

@@ -122,6 +122,8 @@ def table_of(given: Any, where: str) -> pa.Table:
             return table_of(pa.table(given), where)
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise DataError(f"{where} is no table: {type(error).__name__}; give a DataFrame or an array") from None
+    if hasattr(given, "collect"):
+        raise DataError(f"{where} is a {type(given).__name__}: give what its collect() returns")
     X = as_array(given)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise DataError(

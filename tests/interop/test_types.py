@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, memory
-from fedct_flwr.simulation.silos import data_of
+from fedct_flwr.simulation.silos import data_of, table_of
+from fedct_flwr.types import DataError
 
 pd = pytest.importorskip("pandas")
 
@@ -99,6 +101,28 @@ def test_what_a_mask_hides_is_missing(missing: Callable[..., Any]) -> None:
     config = {**data.settings, "test-fraction": 0.0, "accept": ("repeated-records", "shared-records")}
     found = datasets.load(RunConfig.from_flower(config)).public.X
     np.testing.assert_array_equal(np.isnan(found), mask)
+
+
+class Streamed:
+    """A frame as polars and DuckDB give theirs: Arrow's stream, with categories that are views of text."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(schema)
+
+
+def test_a_stream_of_views_is_a_table() -> None:
+    words = pa.array(WORDS).dictionary_encode()
+    views = pa.DictionaryArray.from_arrays(words.indices.cast(pa.uint32()), words.dictionary.cast(pa.string_view()))
+    assert table_of(Streamed(pa.table({"x": views})), "it").equals(pa.table({"x": pa.array(WORDS)}))
+
+
+def test_a_lazy_frame_is_told_to_collect() -> None:
+    lazy = type("LazyFrame", (), {"collect": None})()
+    with pytest.raises(DataError, match=r"^it is a LazyFrame: give what its collect\(\) returns$"):
+        table_of(lazy, "it")
 
 
 def test_sparse_matrices_and_tensors_are_arrays() -> None:
