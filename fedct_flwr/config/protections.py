@@ -8,7 +8,7 @@ To add noise on counts of votes, write it as a ``CountNoise`` in a file of its o
 it there and here, and describe its output probabilities in ``tests/privacy/mechanisms/cases.py``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Final, NamedTuple, Self, TypeAlias
@@ -203,13 +203,13 @@ OF_PROTECTION: Final[Mapping[str, Uses]] = {
 """Each protection's settings, in a run config and under ``[privacy]``, which has a plan besides."""
 
 
-def said(names: Iterable[str]) -> str:
+def said(names: Sequence[str]) -> str:
     """How to set one of these protections.
 
     >>> said(["teachers"])
     "protection = 'teachers'"
     """
-    return f"protection = {' or '.join(map(repr, names))}"
+    return f"protection = {either(names)}"
 
 
 def check_together(protection: str, settings: OwnSettings, delta: float) -> None:

@@ -1,6 +1,6 @@
 """A silo's own settings, ``silo.toml``, and what its Flower node is told. Nobody else has a say in them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -11,7 +11,7 @@ from fedct_flwr.config.caps import AtLeast, AtOnce, Cap, RecordsSettings, Total,
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
-from fedct_flwr.config.protections import COVER_VOTES, OF_PROTECTION, TRAIN_ONCE, own_keys, said
+from fedct_flwr.config.protections import COVER_VOTES, PROTECTIONS, TRAIN_ONCE, own_keys, said
 from fedct_flwr.config.settings import (
     MAX_INT,
     OptionalPath,
@@ -21,7 +21,7 @@ from fedct_flwr.config.settings import (
     kebab,
 )
 from fedct_flwr.config.tables import GroupedImages, SiloTables
-from fedct_flwr.config.uses import Choice, Needs, Uses, uses, why_without_effect
+from fedct_flwr.config.uses import either
 from fedct_flwr.types import ConfigError
 
 
@@ -152,41 +152,21 @@ _TAUGHT: Final = ("counts", "count-sum")
 _UNCOVERED: Final = ("soft", "soft-sum")
 """Kinds that no protection covers."""
 
-_PLANNED: Final = {name: used and used | uses("rounds", "queries") for name, used in OF_PROTECTION.items()}
-
-_IN_SUMS: Final[Uses] = uses(*map(kebab, caps_of(Policy, AtLeast)))
-_FOR_NUMBERS: Final[Uses] = uses(*(kebab(name) for name, cap in caps_of(Policy, AtOnce).items() if cap.numbers))
-_WITH_SHARES: Final[Uses] = _IN_SUMS | uses(
-    "sum-delta", needs=Needs("sum-epsilon above 0", lambda config: config.policy.sum_epsilon > 0)
+_PROTECTED: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.labeler)
+_EFFECTS: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
+    ("privacy", ("epsilon", "delta"), (*_PROTECTED, "joint")),
+    ("privacy", ("rounds", "queries"), _PROTECTED),
+    *(("privacy", own_keys([name]), (name,)) for name in _PROTECTED),
+    # Students have teachers of their own, under [transfer].
+    ("privacy", own_keys(COVER_VOTES), ("hard", "shares", "sum")),
+    ("policy", [*map(kebab, caps_of(Policy, AtLeast))], _ADDED),
+    ("policy", [kebab(name) for name, cap in caps_of(Policy, AtOnce).items() if cap.numbers], _UNCOVERED),
+    ("transfer", [*map(kebab, TransferSettings.model_fields)], _TAUGHT),
+    ("transfer", ("noise", "gamma", "lessons"), COVER_VOTES),
+    ("learner", ("pseudo-weight",), ("hard", "shares", "sum", "joint")),
+    ("learner", ("epochs",), (*_TAUGHT, *TRAIN_ONCE)),
 )
-_TEACHING: Final[Uses] = uses("partitions", "teachers") | uses(
-    "noise",
-    "gamma",
-    "lessons",
-    needs=Needs(f"{said(COVER_VOTES)} under [privacy]", lambda config: config.privacy.protection in COVER_VOTES),
-)
-
-# Students have teachers of their own, under [transfer].
-_OF_LABELS: Final = {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")}
-_OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
-    "hard": _OF_LABELS,
-    "shares": _OF_LABELS,
-    "soft": {"policy": _FOR_NUMBERS},
-    "sum": {"policy": _WITH_SHARES, **_OF_LABELS},
-    "joint": {"policy": _IN_SUMS, "learner": uses("pseudo-weight")},
-    "soft-sum": {"policy": _IN_SUMS | _FOR_NUMBERS},
-    "counts": {"transfer": _TEACHING},
-    "count-sum": {"policy": _WITH_SHARES, "transfer": _TEACHING},
-}
-"""By kind of message, what only that kind uses of each table."""
-
-_OF_NETWORKS: Final[Uses] = OF_NETWORKS | uses(
-    "epochs",
-    needs=Needs(
-        f"'counts' or 'count-sum' among kinds, or {said(TRAIN_ONCE)}",
-        lambda config: config.policy.teaches or config.privacy.protection in TRAIN_ONCE,
-    ),
-)
+"""Tables, keys in them, and the kinds and protections of which these keys need one to have an effect."""
 
 
 class Connection(Settings):
@@ -275,34 +255,33 @@ class SiloConfig(Settings):
 
         Reading the file does not call this, so that revoking and verifying work with any file.
         """
-        self.check_promised()
-        for table in ("privacy", "policy", "transfer", "learner"):
-            aspects = self._aspects(table)
-            if table == "learner" and network is not None:
-                aspects.append([Choice("a network as learner", ["network"] * network, {"network": _OF_NETWORKS})])
-            self._refuse(table, getattr(self, table).given, aspects)
+        for table, keys, options in _EFFECTS:
+            self._refuse_without(table, keys, options)
+        if not self.policy.sum_epsilon:
+            self._refuse("policy", ("sum-delta",), "sum-epsilon above 0")
+        if network is False:
+            self._refuse("learner", OF_NETWORKS, "a network as learner")
 
     def check_promised(self) -> None:
         """Raise ConfigError for an epsilon or a delta without a protection, which promises nothing."""
-        promised = [key for key in self.privacy.given if key in ("epsilon", "delta")]
-        self._refuse("privacy", promised, self._aspects("privacy"))
+        self._refuse_without(*_EFFECTS[0])
 
-    def _refuse(self, table: str, keys: Iterable[str], aspects: Iterable[list[Choice]]) -> None:
-        for key in keys:
-            if why := next(filter(None, (why_without_effect(key, choices, self) for choices in aspects)), ""):
+    def _refuse_without(self, table: str, keys: Collection[str], options: Sequence[str]) -> None:
+        if {*options}.isdisjoint((*self.policy.kinds, self.privacy.protection)):
+            kinds = [one for one in options if one not in PROTECTIONS]
+            words = [f"{either(kinds)} among kinds under [policy]"] if kinds else []
+            if protections := [one for one in options if one in PROTECTIONS]:
+                words.insert(0, said(protections))
+            self._refuse(table, keys, " or ".join(words))
+
+    def _refuse(self, table: str, keys: Collection[str], words: str) -> None:
+        for key in getattr(self, table).given:
+            if key in keys:
                 promise = "nothing is protected, as " * (key in ("epsilon", "delta"))
-                raise ConfigError(f"under [{table}] in silo.toml, {promise}{why}")
-
-    def _aspects(self, table: str) -> list[list[Choice]]:
-        """What decides which keys of a table have an effect; each aspect must have a use for a key that it knows."""
-        kinds = self.policy.kinds
-        options = {kind: tables[table] for kind, tables in _OF_KINDS.items() if table in tables}
-        aspects = [[Choice("{} among kinds under [policy]", kinds, options)]]
-        if table == "privacy":
-            protection = Choice("protection = {}", [self.privacy.protection], _PLANNED)
-            in_sums = Choice("kinds = [{}] under [policy]", kinds, {"joint": uses("epsilon", "delta")})
-            aspects.insert(0, [protection, in_sums])
-        return aspects
+                raise ConfigError(
+                    f"under [{table}] in silo.toml, {promise}{key} has no effect without {words}: set that, or leave "
+                    "it out"
+                )
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
