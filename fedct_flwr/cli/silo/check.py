@@ -8,8 +8,8 @@ import typer
 from fedct_flwr.cli.doctor import required, this_python
 from fedct_flwr.cli.findings import Finding, Unread, bad, conclude, good, run_checks
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.silo import checks, checks_network, probes_records
-from fedct_flwr.cli.silo.findings import Probe, Silo
+from fedct_flwr.cli.silo import checks, checks_network, checks_records
+from fedct_flwr.cli.silo.checks import Probe, Silo
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 
 
@@ -29,13 +29,12 @@ PROBES: Final[Mapping[str, Probe]] = {
     "packages": lambda _: required(checks.PACKAGES),
     "settings": settings,
     "disk": checks.disk,
-    "device": checks.device,
-    "study": probes_records.study,
-    "records": probes_records.records,
-    "data": probes_records.inspection,
-    "classes": probes_records.class_counts,
-    "duplicates": probes_records.duplicates,
-    "learner": probes_records.learner,
+    "study": checks_records.study,
+    "records": checks_records.records,
+    "data": checks_records.inspection,
+    "classes": checks_records.class_counts,
+    "duplicates": checks_records.duplicates,
+    "learner": checks_records.learner,
     "privacy": checks.privacy,
     "limits": checks.shared_limits,
     "students": checks.students,
@@ -51,10 +50,8 @@ PROBES: Final[Mapping[str, Probe]] = {
 # What the SuperNode needs and an agent in a container has not: neither a way out nor the node's key and ca.crt.
 NETWORK_PROBES: Final[Mapping[str, Probe]] = {
     "node key": checks.node_key,
-    "certificate": checks_network.certificate,
-    "client certificate": checks_network.client_certificate,
+    "certificates": checks_network.certificates,
     "coordinator": checks_network.coordinator,
-    "proxy": checks_network.proxies,
     "SuperNode": checks_network.supernode,
 }
 

@@ -1,21 +1,31 @@
-"""What a silo has on its own machine: Python, packages, disk, device, keys, log, approval, promises and limits."""
+"""What a silo has on its own machine: disk, keys, log, approval, promises and limits.
+
+Formal guarantee: a finding holds words of this program, names and numbers of the study (which are public), settings of
+``silo.toml`` but neither its mapping nor where the records lie, counts of records as ``rounded`` has them, and the
+number of a record in which a column is not what the study says, without its value. The
+text of an error, which may quote a file, goes into ``details``, which is shown only to who asks for it on the spot.
+"""
 
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-import numpy as np
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from fedct_flwr.cli.findings import Finding, bad, by_amount, good, or_bad, warning
-from fedct_flwr.cli.silo.findings import Silo
+from fedct_flwr.cli import findings
+from fedct_flwr.cli.findings import Finding, Unread, bad, by_amount, good, or_bad, warning
 from fedct_flwr.cli.silo.status_report import over_studies
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.inspection.inspect import Inspection
+from fedct_flwr.datasets.inspections import inspect_records
+from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
@@ -23,9 +33,8 @@ from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.kinds import kind_in_policy
-from fedct_flwr.learners.catalog import NETWORKS, TRANSFORMER
-from fedct_flwr.text.plural import HIDDEN_BELOW, count
-from fedct_flwr.types import ConfigError
+from fedct_flwr.text.plural import count
+from fedct_flwr.types import Examples, FedctError
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
@@ -40,6 +49,56 @@ _EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
 _DETAILS: Final = "fedct silo check --details says what is wrong"
 
 
+class Silo:
+    """The silo's folder, and what is in it, each read once. What cannot be read raises Unread."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.folder = file.parent
+
+    @cached_property
+    def config(self) -> SiloConfig:
+        """The settings."""
+        with _unread("silo.toml"):
+            return SiloConfig.read_toml(self.file)
+
+    @cached_property
+    def study(self) -> StudyFolder:
+        """The study."""
+        config = self.config
+        with _unread("the study"):
+            return read_study(config.study)
+
+    @cached_property
+    def records(self) -> Examples:
+        """The silo's records."""
+        config, study = self.config, self.study
+        with _unread("the records"):
+            return read_records(config.data, study)
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        """What the inspection finds of the silo's records."""
+        config, study = self.config, self.study
+        with _unread("the records"):
+            return inspect_records(config.data, study, config.silo)
+
+    def shown(self, path: Path) -> str:
+        """A path for others to read: from the silo's folder on, and of what lies elsewhere only the last name."""
+        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else f"…/{path.name}"
+
+
+Probe: TypeAlias = findings.Probe[Silo]
+
+
+@contextmanager
+def _unread(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (FedctError, OSError):
+        raise Unread(what) from None
+
+
 def disk(silo: Silo) -> Iterator[Finding]:
     """Room for the log and the model: what cannot be logged is not released."""
     state = silo.config.state
@@ -50,27 +109,6 @@ def disk(silo: Silo) -> Iterator[Finding]:
         (_LEAST_DISK, f"make room, at least {_LEAST_DISK // _MEGABYTE} MB: what cannot be logged does not leave"),
         (_GOOD_DISK, f"make room, {_GOOD_DISK // _MEGABYTE:,} MB are better"),
     )
-
-
-def device(silo: Silo) -> Iterator[Finding]:
-    """For networks, where they are trained."""
-    name = silo.config.learner.device
-    if silo.config.learner.name not in {*NETWORKS, TRANSFORMER}:
-        return
-    try:
-        from fedct_flwr.learners.trained_network import choose_device
-
-        found = choose_device(name).type
-    except ImportError:
-        yield bad("device: networks need torch, which is not installed", "pip install -c constraints.txt -e '.[torch]'")
-    except ConfigError as error:
-        yield bad(f"device: {name!r} is not there", "write device = 'auto' under [learner] in silo.toml", error)
-    else:
-        if found == "cpu" and name == "auto":
-            fix = "nothing, if that is fast enough"
-            yield warning("device: no GPU is there, the network is trained on the CPU", fix)
-        else:
-            yield good(f"device: the network is trained on {found}")
 
 
 # --- keys and the log
@@ -276,13 +314,4 @@ def students(silo: Silo) -> Iterator[Finding]:
     fix = f"set fewer teachers or partitions under [transfer], or correct [privacy] and [learner]; {_DETAILS}"
     with or_bad(f"students: {number} cannot be taught on these records", fix):
         transfer_for(transfer, config.privacy, config.learner, config.silo, agreed.schema, agreed.public, X, number)
-    teachers = transfer.fitting_teachers(number, taught, noisy=noisy)
-    # Numbers that follow from how many records there are stay in here, and small counts hidden.
-    fewest = np.bincount(records.y, minlength=len(agreed.schema.classes)).min()
-    if fewest < max(teachers, HIDDEN_BELOW):
-        yield warning(
-            f"students: {number} can be taught, but some of their teachers may have no record of some class",
-            "set fewer teachers under [transfer] in silo.toml, if that class matters: they will never name it",
-        )
-    else:
-        yield good(f"students: {number} can be taught on these records")
+    yield good(f"students: {number} can be taught on these records")

@@ -1,12 +1,10 @@
-"""The way to the coordinator and to the SuperNode: certificate, a real TLS handshake, clocks, proxies."""
+"""The way to the coordinator and to the SuperNode: certificates, a real TLS handshake, clocks."""
 
 import http.client
 import ipaddress
 import re
 import socket
 import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -15,14 +13,14 @@ from typing import Final
 
 from cryptography import x509
 
-from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, good, warning
+from fedct_flwr.cli.findings import Finding, bad, good, or_bad, warning
 from fedct_flwr.cli.silo.agent_file import read_agent
+from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.cli.silo.connect import NO_KIT
-from fedct_flwr.cli.silo.findings import Silo
 from fedct_flwr.cli.silo.folder import called_elsewhere
 from fedct_flwr.config.names import split_address
 from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.link import SILENT_SECONDS, Answer, call, sentence_of, span
+from fedct_flwr.hospital.link import Answer, call, sentence_of, span
 
 _SECONDS: Final = 5.0
 _DAYS_LEFT: Final = 30
@@ -31,27 +29,12 @@ _MOST_SKEW: Final = 30.0
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-def certificate(silo: Silo) -> Iterator[Finding]:
-    """The coordinator's certificate authority."""
-    path = silo.config.connection.ca_certificate
-    yield _how_long("certificate", silo, path, "ask the coordinator for a new ca.crt")
-
-
-def client_certificate(silo: Silo) -> Iterator[Finding]:
-    """The certificate that opens the coordinator's gateway. Whether the gateway asks for one, only it can tell."""
+def certificates(silo: Silo) -> Iterator[Finding]:
+    """The coordinator's certificate authority, and what opens its gateway. Only the gateway knows whether it asks."""
     connection = silo.config.connection
-    if not connection.client_certificate.exists():
-        yield good("client certificate: missing, which is right if the gateway asks for no certificate")
-        return
-    finding = _how_long("client certificate", silo, connection.client_certificate, NO_KIT)
-    if finding.mark is Mark.GOOD:
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
-                connection.client_certificate, connection.client_key
-            )
-        except (OSError, ssl.SSLError):
-            finding = bad(f"client certificate: {silo.shown(connection.client_key)} is not its key", NO_KIT)
-    yield finding
+    yield _how_long("certificate", silo, connection.ca_certificate, "ask the coordinator for a new ca.crt")
+    if connection.client_certificate.exists():
+        yield _how_long("client certificate", silo, connection.client_certificate, NO_KIT)
 
 
 def _how_long(what: str, silo: Silo, path: Path, fix: str) -> Finding:
@@ -79,15 +62,10 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
     """A real TLS connection to the SuperLink with that certificate, the way Flower's client makes it."""
     connection = silo.config.connection
     address = connection.superlink
-    try:
+    with or_bad("coordinator: ca.crt, or the client certificate with its key, cannot be used", NO_KIT):
         context = ssl.create_default_context(cafile=str(connection.ca_certificate))
-    except (OSError, ssl.SSLError):
-        raise Unread("the certificate") from None
-    if connection.client_certificate.exists():
-        try:
+        if connection.client_certificate.exists():
             context.load_cert_chain(connection.client_certificate, connection.client_key)
-        except (OSError, ssl.SSLError):
-            raise Unread("the client certificate with its key") from None
     answer = call(address, context)
     if answer.error:
         said, _, fix = sentence_of(answer.error).partition(": ")
@@ -121,24 +99,6 @@ def _date_of(answer: Answer) -> datetime | None:
         return None
     # A time of no known zone (-0000) is one of UTC.
     return date.replace(tzinfo=date.tzinfo or UTC)
-
-
-def proxies(silo: Silo) -> Iterator[Finding]:
-    """Whether the environment names a proxy, which Flower's client would use."""
-    named = urllib.request.getproxies()
-    used = sorted({kind for kind in named if kind in ("http", "https", "all")})
-    if not used:
-        yield good("proxy: none is set")
-        return
-    host, _ = split_address(silo.config.connection.superlink)
-    names = " and ".join(f"{kind.upper()}_PROXY" for kind in used)
-    if urllib.request.proxy_bypass(host):
-        yield good(f"proxy: {names} is set, but NO_PROXY says not for the coordinator")
-    else:
-        yield warning(
-            f"proxy: {names} is set, and the SuperNode will go through it",
-            "if that is not meant, add the coordinator to NO_PROXY, or take the variable out",
-        )
 
 
 def address(silo: Silo) -> Iterator[Finding]:
@@ -178,13 +138,12 @@ def supernode(silo: Silo) -> Iterator[Finding]:
     except OSError:
         yield warning(f"SuperNode: nobody listens at {address}", "fedct silo connect")
         return
-    agent = read_agent(silo.config)
-    if agent.link and (agent.silence >= SILENT_SECONDS or agent.link.error):
-        yield bad(f"SuperNode: {agent.link.sentence}", "see the log of fedct silo connect")
-    elif agent.link:
-        yield good(f"SuperNode: it listens at {address}, and the coordinator answered it {span(agent.silence)} ago")
+    link = read_agent(silo.config).link
+    if link and (link.silent or link.error):
+        yield bad(f"SuperNode: {link.sentence}", "see the log of fedct silo connect")
     else:
-        yield good(f"SuperNode: it listens at {address}")
+        answered = f", and the coordinator answered it {span(link.silence)} ago" if link else ""
+        yield good(f"SuperNode: it listens at {address}{answered}")
 
 
 def contact(silo: Silo) -> Iterator[Finding]:
@@ -197,11 +156,8 @@ def contact(silo: Silo) -> Iterator[Finding]:
         said, _, fix = agent_status.STALE.partition(": ")
         yield warning(f"agent: {said}", fix)
     said, _, fix = agent.trouble.partition(": ")
-    if not agent.alive:
-        yield bad("agent: it has ended without a word, and nothing is answered", fix)
-    elif not said:
+    if not said:
         yield good("agent: it is at work, and in contact with its SuperNode")
-    elif agent.status.connected:
-        yield bad(f"agent: {said}", fix)
     else:
-        yield warning(f"agent: it is at work, and {said}", fix)
+        waits = agent.alive and not agent.status.connected
+        yield warning(f"agent: {said}", fix) if waits else bad(f"agent: {said}", fix)

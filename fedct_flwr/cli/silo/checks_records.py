@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from fedct_flwr.cli.findings import Finding, Mark, bad, good, or_bad, warning
-from fedct_flwr.cli.silo.findings import Silo
+from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.inspection.finding import Severity, Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
-from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
 from fedct_flwr.datasets.table_files import read_table
@@ -51,18 +50,14 @@ def records(silo: Silo) -> Iterator[Finding]:
     if not config.data.file.exists():
         yield bad("records: nothing is there where silo.toml says", "put the file there, or correct file under [data]")
     elif agreed.config.image_size:
-        yield from _images(silo)
+        fix = "make a folder for each class, named like the class or as [data.mapping] says, with sound images in it"
+        with or_bad("records: the images cannot be used", fix):
+            read_records(config.data, agreed)
+        yield good("records: the images can be read, and their folders are classes of the study")
     elif not config.data.label:
         yield bad("records: silo.toml names no label column", "write label = '...' under [data]")
     else:
         yield from _table(silo)
-
-
-def _images(silo: Silo) -> Iterator[Finding]:
-    fix = "make a folder for each class, named like the class or as [data.mapping] says, with sound images in it"
-    with or_bad("records: the images cannot be used", fix):
-        read_records(silo.config.data, silo.study)
-    yield good("records: the images can be read, and their folders are classes of the study")
 
 
 def _table(silo: Silo) -> Iterator[Finding]:
@@ -121,7 +116,10 @@ def _table(silo: Silo) -> Iterator[Finding]:
             f"records: only the first sheet of the file is read, and {others} not",
             "nothing, if that is so; otherwise write sheet = '...' under [data.tables] in silo.toml",
         )
-    yield from _labels(silo)
+    said = f"labels: some are missing, or are no class of the study ({listed(silo.study.schema.classes, _LISTED)})"
+    with or_bad(said, "fill them in, or say under [data.mapping] in silo.toml which class each label means"):
+        read_records(data, silo.study)
+    yield good("labels: each of them is a class of the study")
 
 
 def _fits(table: pa.Table, column: Column, file: Path) -> bool:
@@ -130,20 +128,6 @@ def _fits(table: pa.Table, column: Column, file: Path) -> bool:
     except DataError:
         return False
     return True
-
-
-def _labels(silo: Silo) -> Iterator[Finding]:
-    data, classes = silo.config.data, silo.study.schema.classes
-    if set(data.mapping.values()) - set(classes):
-        yield bad("labels: [data.mapping] leads to what is no class", f"there are {listed(classes, _LISTED)}")
-        return
-    with or_bad("labels: some are missing, or are neither numbers nor text", "fill them in or take them out"):
-        table = read_table(data.file, [data.label], form_of(data, silo.study))
-        class_names(table.column(data.label), data.label, data.file)
-    said = f"labels: some are no class of the study ({listed(classes, _LISTED)})"
-    with or_bad(said, "say under [data.mapping] in silo.toml which class each label means"):
-        read_records(data, silo.study)
-    yield good("labels: each of them is a class of the study")
 
 
 def inspection(silo: Silo) -> Iterator[Finding]:
