@@ -5,7 +5,7 @@
 
 import shutil
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final, TypeVar
@@ -58,13 +58,12 @@ def _told(read: Callable[[], _T]) -> _T | None:
 def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     """All that there is to say, as JSON takes it; ``study`` is None if it cannot be read."""
     agent = read_agent(config)
-    last: deque[LogEntry] = deque(maxlen=_LAST_REFUSALS)
     logged = _told(lambda: list(read_entries(config.state)))
     entries = logged or []
-    last.extend(entry for entry in entries if entry.event is Event.REFUSED)
+    refused = [entry for entry in entries if entry.event is Event.REFUSED]
     public = study.public.fingerprint.hex() if study else ""
     used = spent(entry for entry in entries if study and (entry.study, entry.public) == (study.name, public))
-    policy, totals = config.policy, caps_of(Policy, Total)
+    policy = config.policy
     return {
         "silo": config.silo,
         "study": study.name if study else None,
@@ -81,22 +80,27 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
             "worked": agent.worked,
         },
         "log": {"readable": logged is not None, "lines": len(entries)},
-        "free_bytes": _free_bytes(config),
+        # Of the disk with the state folder, or with the folder where that is missing.
+        "free_bytes": shutil.disk_usage(next(p for p in (config.state, *config.state.parents) if p.exists())).free,
         "kinds": list(policy.kinds),
-        "used": {cap.name: cap.of(used) for cap in totals.values()},
-        "limits": {cap.name: getattr(policy, field) for field, cap in totals.items()},
+        **_limits(policy, used),
         "at_once": {cap.name: getattr(policy, field) for field, cap in caps_of(Policy, AtOnce).items()},
         **({"records": over_studies(config)} if config.records.folder else {}),
         **dict(_budgets(config, study)),
         "judgment": _judgment(config, study),
-        "refusals": [{"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)} for entry in last],
+        "refusals": [
+            {"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)}
+            for entry in refused[-_LAST_REFUSALS:]
+        ],
     }
 
 
-def _free_bytes(config: SiloConfig) -> int:
-    """Of the disk with the state folder, or with the folder where that is missing."""
-    there = next(path for path in (config.state, *config.state.parents) if path.exists())
-    return shutil.disk_usage(there).free
+def _limits(limits: object, used: Spent | None) -> dict[str, dict[str, int] | None]:
+    totals = caps_of(Policy, Total)
+    return {
+        "used": None if used is None else {cap.name: cap.of(used) for cap in totals.values()},
+        "limits": {cap.name: getattr(limits, field) for field, cap in totals.items()},
+    }
 
 
 def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEntry]) -> dict[str, str]:
@@ -130,66 +134,66 @@ def over_studies(config: SiloConfig) -> dict[str, Any]:
     if config.records.folder is None:
         raise ValueError("no folder under [records]")
     books = SharedBooks.of(config)
-    totals = caps_of(Policy, Total)
     used, studies = (_told(books.spent) if books else (Spent(), 0)) or (None, 0)
     return {
         # Studies that name it each from their own folder on show the same.
         "folder": str(config.records.folder.resolve()),
         "studies": studies,
-        "used": None if used is None else {cap.name: cap.of(used) for cap in totals.values()},
-        "limits": {cap.name: getattr(config.records, field) for field, cap in totals.items()},
+        **_limits(config.records, used),
         **({"privacy": _epsilon_over_studies(config)} if config.records.epsilon else {}),
     }
 
 
 def _epsilon_over_studies(config: SiloConfig) -> dict[str, float | None]:
-    from fedct_flwr.labelers.protect import check_extra
-
     def spent_on() -> float | None:
-        check_extra("privacy", "epsilon under [records]")
+        _check_installed(config)
         from fedct_flwr.privacy.common_budget import common_budget
 
         budget = common_budget(config)
         return budget.spent().upper if budget else None
 
-    records, found = config.records, _told(spent_on)
-    left = None if found is None else max(0.0, records.epsilon - found)
-    return {"epsilon": records.epsilon, "delta": records.delta, "spent": found, "left": left}
+    return _budget_of(config.records.epsilon, config.records.delta, _told(spent_on))
+
+
+def _check_installed(config: SiloConfig) -> None:
+    """Raise ConfigError where the extra is missing that counts epsilon."""
+    from fedct_flwr.labelers.protect import check_all_installed, check_extra
+
+    check_all_installed(config)
+    check_extra("privacy", "epsilon")
+
+
+def _budget_of(epsilon: float, delta: float, spent_: float | None) -> dict[str, float | None]:
+    """A budget of ``silo.toml``; ``spent`` is None if what was spent cannot be told."""
+    left = None if spent_ is None else max(0.0, epsilon - spent_)
+    return {"epsilon": epsilon, "delta": delta, "spent": spent_, "left": left}
 
 
 def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """What is promised of each record, and of the silo as a whole by noise in secure sums, with each one's ledger."""
     privacy, policy = config.privacy, config.policy
+
+    def account(name: str) -> Spending | None:
+        _check_installed(config)
+        from fedct_flwr.silo.noisy_sum import account_of_sums
+        from fedct_flwr.silo.release import account_of
+
+        return {"privacy": account_of, "sums": account_of_sums}[name](config, study.name) if study else None
+
+    def told(name: str, protection: str, epsilon: float, delta: float) -> tuple[str, dict[str, Any]]:
+        found = _told(lambda: account(name))
+        return name, {
+            "protection": protection,
+            **_budget_of(epsilon, delta, found.epsilon if found else None),
+            **{key: getattr(found, key, None) for key in ("charges", "others", "together")},
+            "ahead": found.ahead if found else "",
+        }
+
     if config.promises:
         protection = "joint labeler" if config.adds_noise else privacy.protection
-        yield "privacy", _account(protection, privacy.epsilon, privacy.delta, _told(lambda: _spent(config, study)))
+        yield told("privacy", protection, privacy.epsilon, privacy.delta)
     if policy.sum_epsilon:
-        found = _told(lambda: _spent(config, study, sums=True))
-        yield "sums", _account("noise in secure sums", policy.sum_epsilon, policy.sum_delta, found)
-
-
-def _spent(config: SiloConfig, study: StudyFolder | None, *, sums: bool = False) -> Spending | None:
-    from fedct_flwr.labelers.protect import check_all_installed, check_extra
-
-    check_all_installed(config)
-    check_extra("privacy", "epsilon")
-    from fedct_flwr.silo.noisy_sum import account_of_sums
-    from fedct_flwr.silo.release import account_of
-
-    return (account_of_sums if sums else account_of)(config, study.name) if study else None
-
-
-def _account(protection: str, epsilon: float, delta: float, found: Spending | None) -> dict[str, Any]:
-    """A budget of ``silo.toml`` and its books; ``spent`` is None if what was spent cannot be told."""
-    return {
-        "protection": protection,
-        "epsilon": epsilon,
-        "delta": delta,
-        "spent": found.epsilon if found else None,
-        "left": max(0.0, epsilon - found.epsilon) if found else None,
-        **{name: getattr(found, name, None) for name in ("charges", "others", "together")},
-        "ahead": found.ahead if found else "",
-    }
+        yield told("sums", "noise in secure sums", policy.sum_epsilon, policy.sum_delta)
 
 
 def sentence(reason: str) -> str:
@@ -359,13 +363,22 @@ def samples(config: SiloConfig) -> Iterator[Sample]:
     yield "approved", "1 if labels may leave", of, said["approval"]["state"] == "approved"
     yield "log_readable", "1 if the egress log can be read", of, said["log"]["readable"]
     yield "log_lines", "Lines of the egress log", of, said["log"]["lines"]
-    for what in ("rounds", "labels", "bytes"):
-        used, limit = said["used"][what], said["limits"][what]
-        yield f"{what}_used", f"{what.capitalize()} that count towards the limit", of, used
-        yield f"{what}_left", f"{what.capitalize()} left of the limit", of, max(0, limit - used)
-    yield from _of_budgets(said, of)
-    if "records" in said:
-        yield from _of_all_studies(said["records"], of)
+    yield from _of_limits(said, of, "", "")
+    for name, unit in _UNITS.items():
+        if name in said:
+            labels = {**of, "unit": unit}
+            usable = said[name]["spent"] is not None and not said[name]["ahead"]
+            yield "ledger_readable", "1 if the privacy ledger can be read, and charged by this clock", labels, usable
+            yield "epsilon_spent", "Epsilon that this study has spent, for each unit", labels, said[name]["spent"]
+            yield "epsilon_left", "Epsilon left of this study's budget, for each unit", labels, said[name]["left"]
+    if records := said.get("records"):
+        privacy = records.get("privacy")
+        readable = records["used"] is not None and (privacy is None or privacy["spent"] is not None)
+        yield "records_readable", "1 if what all studies of these records have used can be told", of, readable
+        yield from _of_limits(records, of, "records_", " over all studies")
+        if privacy:
+            yield "records_epsilon_spent", "Epsilon that all studies have spent, for each record", of, privacy["spent"]
+            yield "records_epsilon_left", "Epsilon left of the budget over all studies", of, privacy["left"]
     if said["log"]["readable"]:
         refused = Counter(entry.reason for entry in read_entries(config.state) if entry.event is Event.REFUSED)
         for reason, number in sorted(refused.items()):
@@ -382,28 +395,10 @@ def samples(config: SiloConfig) -> Iterator[Sample]:
     yield "disk_free_bytes", "Free bytes of the disk with the silo's state", of, said["free_bytes"]
 
 
-def _of_budgets(said: Mapping[str, Any], of: dict[str, str]) -> Iterator[Sample]:
-    """Epsilon of this study: spent and left are left out where the ledger cannot be read."""
-    for name, unit in _UNITS.items():
-        if name in said:
-            labels = {**of, "unit": unit}
-            usable = said[name]["spent"] is not None and not said[name]["ahead"]
-            yield "ledger_readable", "1 if the privacy ledger can be read, and charged by this clock", labels, usable
-            yield "epsilon_spent", "Epsilon that this study has spent, for each unit", labels, said[name]["spent"]
-            yield "epsilon_left", "Epsilon left of this study's budget, for each unit", labels, said[name]["left"]
-
-
-def _of_all_studies(records: Mapping[str, Any], of: dict[str, str]) -> Iterator[Sample]:
-    """Limits over all studies of these records; what is used is left out where that cannot be told."""
-    used, privacy = records["used"], records.get("privacy")
-    readable = used is not None and (privacy is None or privacy["spent"] is not None)
-    yield "records_readable", "1 if what all studies of these records have used can be told", of, readable
-    for what, limit in records["limits"].items():
-        counted = None if used is None else used[what]
-        left = None if counted is None else max(0, limit - counted)
-        name = what.capitalize()
-        yield f"records_{what}_used", f"{name} that count towards the limit over all studies", of, counted
-        yield f"records_{what}_left", f"{name} left of the limit over all studies", of, left
-    if privacy:
-        yield "records_epsilon_spent", "Epsilon that all studies have spent, for each record", of, privacy["spent"]
-        yield "records_epsilon_left", "Epsilon left of the budget over all studies", of, privacy["left"]
+def _of_limits(said: Mapping[str, Any], of: dict[str, str], prefix: str, over: str) -> Iterator[Sample]:
+    """What is used of limits; left out where that cannot be told."""
+    for what, limit in said["limits"].items():
+        used, name = said["used"] and said["used"][what], what.capitalize()
+        yield f"{prefix}{what}_used", f"{name} that count towards the limit{over}", of, used
+        left = None if used is None else max(0, limit - used)
+        yield f"{prefix}{what}_left", f"{name} left of the limit{over}", of, left
