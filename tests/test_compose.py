@@ -68,7 +68,7 @@ def test_a_supernode_is_told_of_a_proxy_and_an_agent_is_not() -> None:
         "HTTPS_PROXY": "${HTTPS_PROXY:-${https_proxy:-}}",
         "NO_PROXY": "${NO_PROXY:-${no_proxy:-}}",
     }
-    assert set(service(file, "agent")["environment"]) == {"FEDCT_LOG", "FEDCT_SUPERLINK"}
+    assert set(service(file, "agent")["environment"]) == {"FEDCT_LOG"}
 
 
 def test_no_two_silos_share_a_network_or_a_volume() -> None:

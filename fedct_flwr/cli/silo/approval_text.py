@@ -50,13 +50,11 @@ def sections(
     promised: list[str],
     *,
     first: bool = False,
-    called: str = "",
 ) -> dict[str, list[str]]:
     """All that is to be known before one approves: titles, and sentences below them.
 
     ``here`` is what left for this study and its public set, ``elsewhere`` what left for others; ``promised`` says what
-    differential privacy promises, if it does. ``first``: whether there is no log of before;
-    ``called``: another address that the SuperNode calls.
+    differential privacy promises, if it does. ``first``: whether there is no log of before.
     """
     policy, public, schema = config.policy, study.public, study.schema
     kinds = kinds_let_out(policy.kinds, terms_of(study), noisy=policy.sum_epsilon > 0)
@@ -83,7 +81,6 @@ def sections(
         ],
         "What leaves, to the coordinator": _lines(
             f"The coordinator's address: {config.connection.superlink}",
-            called and f"Warning: the SuperNode's container calls another address, {called}",
             *(kind.leaves for kind in kinds),
             "Test scores: four numbers with each reply" if policy.metrics else "Test scores: none",
             longest and f"At most {longest:,} bytes in one reply, if all public examples are asked about",

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.approval_text import promises, sections
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, called_elsewhere, silo_file
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.study_folder import read_records, read_study
@@ -65,8 +65,7 @@ def approve(
     """
     if yes and not reason.strip():
         raise ConfigError("--yes approves without a person who reads: give the reason for the log, --reason TEXT")
-    silo = silo_file(folder, folder_option)
-    config = SiloConfig.read_toml(silo)
+    config = SiloConfig.read_toml(silo_file(folder, folder_option))
     by = _approver(by, reason)
     # What an import path leads to is found out by fedct silo check, which makes it.
     config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
@@ -88,8 +87,7 @@ def approve(
         here = spent(entry for entry in entries if (entry.study, entry.public) == (study.name, public))
         elsewhere = left(entry for entry in entries if (entry.study, entry.public) != (study.name, public))
         promised = promises(config, study, len(records.y), entries)
-        called = called_elsewhere(silo.parent, config.connection.superlink)
-        told = sections(config, study, here, elsewhere, found, promised, first=not entries, called=called)
+        told = sections(config, study, here, elsewhere, found, promised, first=not entries)
         for title, lines in told.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:

@@ -42,7 +42,6 @@ PROBES: Final[Mapping[str, Probe]] = {
     "egress log": checks.egress_log,
     "approval": checks.approval,
     "file modes": checks.modes,
-    "address": checks_network.address,
     "link": checks_network.link,
     "agent": checks_network.contact,
 }

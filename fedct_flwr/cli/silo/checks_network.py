@@ -17,7 +17,6 @@ from fedct_flwr.cli.findings import Finding, bad, good, or_bad, warning
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.cli.silo.connect import NO_KIT
-from fedct_flwr.cli.silo.folder import called_elsewhere
 from fedct_flwr.config.names import split_address
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.link import Answer, call, sentence_of, span
@@ -99,16 +98,6 @@ def _date_of(answer: Answer) -> datetime | None:
         return None
     # A time of no known zone (-0000) is one of UTC.
     return date.replace(tzinfo=date.tzinfo or UTC)
-
-
-def address(silo: Silo) -> Iterator[Finding]:
-    """Whether the SuperNode calls the address that is approved; nothing where silo.toml alone says it."""
-    approved = silo.config.connection.superlink
-    if called := called_elsewhere(silo.folder, approved):
-        yield bad(
-            f"address: the SuperNode's container calls {called}, and superlink in silo.toml is {approved}",
-            "write the coordinator's address in both places: SUPERLINK in .env (or the chart's values), and silo.toml",
-        )
 
 
 def link(silo: Silo) -> Iterator[Finding]:
