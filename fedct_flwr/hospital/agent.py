@@ -11,7 +11,6 @@ from stopping, or from seeing that its approval was withdrawn.
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -34,8 +33,7 @@ from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import about
-from fedct_flwr.hospital.next_approval import is_waiting, settle
-from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.hospital.watch import Watch, Watched
 from fedct_flwr.kinds import ADDED, kind_of
 from fedct_flwr.privacy.budget import budget_of
@@ -78,20 +76,15 @@ def start_agent(silo_file: Path, say: Say) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    anew = run_agent(silo_file, stop=stop, say=say)
+    run_agent(silo_file, stop=stop, say=say)
     # Training cannot be interrupted, and Python waits for or trips over what still runs inside a library. So the
     # process ends at once, but not in the middle of a file.
     WRITING.acquire(timeout=_FILE_SECONDS)
-    if anew:
-        # With settings, study and learners of now, under the same number.
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
     end_process(0)
 
 
-def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> bool:
+def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
     """Answer messages until ``stop`` is set; returns within seconds, also in the middle of training.
-
-    Returns whether it is to be started anew, as somebody has approved meanwhile.
 
     A model may then still be in training, in a thread whose result nobody takes: see ``start_agent``. ``say`` gets one
     sentence for whatever a person at the silo should know. Raises ConfigError, DataError, or RunError if another
@@ -106,7 +99,7 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> bool:
         about(part="agent", silo=config.silo),
         open_log(config) as log,
     ):
-        settle(log, config.state)
+        put_down(log, config.state)
         remember(config, log)
         supernode = SuperNode(config.connection.supernode, config.connection.secret)
         try:
@@ -123,8 +116,7 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> bool:
         finally:
             supernode.close()
     with contextlib.suppress(OSError, ValueError):
-        say("approved anew: it starts again" if agent.anew else "stopped")
-    return agent.anew
+        say("stopped")
 
 
 class Agent:
@@ -145,9 +137,8 @@ class Agent:
         self._gate = Gate(config, study, log, lambda: files.unchanged() and not is_revoked(config.state))
         self._supernode = supernode
         self._silo = config.silo
-        self._state = config.state
         self._remember = partial(remember, config, log)
-        self.failed = self.anew = False
+        self.failed = False
         self._stop = stop
         self._tell = say
         # Warm from here on: data, public set and learner are kept by the client app.
@@ -192,9 +183,6 @@ class Agent:
     def _serve(self) -> None:
         last, away, refused = time.monotonic(), 0.0, 0.0
         while not self._stop.is_set():
-            if is_waiting(self._state):
-                self.anew = True
-                return
             try:
                 task = self._supernode.acquire()
             except Exception as error:

@@ -120,13 +120,6 @@ def approve(
     not looked for; with an alarm, it was approved despite them), and which versions of what software were installed.
     Neither is part of the terms, and nor is what is ``said`` of the approval: ``by`` whom, and the ``reason``.
     """
-    return _append(log, approving(config, study, duplicates, **said))
-
-
-def approving(
-    config: SiloConfig, study: StudyFolder, duplicates: DuplicateReport | None = None, **said: object
-) -> LogEntry:
-    """The line that ``approve`` writes."""
     details: dict[str, object] = {
         _TERMS: terms_digest(config, study).hex(),
         "num-public": len(study.public),
@@ -150,7 +143,7 @@ def approving(
     if config.approvers:
         details |= named(config)
     details |= {name: value for name, value in said.items() if value}
-    return LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details)
+    return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
 
 
 def revoke(log: EgressLog) -> LogEntry:

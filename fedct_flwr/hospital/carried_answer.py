@@ -16,7 +16,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.flower.runtime_client import SuperNodeError, Task, carried_task
 from fedct_flwr.hospital.agent import Agent, Say
 from fedct_flwr.hospital.latest_state import open_log, remember
-from fedct_flwr.hospital.next_approval import settle
+from fedct_flwr.hospital.revocation import put_down
 from fedct_flwr.hospital.sealed_file import Answer, Question, digest, seal, unseal
 from fedct_flwr.hospital.watch import Watched
 from fedct_flwr.types import DataError
@@ -44,7 +44,7 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
         # Flower checks the kinds of messages that are made, and not of those that come.
         raise DataError(f"{question_file} holds a message of a kind that Flower does not have: do not answer") from None
     with open_log(config) as log:
-        settle(log, config.state)
+        put_down(log, config.state)
         post = _AnswerFile(answer_file, digest(question_file), config.connection.secret, say)
         agent = Agent(silo_file, config, log, post, files, threading.Event(), say)
         try:

@@ -13,16 +13,12 @@ from fedct_flwr.hospital.four_eyes import FIRST
 from fedct_flwr.types import RunError
 
 REVOKED: Final = "revoked"
-NEXT: Final = "approval.next"
-"""An approval that waits for the agent to put it down."""
 
 
 def withdraw(state: Path) -> None:
     """From now on nothing leaves. Raises RunError if that cannot be written."""
     try:
-        # In this order: an agent that takes a waiting approval now finds afterwards that it was withdrawn.
-        for waiting in (FIRST, NEXT):
-            (state / waiting).unlink(missing_ok=True)
+        (state / FIRST).unlink(missing_ok=True)
         write_atomically(state / REVOKED, b"")
     except OSError as error:
         raise RunError(f"cannot write to {state}: {error.strerror}; stop the agent instead") from None

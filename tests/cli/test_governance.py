@@ -1,18 +1,13 @@
-"""Who approves: the name and the reason are logged, two may be needed, and an agent at work need not be stopped."""
+"""Who approves: the name and the reason are logged, two may be needed, and an agent at work is stopped first."""
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.hospital import revocation
 from fedct_flwr.hospital.keys import create_egress_key
 from fedct_flwr.hospital.log_entry import Event, read_entries
-from fedct_flwr.hospital.next_approval import is_waiting, settle
 from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import YES, Fedct, Kit
@@ -127,100 +122,24 @@ def test_two_names_with_one_key_are_one_person(fedct: Fedct, two: Kit) -> None:
 # --- an agent at work
 
 
-def test_an_approval_waits_for_the_agent(fedct: Fedct, kit: Kit) -> None:
-    with kit.log() as log:
-        assert fedct("silo", "approve", kit.folder, *YES).code == 0
-        assert is_waiting(kit.state)
-        assert not kit.is_approved
-        settle(log, kit.state)
-    assert kit.is_approved
-    assert not is_waiting(kit.state)
+def test_an_approval_needs_the_agent_to_be_stopped(fedct: Fedct, kit: Kit) -> None:
+    with kit.log():
+        done = fedct("silo", "approve", kit.folder, *YES)
+    assert (done.code, "stop its agent first" in done.sentence) == (RunError.exit_code, True)
+    assert kit.events == []
 
 
-@pytest.mark.parametrize("at_work", [False, True])
-def test_who_reads_while_somebody_revokes_has_to_read_anew(
-    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, at_work: bool
-) -> None:
-    fedct("silo", "approve", kit.folder, *YES)
-    with kit.log() if at_work else nullcontext() as log:
-
-        def meanwhile(*_: Any, **__: Any) -> bool:
-            withdraw(kit.state)
-            if log:
-                settle(log, kit.state)
-            return True
-
-        with monkeypatch.context() as patch:
-            patch.setattr("fedct_flwr.cli.silo.approve.typer.confirm", meanwhile)
-            found = fedct("silo", "approve", kit.folder)
-        assert found.code == RunError.exit_code
-        assert "has approved or revoked while you read this" in found.sentence
-        assert not is_waiting(kit.state)
-        assert fedct("silo", "approve", kit.folder, *YES).code == 0
-        if log:
-            # The agent starts with it.
-            settle(log, kit.state)
-    assert kit.is_approved
-    assert kit.events == [Event.APPROVED, Event.REVOKED, Event.APPROVED]
-
-
-@pytest.mark.parametrize("before", [False, True])
-def test_an_approval_that_waits_can_be_revoked(fedct: Fedct, kit: Kit, before: bool) -> None:
-    with kit.log() as log:
-        if before:
-            withdraw(kit.state)
-        fedct("silo", "approve", kit.folder, *YES)
-        assert fedct("silo", "revoke", kit.folder, "--yes").code == 0
-        settle(log, kit.state)
-    assert not kit.is_approved
-    assert not is_waiting(kit.state)
-
-
-def test_an_approval_that_was_withdrawn_is_not_put_back_by_a_copy(fedct: Fedct, kit: Kit) -> None:
-    """Its signature stays good; whoever may write to the folder has kept the file, and not the key."""
-    path = kit.state / "approval.next"
-    with kit.log() as log:
-        fedct("silo", "approve", kit.folder, *YES)
-        copy = path.read_bytes()
-        settle(log, kit.state)
-        assert kit.is_approved
-        # A crash has left it behind: that is no approval more.
-        path.write_bytes(copy)
-        settle(log, kit.state)
-        assert not is_waiting(kit.state)
-        withdraw(kit.state)
-        settle(log, kit.state)
-        path.write_bytes(copy)
-        with pytest.raises(RunError, match="is no approval that was given here"):
-            settle(log, kit.state)
-    assert kit.events == [Event.APPROVED, Event.REVOKED]
-
-
-def test_an_agent_that_takes_an_approval_while_it_is_withdrawn_finds_it_withdrawn(
+def test_an_approval_that_is_revoked_while_it_is_read_is_not_given(
     fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between any two steps of the withdrawal."""
-    for step in ("write_atomically", "Path.unlink"):
-        with kit.log() as log, monkeypatch.context() as patch:
-            fedct("silo", "approve", kit.folder, *YES)
-            original = write_atomically if step == "write_atomically" else Path.unlink
+    fedct("silo", "approve", kit.folder, *YES)
 
-            def and_settle(path: Path, *arguments: Any, done: Any = original, **options: Any) -> None:
-                patch.undo()
-                done(path, *arguments, **options)
-                settle(log, kit.state)
+    def meanwhile(*_: Any, **__: Any) -> bool:
+        withdraw(kit.state)
+        return True
 
-            patch.setattr(revocation if step == "write_atomically" else Path, step.rpartition(".")[2], and_settle)
-            withdraw(kit.state)
-            settle(log, kit.state)
-        assert not kit.is_approved
-
-
-def test_nobody_but_the_approver_leaves_an_approval(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
-    with kit.log() as log:
-        fedct("silo", "approve", kit.folder, *YES)
-        path = kit.state / "approval.next"
-        path.write_text(path.read_text("utf-8").replace("a test", "a lie"), "utf-8")
-        with pytest.raises(RunError, match="is no approval that was given here"):
-            settle(log, kit.state)
-    assert kit.events == []
+    monkeypatch.setattr("fedct_flwr.cli.silo.approve.typer.confirm", meanwhile)
+    found = fedct("silo", "approve", kit.folder)
+    assert (found.code, "revoked while you read this" in found.sentence) == (RunError.exit_code, True)
+    assert fedct("silo", "approve", kit.folder, *YES).code == 0
+    assert kit.events == [Event.APPROVED, Event.REVOKED, Event.APPROVED]

@@ -2,8 +2,6 @@
 
 import getpass
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -22,13 +20,10 @@ from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.books import left, spent
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
-from fedct_flwr.hospital.egress_log import AtWorkError, EgressLog
 from fedct_flwr.hospital.four_eyes import approvers_now, approvers_of, as_hex, last_decision, sign
-from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.hospital.next_approval import leave, settle
-from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.text.printable import printable
@@ -59,7 +54,7 @@ def approve(
     """Read in plain words what would leave this silo, and allow it. Nothing leaves before that.
 
     The log keeps who approved, and why. Where silo.toml names approvers, two of them have to approve, each with a key
-    of their own. An agent that is at work starts anew with what is approved.
+    of their own. Stop the agent first.
 
     Exit code 1 and nothing written if it is declined.
     """
@@ -80,8 +75,8 @@ def approve(
         records = read_records(config.data, study)
         found = find_duplicates(records.X, study.public.X, study.schema)
     # Before anybody reads for long: is it a log that an approval can go into?
-    with _log_of(config) as log:
-        withdrawn = is_revoked(config.state)
+    with open_log(config) as log:
+        put_down(log, config.state)
         public = study.public.fingerprint.hex()
         entries = list(read_entries(config.state))
         here = spent(entry for entry in entries if (entry.study, entry.public) == (study.name, public))
@@ -102,11 +97,9 @@ def approve(
             console.print("Not approved: nothing leaves.")
             out.show(document)
             raise typer.Exit(1)
-        revoked = is_revoked(config.state) and not withdrawn
-        if revoked or last_decision(read_entries(config.state)) != last_decision(entries):
+        if is_revoked(config.state):
             raise RunError(
-                "somebody else has approved or revoked while you read this, so nothing was approved: run the command "
-                "again, and read what is so now"
+                "the approval was revoked while you read this, so nothing was approved: run the command again"
             )
         said: dict[str, object] = {"by": by, "reason": reason}
         if approvers:
@@ -127,38 +120,11 @@ def approve(
             from fedct_flwr.silo.noisy_sum import approve_sums
 
             approve_sums(config, study.name, approval.terms_digest(config, study))
-        if log:
-            approval.approve(log, config, study, found, **said)
-            remember(config, log)
-        else:
-            entry = approval.approving(config, study, found, **said)
-            leave(config.state, entry, load_egress_key(config.egress_key), last_decision(entries))
-    if log:
-        console.print("Approved, and written into the egress log.")
-        console.print(
-            "Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)"
-        )
-    else:
-        console.print("Approved: the agent starts anew with it, and writes it into the egress log.")
+        approval.approve(log, config, study, found, **said)
+        remember(config, log)
+    console.print("Approved, and written into the egress log.")
+    console.print("Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)")
     out.show({**document, "approved": True})
-
-
-@contextmanager
-def _log_of(config: SiloConfig) -> Iterator[EgressLog | None]:
-    """The log, with all that was decided before; None if the agent has it, which then puts the approval down.
-
-    Raises RunError, also for an agent at work where a ledger has to be written.
-    """
-    try:
-        log = open_log(config)
-    except AtWorkError:
-        if config.keeps_ledger:
-            raise
-        yield None
-        return
-    with log:
-        settle(log, config.state)
-        yield log
 
 
 def _approver(by: str, reason: str) -> str:

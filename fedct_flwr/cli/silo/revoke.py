@@ -13,7 +13,6 @@ from fedct_flwr.hospital.approval import current
 from fedct_flwr.hospital.egress_log import AtWorkError, EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.hospital.next_approval import is_waiting
 from fedct_flwr.hospital.revocation import is_revoked, put_down, withdraw
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
@@ -33,8 +32,7 @@ def revoke(
     config = SiloConfig.read_toml(silo)
     out = Output()
     # Whatever the log says that cannot be read: revoked is revoked.
-    nothing = is_revoked(config.state) or not _is_approved(config.state)
-    if nothing and not is_waiting(config.state):
+    if is_revoked(config.state) or not _is_approved(config.state):
         out.say("Nothing is approved: nothing leaves.")
         return
     if not yes and not typer.confirm("Withdraw the approval, so that nothing leaves from now on?"):

@@ -16,7 +16,7 @@ from fedct_flwr.hospital.carried_answer import answer_file
 from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_line import log_line
-from fedct_flwr.hospital.next_approval import settle
+from fedct_flwr.hospital.revocation import put_down
 from fedct_flwr.types import ConfigError
 
 
@@ -45,7 +45,7 @@ def check_approved(config: SiloConfig) -> None:
     """Raise ConfigError unless the study is approved as it is now, RunError if the log cannot be written or trusted."""
     # Opening it proves the log, and that no other agent is at work.
     with open_log(config) as log:
-        settle(log, config.state)
+        put_down(log, config.state)
         approved = current(read_entries(config.state))
     if approved is None:
         raise ConfigError("nothing is approved: read what would leave, and allow it, with 'fedct silo approve'")
