@@ -14,7 +14,6 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.datasets.schema import outcome_of
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.runs.failures import failures_noted
 from fedct_flwr.runs.places import default_path
@@ -94,7 +93,7 @@ def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[
         "num_public": terms.num_public,
         "classes": terms.classes,
         "silos": roster.silos,
-        **outcome_of(terms.classes, terms.quantity).facts,
+        **({"quantity": terms.quantity} if terms.quantity else {}),
     }
     if config.resume:
         # The noise was calibrated for so many rounds, and no labeler can be made for others half way.

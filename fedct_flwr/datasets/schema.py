@@ -1,8 +1,8 @@
 """The columns and the classes of a study, and what it predicts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,27 +14,39 @@ from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examp
 
 
 @dataclass(frozen=True)
-class Classes:
-    """One of several classes, by their ``names``. Models are compared by ``measure``; ``table`` is a run's file."""
+class Outcome:
+    """What a study predicts: one of several ``classes``, or a number, which is called ``quantity``."""
 
-    measure: ClassVar[Measure] = BALANCED_ACCURACY
-    table: ClassVar[str] = "labels.csv"
-    number: ClassVar[bool] = False
+    classes: tuple[str, ...] = ()
+    quantity: str = ""
 
-    names: tuple[str, ...]
+    @property
+    def number(self) -> bool:
+        """Whether it is a number."""
+        return bool(self.quantity)
+
+    @property
+    def measure(self) -> Measure:
+        """How models are compared."""
+        return R_SQUARED if self.number else BALANCED_ACCURACY
+
+    @property
+    def table(self) -> str:
+        """A run's file of decisions."""
+        return "values.csv" if self.number else "labels.csv"
 
     @property
     def words(self) -> str:
         """What there is to predict, in a table's cell."""
-        return ", ".join(self.names)
+        return f"none: {self.quantity} is a number" if self.number else ", ".join(self.classes)
 
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """What a run folder says of it besides its classes."""
-        return {}
-
-    def check(self, classes: Sequence[str]) -> None:
-        """Raise DataError for fewer than two classes, too many, or names that repeat."""
+    def check(self) -> None:
+        """Raise DataError for fewer than two classes, too many, names that repeat, or classes of a number."""
+        classes = self.classes
+        if self.number:
+            if classes:
+                raise DataError(f"a study predicts classes or a quantity, found both {self.quantity!r} and classes")
+            return
         if not 2 <= len(classes) <= MAX_CLASSES:
             # Too many are no classes but perhaps patients' names: none of them is quoted.
             only = f" ({classes[0]!r})" if len(classes) == 1 else ""
@@ -47,106 +59,47 @@ class Classes:
 
     def check_classes(self, sentence: str) -> None:
         """Raise ConfigError with this sentence where there are no classes."""
+        if self.number:
+            raise ConfigError(sentence)
 
     def check_settings(self, config: RunConfig, *names: str) -> None:
         """Raise ConfigError for those of these settings (none: of all) that need classes, where there are none."""
+        if self.number:
+            config.check_quantity(self.quantity, *names)
 
     def check_records(self, parts: Iterable[Examples], name: str) -> None:
         """Raise DataError for private records, of the data set ``name``, that are all of one class."""
-        seen = {int(c) for part in parts for c in np.unique(part.y)}
-        if len(seen) < 2:
+        seen = set() if self.number else {int(c) for part in parts for c in np.unique(part.y)}
+        if len(seen) == 1:
             raise DataError(
-                f"all private records of {name!r} are of class {self.names[seen.pop()]!r}: at least two are needed"
+                f"all private records of {name!r} are of class {self.classes[seen.pop()]!r}: at least two are needed"
             )
 
     def check_answers(self, answers: Answers) -> Answers:
-        """Raise DataError for a number that no class has."""
-        if not ((answers >= 0) & (answers < len(self.names))).all():
+        """Raise DataError for a number that no class has; any quantity will do."""
+        if not (self.number or ((answers >= 0) & (answers < len(self.classes))).all()):
             raise DataError("the model predicts what is no class of its own study: the file is damaged or forged")
         return answers
 
     def counts(self, answers: Answers) -> dict[str, int]:
-        """Of all classes, also of those that no answer is."""
-        return dict(zip(self.names, np.bincount(answers, minlength=len(self.names)).tolist(), strict=True))
+        """Of all classes, also of those that no answer is; nothing of a quantity."""
+        counts = [] if self.number else np.bincount(answers, minlength=len(self.classes)).tolist()
+        return dict(zip(self.classes, counts, strict=True))
 
     def shown(self, answers: Answers) -> list[Any]:
-        """Names of classes. Others have named them, and reading refuses what this would change."""
-        names = [printable(name) for name in self.names]
-        return [names[label] for label in answers]
+        """Numbers, or names of classes. Others have named them, and reading refuses what this would change."""
+        names = [printable(name) for name in self.classes]
+        return list(answers.tolist()) if self.number else [names[label] for label in answers]
 
     def as_written(self, answers: Answers) -> NDArray[Any]:
-        """Names of classes, see ``as_labels``."""
-        return as_labels([self.names[label] for label in answers])
+        """Numbers, or names of classes, see ``as_labels``."""
+        return answers if self.number else as_labels([self.classes[label] for label in answers])
 
     def read(self, cells: Iterable[str]) -> NDArray[Any]:
-        """Names of classes, None for no label."""
+        """Numbers, NaN for none; or names of classes, None for no label."""
+        if self.number:
+            return np.array([float(cell) if cell else np.nan for cell in cells])
         return as_labels(cell or None for cell in cells)
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A number, which is called ``name``."""
-
-    measure: ClassVar[Measure] = R_SQUARED
-    table: ClassVar[str] = "values.csv"
-    number: ClassVar[bool] = True
-
-    name: str
-
-    @property
-    def words(self) -> str:
-        """That there are no classes."""
-        return f"none: {self.name} is a number"
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """The name."""
-        return {"quantity": self.name}
-
-    def check(self, classes: Sequence[str]) -> None:
-        """Raise DataError for any class."""
-        if classes:
-            raise DataError(f"a study predicts classes or a quantity, found both {self.name!r} and classes")
-
-    def check_classes(self, sentence: str) -> None:
-        """Raise ConfigError with this sentence."""
-        raise ConfigError(sentence)
-
-    def check_settings(self, config: RunConfig, *names: str) -> None:
-        """Raise ConfigError for those of these settings that need classes."""
-        config.check_quantity(self.name, *names)
-
-    def check_records(self, parts: Iterable[Examples], name: str) -> None:
-        """Any numbers will do."""
-
-    def check_answers(self, answers: Answers) -> Answers:
-        """Any numbers will do."""
-        return answers
-
-    def counts(self, answers: Answers) -> dict[str, int]:
-        """Nothing."""
-        return {}
-
-    def shown(self, answers: Answers) -> list[Any]:
-        """The numbers."""
-        return list(answers.tolist())
-
-    def as_written(self, answers: Answers) -> NDArray[Any]:
-        """The numbers."""
-        return answers
-
-    def read(self, cells: Iterable[str]) -> NDArray[Any]:
-        """The numbers, NaN for none."""
-        return np.array([float(cell) if cell else np.nan for cell in cells])
-
-
-Outcome: TypeAlias = Classes | Quantity
-"""The outcome of a study's records, which models learn to predict."""
-
-
-def outcome_of(classes: tuple[str, ...], quantity: str) -> Outcome:
-    """What a study with these classes predicts, or with this ``quantity`` (empty: classes)."""
-    return Quantity(quantity) if quantity else Classes(classes)
 
 
 def as_labels(names: Iterable[str | None]) -> NDArray[Any]:
@@ -216,12 +169,12 @@ class Schema:
 
     def __post_init__(self) -> None:
         """Check the label space."""
-        self.outcome.check(self.classes)
+        self.outcome.check()
 
     @property
     def outcome(self) -> Outcome:
         """What is predicted."""
-        return outcome_of(self.classes, self.quantity)
+        return Outcome(self.classes, self.quantity)
 
     @classmethod
     def numeric(cls, classes: tuple[str, ...], names: tuple[str, ...]) -> Self:

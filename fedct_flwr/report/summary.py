@@ -13,7 +13,7 @@ from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm, what_leaves
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
-from fedct_flwr.datasets.schema import Outcome, outcome_of
+from fedct_flwr.datasets.schema import Outcome
 from fedct_flwr.files.json_file import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
@@ -108,7 +108,7 @@ class Run:
     @property
     def outcome(self) -> Outcome:
         """What is predicted."""
-        return outcome_of(self.classes, self.quantity)
+        return Outcome(self.classes, self.quantity)
 
     @property
     def measure(self) -> str:

@@ -165,9 +165,9 @@ class RunFolder:
     @property
     def outcome(self) -> "Outcome":
         """What is predicted. Raises RunError if this is no run folder."""
-        from fedct_flwr.datasets.schema import outcome_of
+        from fedct_flwr.datasets.schema import Outcome
 
-        return outcome_of(tuple(self.read_json("config.json").get("classes", ())), self.quantity)
+        return Outcome(tuple(self.read_json("config.json").get("classes", ())), self.quantity)
 
     @property
     def models(self) -> Path:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from fedct_flwr.datasets.schema import Classes, Outcome, Quantity
+from fedct_flwr.datasets.schema import Outcome
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
 from fedct_flwr.types import DataError
 
-CLASSES, DAYS = Classes(("0", "1")), Quantity("days")
+CLASSES, DAYS = Outcome(("0", "1")), Outcome(quantity="days")
 
 
 @pytest.mark.parametrize(
