@@ -9,7 +9,7 @@ from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.joint import GRADIENTS
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.kinds.shares import SHARES
-from fedct_flwr.kinds.summed import NOISY_SUMS, SUMS, Summed
+from fedct_flwr.kinds.summed import NOISY_SUMS, NOTHING, SUMS, Summed
 from fedct_flwr.kinds.values import VALUES
 from fedct_flwr.types import Votes
 from fedct_flwr.wire.content import Instruction, Terms
@@ -37,7 +37,9 @@ def kind_by(
     ``answer`` is its name where it is asked for by name. Raises Refused (MALFORMED) for another name, or one too many.
     """
     if not answer:
-        kind = next(kind for kind in KINDS.values() if kind.is_asked(votes, soft, terms))
+        policy = PROBABILITIES.policy if soft else COUNTS.policy if votes else HARD.policy
+        fitting = (kind for kind in KINDS.values() if kind.fits(terms.quantity) or not soft)
+        kind = next(kind for kind in fitting if kind.policy == policy)
     else:
         named = KINDS.get(answer)
         if named is None or not named.by_name or not named.fits(terms.quantity):
@@ -69,7 +71,11 @@ def kind_of(instruction: Instruction, terms: Terms) -> Kind:
 
 def kind_of_votes(votes: Votes, terms: Terms) -> Kind:
     """The kind of what a silo answers, by its type and number of axes."""
-    return next(kind for kind in (*SUMS.values(), *KINDS.values()) if kind.holds(votes, terms))
+    if votes.ndim == NOTHING.ndim:
+        return SUMS[HARD.name]
+    if votes.ndim == 1:
+        return HARD
+    return kind_for(PROBABILITIES, terms.quantity) if votes.dtype.kind == "f" else COUNTS
 
 
 def kind_for(kind: Kind, quantity: str) -> Kind:

@@ -116,21 +116,9 @@ class Kind(Protocol):
     beware: ClassVar[str] = ""
     """What a silo should know before it lets this kind out; empty if there is nothing to add."""
 
-    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
-        """Whether an instruction with ``votes`` and with or without ``soft`` (see ``Instruction``) asks for it."""
-        return False
-
-    @abstractmethod
-    def holds(self, votes: Votes, terms: Terms) -> bool:
-        """Whether votes are of this kind, by their type and number of axes alone."""
-
     @abstractmethod
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         """What a question counts towards a silo's limits."""
-
-    @abstractmethod
-    def size(self, count: int, votes: int, terms: Terms) -> int:
-        """Bytes of packed answers on ``count`` examples, at most."""
 
     @abstractmethod
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:

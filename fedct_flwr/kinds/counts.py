@@ -10,7 +10,7 @@ from fedct_flwr.kinds.base import Bench, Cost, Kind
 from fedct_flwr.types import ConfigError, HardLabels, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Instruction, Soft, Terms
-from fedct_flwr.wire.counts import can_count, counts_size, pack_counts, unpack_counts
+from fedct_flwr.wire.counts import can_count, pack_counts, unpack_counts
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 
@@ -37,14 +37,6 @@ class Counts(Kind):
         "say little. Each vote counts as a label towards the limits"
     )
 
-    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
-        """Where a number of votes is asked for."""
-        return bool(votes) and not soft
-
-    def holds(self, votes: Votes, terms: Terms) -> bool:
-        """Counts have two axes, and are whole numbers."""
-        return votes.ndim > 1 and votes.dtype.kind != "f"
-
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         """With the number of votes."""
         return Instruction(number, query, targets, votes)
@@ -56,10 +48,6 @@ class Counts(Kind):
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         """One label for each vote."""
         return Cost(instruction.query.size * instruction.votes)
-
-    def size(self, count: int, votes: int, terms: Terms) -> int:
-        """As all answers with so many votes."""
-        return counts_size(count, terms.num_classes, votes)
 
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
         """All votes for the first class."""

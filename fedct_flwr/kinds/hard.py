@@ -10,7 +10,7 @@ from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Instruction, Soft, Terms
-from fedct_flwr.wire.packing import pack, packed_size, unpack
+from fedct_flwr.wire.packing import pack, unpack
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 
@@ -26,14 +26,6 @@ class Hard(Kind):
     leaves: ClassVar[str] = "hard labels: one class for each public example that is asked about"
     in_short: ClassVar[str] = "labels"
 
-    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
-        """Where neither votes nor soft ones are asked for."""
-        return not (votes or soft)
-
-    def holds(self, votes: Votes, terms: Terms) -> bool:
-        """Labels have one axis."""
-        return votes.ndim == 1
-
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         """With targets for all silos."""
         return Instruction(number, query, targets)
@@ -45,10 +37,6 @@ class Hard(Kind):
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         """One label for each example."""
         return Cost(instruction.query.size)
-
-    def size(self, count: int, votes: int, terms: Terms) -> int:
-        """As labels with abstentions among them."""
-        return packed_size(count, terms.num_classes, abstentions=True)
 
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
         """Abstentions alone."""

@@ -43,10 +43,6 @@ class Shares(Hard):
         "each can read the other's labels from it; with few, much of them"
     )
 
-    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
-        """By its name alone."""
-        return False
-
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         """With shares, if there are any yet, and without labels."""
         soft = learning if learning.targets else None

@@ -39,14 +39,6 @@ class OnlyReady(Kind):
     policy: ClassVar[str] = "sum"
     field: ClassVar[str] = "ready"
 
-    def holds(self, votes: Votes, terms: Terms) -> bool:
-        """Nothing has three axes."""
-        return votes.ndim == NOTHING.ndim
-
-    def size(self, count: int, votes: int, terms: Terms) -> int:
-        """Two bytes say that the answers are ready."""
-        return 2
-
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
         """Nothing."""
         return NOTHING
@@ -124,10 +116,10 @@ class Summed(OnlyReady):
         """As the kind whose answers are added, for a sum."""
         return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
 
-    is_asked, can_answer, check_protection, check_learner, soft_targets, teaches, guard_of, put_learning = (
+    can_answer, check_protection, check_learner, soft_targets, teaches, guard_of, put_learning = (
         as_kind(lambda self: self.inner, method)
         for method in (
-            *("is_asked", "can_answer", "check_protection", "check_learner"),
+            *("can_answer", "check_protection", "check_learner"),
             *("soft_targets", "teaches", "guard_of", "put_learning"),
         )
     )

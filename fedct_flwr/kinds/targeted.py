@@ -119,27 +119,15 @@ class Targeted(Kind):
         digest = hashlib.sha256(repr((targets.query, weight)).encode() + votes.tobytes()).digest()
         return weight * guard.trust(Lesson(train, answer, digest)).weight
 
-    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
-        """Where soft votes are asked for, and the study has what they are of."""
-        return soft and self.fits(terms.quantity)
-
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         """With how to train, and without targets: each silo has its own, if it has any."""
         return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=learning)
-
-    def holds(self, votes: Votes, terms: Terms) -> bool:
-        """Soft votes have two axes, and are floats."""
-        return votes.ndim > 1 and votes.dtype.kind == "f" and self.fits(terms.quantity)
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         """Each number is a label; and what the coordinator wants to be learned."""
         learning = instruction.soft or Soft()
         weight = (learning.targets.weight or _IN_TURN) if learning.targets else 0.0
         return Cost(instruction.query.size * terms.width, learning.rounds, weight)
-
-    def size(self, count: int, votes: int, terms: Terms) -> int:
-        """As all answers."""
-        return self.packed_size(count, terms)
 
     def learning_size(self, terms: Terms) -> int:
         """With targets for the whole public set."""

@@ -14,10 +14,11 @@ from google.protobuf.message import DecodeError
 
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds import kind_by, kind_of, kind_of_votes
-from fedct_flwr.kinds.hard import HARD, labels_message, read_labels
+from fedct_flwr.kinds.hard import labels_message, read_labels
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, SiloName, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import LARGEST_NOISE, LEAST_NOISE, NO_TERMS, Fit, Instruction, Joint, Reply, Scores, Terms
+from fedct_flwr.wire.packing import packed_size
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.values import MAX_VALUE
 
@@ -106,12 +107,9 @@ def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
 
 @lru_cache(maxsize=1)
 def _decoded(payload: bytes, terms: Terms) -> Instruction:
-    learning = kind_by(0, True, terms).learning_size(terms)
-    message = _parse(
-        labels_pb2.Instruction,
-        payload,
-        _fixed(terms) + HARD.size(terms.num_public, 0, terms) + max(learning, joint_size(terms)),
-    )
+    learning = max(kind_by(0, True, terms).learning_size(terms), joint_size(terms))
+    targets_size = packed_size(terms.num_public, terms.num_classes, abstentions=True)
+    message = _parse(labels_pb2.Instruction, payload, _fixed(terms) + targets_size + learning)
     _check_terms(message.terms, terms)
     if message.round < 1:
         raise Refused(Refusal.ROUND)
@@ -173,7 +171,7 @@ def longest_reply(instruction: Instruction, silo: SiloName, terms: Terms, *, sco
 def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Reply:
     """Read the reply to an instruction. Raises Refused for anything that does not answer it."""
     kind = kind_of(instruction, terms)
-    longest = _fixed(terms) + kind.size(instruction.query.size, instruction.votes, terms)
+    longest = _fixed(terms) + longest_reply(instruction, "", terms, scores=True)
     message = _parse(labels_pb2.Reply, payload, longest)
     outcome: Votes | Refusal
     if message.WhichOneof("outcome") == "refusal":

@@ -34,11 +34,6 @@ def can_count(num_classes: int, votes: int) -> bool:
     return 1 <= votes <= MAX_VOTES and num_ways(num_classes, votes) <= 1 << _MAX_BITS
 
 
-def counts_size(count: int, num_classes: int, votes: int) -> int:
-    """Bytes of ``count`` packed rows."""
-    return -(-count * _width(num_classes, votes) // 8)
-
-
 def pack_counts(counts: VoteCounts) -> bytes:
     r"""Pack counts ``(n, classes)``, n > 0, all of whose rows sum to the same number of votes.
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.wire.counts import MAX_VOTES, can_count, counts_size, num_ways, pack_counts, unpack_counts
+from fedct_flwr.wire.counts import MAX_VOTES, can_count, num_ways, pack_counts, unpack_counts
 from fedct_flwr.wire.packing import pack
 from fedct_flwr.wire.refusal import Refusal, Refused
 
@@ -35,11 +35,10 @@ def test_every_way_to_vote_survives_and_has_its_own_number(num_classes: int, vot
 
 
 @given(st.integers(2, 40), st.integers(1, 12), st.integers(1, 30), st.integers(0, 2**32 - 1))
-def test_round_trip_in_the_size_that_is_said(num_classes: int, votes: int, count: int, seed: int):
+def test_round_trip(num_classes: int, votes: int, count: int, seed: int):
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(votes, rng.dirichlet(np.ones(num_classes)), count).astype(np.int32)
     packed = pack_counts(counts)
-    assert len(packed) == counts_size(count, num_classes, votes)
     assert (unpack_counts(packed, count, num_classes, votes) == counts).all()
 
 
