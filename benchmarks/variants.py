@@ -10,7 +10,7 @@ from numpy.random import Generator
 from sklearn.datasets import load_digits
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset, SiloData, fashion_mnist
+from fedct_flwr.datasets import FederatedDataset, SiloData, named
 from fedct_flwr.datasets.federated import pool
 from fedct_flwr.datasets.partition import dirichlet, iid
 from fedct_flwr.datasets.public_set import PublicSet
@@ -57,7 +57,7 @@ def halves(concentrations: tuple[float, float]) -> str:
 
 
 def _load_halves(concentrations: tuple[float, float], config: RunConfig) -> FederatedDataset:
-    dataset = fashion_mnist.load(config)
+    dataset = named.fashion_mnist(config)
     everything = pool([silo.private for silo in dataset.silos])
     rng = generator(config.seed, "halves")
     cut = np.array_split(rng.permutation(everything.size), 2)
@@ -108,7 +108,7 @@ PUBLIC_SETS: Final[dict[str, Choose]] = {
 
 def _load_public(name: str, choose: Choose, config: RunConfig) -> FederatedDataset:
     # All training images but one as private records: a data set's public examples come without their labels.
-    dataset = fashion_mnist.load(change(config, private_size=59_999, public_size=1))
+    dataset = named.fashion_mnist(change(config, private_size=59_999, public_size=1))
     everything = pool([silo.private for silo in dataset.silos])
     rng = generator(config.seed, "public variants")
     own, others = np.split(rng.permutation(everything.size), [10_000])
@@ -119,7 +119,7 @@ def _load_public(name: str, choose: Choose, config: RunConfig) -> FederatedDatas
 
 def _load_superclasses_iid(config: RunConfig) -> FederatedDataset:
     """The same records as where silos have one subclass of each, so that pooled they are the same."""
-    dataset = fashion_mnist.load_superclasses(config)
+    dataset = named.fashion_superclasses(config)
     everything = pool([silo.private for silo in dataset.silos])
     rows = iid(everything.size, len(dataset.silos), generator(config.seed, "superclasses"))
     return replace(dataset, name="fashion-superclasses-iid", silos=_silos(everything, rows))
@@ -144,8 +144,8 @@ def _remembered(load: Load) -> Load:
 
 
 VARIANTS: Final[dict[str, Load]] = {
-    "fashion-mnist": _remembered(fashion_mnist.load),
-    "fashion-superclasses": _remembered(fashion_mnist.load_superclasses),
+    "fashion-mnist": _remembered(named.fashion_mnist),
+    "fashion-superclasses": _remembered(named.fashion_superclasses),
     "fashion-superclasses-iid": _remembered(_load_superclasses_iid),
     **{halves(both): _remembered(partial(_load_halves, both)) for both in CONCENTRATIONS},
     **{name: _remembered(partial(_load_public, name, choose)) for name, choose in PUBLIC_SETS.items()},

@@ -6,24 +6,24 @@ from typing import Final
 
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.uses import Needs, Uses, uses
-from fedct_flwr.datasets import cached_tables, color_images, fashion_mnist, files, from_sklearn, heart_disease, memory
+from fedct_flwr.datasets import files, memory, named
 from fedct_flwr.datasets.corruption import corrupted
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
-    "heart-disease": heart_disease.load,
-    "breast-cancer": from_sklearn.breast_cancer,
-    "diabetes": from_sklearn.diabetes,
-    "wine-quality": cached_tables.wine_quality,
-    "adult": cached_tables.adult,
-    "mushroom": cached_tables.mushroom,
-    "covertype": from_sklearn.covertype,
-    "fashion-mnist": fashion_mnist.load,
-    "fashion-superclasses": fashion_mnist.load_superclasses,
-    "cifar10": color_images.cifar10,
-    "svhn": color_images.svhn,
+    "heart-disease": named.heart_disease,
+    "breast-cancer": named.breast_cancer,
+    "diabetes": named.diabetes,
+    "wine-quality": named.wine_quality,
+    "adult": named.adult,
+    "mushroom": named.mushroom,
+    "covertype": named.covertype,
+    "fashion-mnist": named.fashion_mnist,
+    "fashion-superclasses": named.fashion_superclasses,
+    "cifar10": named.cifar10,
+    "svhn": named.svhn,
     "files": files.load,
 }
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset, from_sklearn
+from fedct_flwr.datasets import FederatedDataset, named
 
 
 def load(**settings: Any) -> FederatedDataset:
     raw = {"study": "s", "data": "breast-cancer"} | {key.replace("_", "-"): value for key, value in settings.items()}
-    return from_sklearn.breast_cancer(RunConfig.from_flower(raw))
+    return named.breast_cancer(RunConfig.from_flower(raw))
 
 
 def test_the_papers_sizes() -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset, from_sklearn
+from fedct_flwr.datasets import FederatedDataset, named
 from fedct_flwr.types import DataError
 
 
 def load(**settings: Any) -> FederatedDataset:
     raw = {"study": "s", "data": "covertype"} | {key.replace("_", "-"): value for key, value in settings.items()}
-    return from_sklearn.covertype(RunConfig.from_flower(raw))
+    return named.covertype(RunConfig.from_flower(raw))
 
 
 def test_labels_start_at_zero_and_stay_with_their_records(data_folder: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset, heart_disease
+from fedct_flwr.datasets import FederatedDataset, named
 
 RAW = Path(__file__).parents[3] / "shared" / "data" / "heart_disease"
 FILES = {"cleveland": "cleveland", "budapest": "hungarian", "zurich": "switzerland", "long-beach": "va"}
@@ -36,7 +36,7 @@ every_hospital = pytest.mark.parametrize("hospital", HOSPITALS)
 def load(**settings: Any) -> FederatedDataset:
     """The data set with these settings (underscores for hyphens)."""
     raw = {"study": "s", "data": "heart-disease"} | {key.replace("_", "-"): value for key, value in settings.items()}
-    return heart_disease.load(RunConfig.from_flower(raw))
+    return named.heart_disease(RunConfig.from_flower(raw))
 
 
 def embedded(hospital: str) -> np.ndarray[Any, Any]:
