@@ -22,7 +22,7 @@ from fedct_flwr.algorithms.fedct import Agreement, DawidSkene, Plurality, Qualif
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus.counting import Ballot
 from fedct_flwr.datasets.federated import FederatedDataset, pool
-from fedct_flwr.datasets.pooled import split_over_silos
+from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.base import Learner

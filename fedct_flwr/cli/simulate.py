@@ -37,7 +37,7 @@ from fedct_flwr.cli.run_options import (
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection.finding import Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
-from fedct_flwr.flower.ray_cluster import ADDRESS
+from fedct_flwr.flower.engine import ADDRESS
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available

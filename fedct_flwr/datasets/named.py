@@ -17,10 +17,10 @@ Covertype, CIFAR10 and SVHN were never run here on the real data.
 - Mushroom: is a mushroom of the families Agaricus and Lepiota poisonous (UCI, 1981, https://doi.org/10.24432/C5959T, CC
   BY 4.0; 8,124 x 22 categories). What is missing is where the stalk has its root; it stays missing.
 - WineQuality: is a Portuguese vinho verde red or white (P. Cortez et al., UCI, 2009,
-  https://doi.org/10.24432/C56S3T, CC BY 4.0; 5,320 x 11 after removing duplicates, as in the paper). The paper says that
-  the label is the quality, but its accuracies (.92 to .98, Table 3) are the type's: with 136 records a tree predicts the
-  type of .94 of the wines, the quality of .41. So the type is predicted, and the quality, no measurement, is left out.
-  The test set has 1,084 records: the paper's copy of the table had 25 fewer.
+  https://doi.org/10.24432/C56S3T, CC BY 4.0; 5,320 x 11 after removing duplicates, as in the paper). The paper says
+  that the label is the quality, but its accuracies (.92 to .98, Table 3) are the type's: with 136 records a tree
+  predicts the type of .94 of the wines, the quality of .41. So the type is predicted, and the quality, no measurement,
+  is left out. The test set has 1,084 records: the paper's copy of the table had 25 fewer.
 - FashionMNIST: 70,000 images of clothes, 28 x 28, ten classes (Xiao, Rasul, Vollgraf, arXiv:1708.07747, MIT).
 - CIFAR10: 60,000 color images, 32 x 32, ten classes (A. Krizhevsky, "Learning multiple layers of features", 2009).
 - SVHN: 99,289 color images of house numbers, 32 x 32, ten digits (Netzer et al., NIPS workshop, 2011).
@@ -43,7 +43,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import cache
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled
 from fedct_flwr.datasets.images import scaled
-from fedct_flwr.datasets.pooled import split_over_silos
+from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table

@@ -26,7 +26,8 @@ import tomli_w
 from fedct_flwr.flower import patient_ray
 from fedct_flwr.flower.command import APP_NAME, BIN, environment, stage_app
 from fedct_flwr.flower.patient_ray import reserved_port
-from fedct_flwr.types import RunError
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.types import ConfigError, RunError
 
 _CONNECTION: Final = "fedct-simulate"
 _START_SECONDS: Final = 600.0
@@ -155,3 +156,28 @@ def _has_home(process: psutil.Process, flower_home: str) -> bool:
         return process.pid != os.getpid() and process.environ().get("FLWR_HOME") == flower_home
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
+
+
+ADDRESS: Final = "RAY_ADDRESS"
+"""Ray's own variable."""
+_NO_ADDRESS: Final = ("", "auto", "local")
+"""Ray looks for a cluster on this machine, or starts one of its own."""
+_SECONDS: Final = 10.0
+
+
+def check_cluster(variables: Mapping[str, str] = os.environ) -> None:
+    """Raise RunError where nothing listens at the cluster's address, ConfigError for what is no address."""
+    address = variables.get(ADDRESS, "")
+    if address in _NO_ADDRESS:
+        return
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        raise ConfigError(
+            f"the address of a Ray cluster is {quoted(address)}: give host:port, as 'ray start --head' prints it"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
+    except (OSError, OverflowError):
+        raise RunError(
+            f"no Ray cluster answers at {quoted(address)}: start it with 'ray start --head', or look for its address"
+        ) from None

@@ -5,23 +5,26 @@ Takes ``--client-certificate FILE --client-key FILE`` and Flower's options. Need
 
 import argparse
 import contextlib
+import importlib
 import os
 import signal
 import ssl
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any, Final
 
 import httpx
 
-from fedct_flwr.flower import stale_replies
 from fedct_flwr.hospital.supervisor import LOOKS, SETTINGS_CODE
 
 RETURNED: Final = 70
 """Exit code of a SuperNode whose work has ended without a signal."""
 _PROGRAM: Final = "flower-supernode"
+_SOME: Final = 0
+"""In place of a run's number, which Flower's loop only compares with None."""
 
 
 def show_certificate(certificate: str, key: str) -> None:
@@ -44,6 +47,32 @@ def follow_nothing() -> None:
         return send(self, request, **others | {"follow_redirects": False})
 
     httpx.Client.send = stay  # type: ignore[method-assign]
+
+
+def send_what_waits(looked: Callable[[], None]) -> None:
+    """From now on this process's SuperNode sends pending replies at each look for work, and calls ``looked`` then.
+
+    Flower sends one reply after each question. Where a pull is aborted, its reply takes the place of the next one, and
+    each later round waits for a silo that has replied. Issue for Flower, "SuperNode: replies lag one message behind
+    after an interrupted pull": `start_client_internal` calls `_push_messages` only after a message was pulled.
+    """
+    module: Any = importlib.import_module("flwr.supernode.start_client_internal")
+    look = module._pull_and_store_message
+
+    def look_and_see_what_waits(*, state: Any, **others: Any) -> int | None:
+        run: int | None = look(state=state, **others)
+        looked()
+        return _SOME if run is None and _has_reply(state) else run
+
+    module._pull_and_store_message = look_and_see_what_waits
+
+
+def _has_reply(state: Any) -> bool:
+    """Whether there is a reply that was not taken yet. Flower's own question takes what it finds."""
+    with state.lock_msg_store:
+        return any(
+            entry.message.metadata.reply_to_message_id and not entry.is_retrieved for entry in state.msg_store.values()
+        )
 
 
 def main() -> None:
@@ -69,7 +98,7 @@ def main() -> None:
         with contextlib.suppress(OSError):
             os.write(looks, b".")
 
-    stale_replies.install(looked if looks else lambda: None)
+    send_what_waits(looked if looks else lambda: None)
     if looks:
         threading.Thread(target=_end_with_supervisor, daemon=True).start()
     sys.argv = [_PROGRAM, *rest]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import PrivacySettings
 from fedct_flwr.config.protections import MAX_TEACHERS
 from fedct_flwr.labelers.labeler import Asked, Start
-from fedct_flwr.labelers.voters import trained_on, votes_of
+from fedct_flwr.labelers.transfer import trained_on, votes_of
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.privacy.budget import check_epsilon

@@ -16,8 +16,7 @@ from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.sheet import Together
-from fedct_flwr.silo.charging import check_secure, ledger_refusals
-from fedct_flwr.silo.release import DATA_SET
+from fedct_flwr.silo.release import DATA_SET, check_secure, ledger_refusals
 from fedct_flwr.silo.site import Site, joint_of
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.content import Joint

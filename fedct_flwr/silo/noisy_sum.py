@@ -15,8 +15,7 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.privacy.tally_shares import VoteShares
-from fedct_flwr.silo.charging import check_secure, ledger_refusals
-from fedct_flwr.silo.release import account
+from fedct_flwr.silo.release import account, check_secure, ledger_refusals
 from fedct_flwr.wire.content import Instruction, Terms
 
 WHOLE_SILO: Final = "whole silo"

@@ -8,7 +8,8 @@ with the same labels, and no draw goes without a charge.
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -22,13 +23,15 @@ from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.protect import decides_labeler
 from fedct_flwr.privacy.budget import Budget, budget_of
 from fedct_flwr.privacy.events import from_json, to_json
-from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
+from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.spending import Spending
-from fedct_flwr.silo.charging import check_secure, ledger_refusals
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import LocalState
-from fedct_flwr.types import SiloName, TrainingError, Votes
+from fedct_flwr.text.log import logger
+from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
+from fedct_flwr.wire.refusal import Refusal, Refused
 
 DATA_SET: Final = "records"
 """What the ledger calls all records that a silo's folder ever held: a digest of the file would hand out a new budget
@@ -254,3 +257,25 @@ def _to_votes(drawn: bytes, num_examples: int) -> Votes:
     """One number for each example is its label, several are counts of votes."""
     rows = np.frombuffer(drawn, dtype=_LABELS).reshape(num_examples, -1)
     return rows[:, 0].astype(np.int16) if rows.shape[1] == 1 else rows.astype(np.int32)
+
+
+def check_secure(noise: Noise) -> None:
+    """Raise ConfigError for noise that can be predicted."""
+    if not noise.secure:
+        raise ConfigError(
+            "this noise can be predicted, so it protects nobody: at a silo with real records only the operating "
+            "system's random numbers will do"
+        )
+
+
+@contextmanager
+def ledger_refusals() -> Iterator[None]:
+    """Raise Refused (PRIVACY_BUDGET, LEDGER) for what the ledger refuses, after its sentence is in the silo's log."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        logger.error("%s", error)
+        raise Refused(Refusal.PRIVACY_BUDGET) from error
+    except LedgerError as error:
+        logger.error("%s", error)
+        raise Refused(Refusal.LEDGER) from error

@@ -1,9 +1,10 @@
 """One round at a silo: from an instruction's bytes to the reply's. Knows nothing of Flower's messages."""
 
 import hashlib
+import struct
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from fedct_flwr.kinds import GRADIENTS, kind_of
 from fedct_flwr.kinds.joint import Gradients, adds_gradient
 from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
-from fedct_flwr.silo.answers import Answered, Answers
 from fedct_flwr.silo.personal import Personal, Question
+from fedct_flwr.silo.state import LocalState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.text.log import logger
@@ -183,3 +184,61 @@ def _reply(
     told = scored and workplace.sends_scores
     scores = kind.score(site.learner, site.own_test, site.pooled_test) if told else None
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
+
+
+# Of the request, SHA-256; which model answered; the request's round; the length of the reply.
+_HEADER: Final = struct.Struct("<32s32sII")
+_RUN: Final = "run-"
+
+
+class Answered(NamedTuple):
+    """The last answer in a run: to which question (``digest``, 32 bytes), under which settings of the model."""
+
+    digest: bytes
+    model_digest: bytes
+    round: int
+    reply: bytes
+
+    @classmethod
+    def read(cls, kept: bytes | None) -> Self | None:
+        """What ``to_bytes`` wrote."""
+        if kept is None:
+            return None
+        digest, model_digest, number, length = _HEADER.unpack_from(kept)
+        return cls(digest, model_digest, number, kept[_HEADER.size : _HEADER.size + length])
+
+    def to_bytes(self) -> bytes:
+        """In one piece."""
+        return _HEADER.pack(self.digest, self.model_digest, self.round, len(self.reply)) + self.reply
+
+
+class Answers:
+    """The last answers of all of Flower's runs that ever asked this silo. None is forgotten: each is a few bytes."""
+
+    def __init__(self, state: LocalState) -> None:
+        self._state = state
+
+    def last(self, run_id: int) -> Answered | None:
+        """The last answer in a run."""
+        return Answered.read(self._state.get(_name(run_id)))
+
+    def keep(self, run_id: int, answered: Answered) -> None:
+        """Make it the last answer of a run. Raises OSError."""
+        self._state.put(_name(run_id), answered.to_bytes())
+
+    def is_newest(self, run_id: int) -> bool:
+        """Whether no other run has an answer that was kept later."""
+        return self._state.names(_RUN)[:1] == [_name(run_id)]
+
+    def elsewhere(self, digest: bytes, model_digest: bytes) -> tuple[int, Answered] | None:
+        """The run in which the very same question was the last one, under the same settings, and its answer."""
+        for name in self._state.names(_RUN):
+            header = self._state.get(name, _HEADER.size)
+            if header and len(header) == _HEADER.size and header.startswith(digest + model_digest):
+                found = Answered.read(self._state.get(name))
+                return (int(name.removeprefix(_RUN)), found) if found else None
+        return None
+
+
+def _name(run_id: int) -> str:
+    return f"{_RUN}{run_id}"

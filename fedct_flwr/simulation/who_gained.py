@@ -10,7 +10,7 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.scoring.assessment import Predicted
-from fedct_flwr.silo.judgment import Judgment, facts_of
+from fedct_flwr.silo.personal import Judgment, facts_of
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import json_text
 from fedct_flwr.types import DataError, Examples, SiloName

@@ -21,7 +21,7 @@ from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedct_flwr.flower import stale_replies
+from fedct_flwr.flower import supernode
 from fedct_flwr.flower.grid import MOST_PARTS
 from fedct_flwr.flower.parts import part_ids
 from fedct_flwr.flower.superlink import Isolation
@@ -295,7 +295,7 @@ class Loop:
         self._api = api
         monkeypatch.setattr(self._module, "_pull_and_store_message", lambda **_: None)
         self.looks = 0
-        stale_replies.install(self._looked)
+        supernode.send_what_waits(self._looked)
 
     def _looked(self) -> None:
         self.looks += 1

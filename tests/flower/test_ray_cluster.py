@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.flower.ray_cluster import check_cluster
+from fedct_flwr.flower.engine import check_cluster
 from fedct_flwr.types import ConfigError, RunError
 from tests.flower.test_simulate import ROOT, environment, fedct, own_files
 from tests.marks import end_all

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedct_flwr.labelers.voters import trained_on, votes_of
+from fedct_flwr.labelers.transfer import trained_on, votes_of
 from fedct_flwr.types import Examples
 from tests.labelers.sensitive import learner
 

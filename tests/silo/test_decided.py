@@ -8,8 +8,7 @@ import pytest
 
 from fedct_flwr.learners.guard import Decision, Guard, Trust
 from fedct_flwr.learners.out_of_fold import Evidence
-from fedct_flwr.silo.judgment import Judgment
-from fedct_flwr.silo.personal import Subject, read_decision, write_decision
+from fedct_flwr.silo.personal import Judgment, Subject, read_decision, write_decision
 from fedct_flwr.types import Examples
 from fedct_flwr.wire.content import Instruction
 from tests.hospitals import STUDY

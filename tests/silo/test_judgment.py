@@ -2,7 +2,7 @@
 
 import fedct_flwr
 from fedct_flwr import Run
-from fedct_flwr.silo.judgment import Judgment
+from fedct_flwr.silo.personal import Judgment
 from tests.hospitals import in_collusion
 
 

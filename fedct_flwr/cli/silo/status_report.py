@@ -118,7 +118,7 @@ def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEn
 
 def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] | None:
     """What the silo makes of the consensus, for itself alone; None where it has said nothing that can be read."""
-    from fedct_flwr.silo.judgment import Judgment, facts_of
+    from fedct_flwr.silo.personal import Judgment, facts_of
     from fedct_flwr.silo.workplace import judgment_of
 
     found = _told(lambda: Judgment.read(judgment_of(config, study.name))) if study else None
