@@ -25,9 +25,10 @@ from benchmarks.privacy_votes import (
     DELTA,
     HIDDEN,
     MECHANISMS,
+    PAPERS_BITS,
     PAPERS_EPSILON,
     PAPERS_MECHANISM,
-    PAPERS_XOR,
+    Xor,
     no_labels,
     xor_votes,
 )
@@ -123,7 +124,7 @@ def measure(setting: Setting, epsilons: Sequence[float], sizes: Sizes, seeds: Se
                 found.setdefault(key(epsilon, name), Runs()).add(**_scores(federation, counts, sizes, seed))
             reached = dp_fedavg(federation, epsilon, seed)
             found.setdefault(key(epsilon, "dp-fedavg"), Runs()).add(personal=reached)
-        paper = PAPERS_XOR(len(federation.schema.classes))
+        paper = Xor(len(federation.schema.classes), PAPERS_EPSILON / PAPERS_BITS)
         counts = xor_votes(federation, paper, sizes.public, seed)
         found.setdefault("paper's xor", Runs()).add(**_scores(federation, counts, sizes, seed))
     return found

@@ -8,10 +8,8 @@ from fedct_flwr.privacy.mechanisms.gaussian import Gaussian
 from fedct_flwr.privacy.mechanisms.gumbel import Gumbel
 from fedct_flwr.privacy.mechanisms.laplace import Laplace
 from fedct_flwr.privacy.mechanisms.randomized_response import RandomizedResponse
-from fedct_flwr.privacy.mechanisms.xor import Xor
 
 __all__ = [
-    "MECHANISMS",
     "ON_COUNTS",
     "CountNoise",
     "Gaussian",
@@ -19,14 +17,7 @@ __all__ = [
     "Laplace",
     "Mechanism",
     "RandomizedResponse",
-    "Xor",
 ]
 
 ON_COUNTS: Final[Mapping[str, type[CountNoise]]] = {kind.name: kind for kind in (Laplace, Gaussian, Gumbel)}
 """Noise on vote counts for the class that has most of them to be told (``noisy_max``)."""
-
-MECHANISMS: Final[Mapping[str, type[Mechanism]]] = {
-    "xor": Xor,
-    "randomized-response": RandomizedResponse,
-    **ON_COUNTS,
-}
