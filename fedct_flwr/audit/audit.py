@@ -135,7 +135,6 @@ def audit(
     dataset: FederatedDataset,
     how: How,
     *,
-    canaries: Candidates | None = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = lambda items: items,
 ) -> Audit:
     """Refit the run and attack it. Raises ConfigError or DataError for a run that cannot be audited, RunError."""
@@ -146,7 +145,7 @@ def audit(
             "forged labels opens no sum: audit sums with noise without --forge"
         )
     started = time.monotonic()
-    candidates = canaries or choose(dataset.silos, how.candidates, how.seed)
+    candidates = choose(dataset.silos, how.candidates, how.seed)
     settings = config.learner_settings(0, len(dataset.silos))
     places = Places(dataset, candidates, transformer_for(settings, dataset.schema, dataset.public.X))
     forge = _forged(places, Terms.of(config.study, dataset.public, dataset.schema)) if how.forged else None

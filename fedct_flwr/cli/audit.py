@@ -35,9 +35,6 @@ def audit(
     forge: Annotated[
         bool, typer.Option("--forge", help="Let the coordinator send false labels of the attacked records.")
     ] = False,
-    canaries: Annotated[
-        Path | None, typer.Option(help="Attack the records of this table instead, with the label column.")
-    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of members and refits.")] = 0,
     package: Package = None,
     output: Annotated[
@@ -68,13 +65,11 @@ def audit(
         )
     from fedct_flwr.audit.audit import How
     from fedct_flwr.audit.audit import audit as attack
-    from fedct_flwr.audit.members import read_canaries
     from fedct_flwr.audit.words import FILE, PAGE, document, page
 
     how = How(refits, candidates, minutes, planted, forge, seed)
     dataset, out = datasets.load(config), Output(as_json=json_)
-    own = read_canaries(canaries, dataset, config.label_column) if canaries else None
-    found = attack(config, dataset, how, canaries=own, progress=partial(Output.progress, what=_ATTACKING))
+    found = attack(config, dataset, how, progress=partial(Output.progress, what=_ATTACKING))
     text, told = page(config.study, found), plain(document(config.study, found))
     target = output or folder.path / PAGE
     write_atomically(target, printable(text, keep="\n").encode())

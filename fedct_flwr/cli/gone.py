@@ -17,5 +17,6 @@ GONE: Final[dict[str, str]] = {
     "silo metrics --listen": _TEXTFILE,
     "coordinator metrics --listen": _TEXTFILE,
     "coordinator list": "'fedct coordinator status FOLDER' shows the same",
+    "audit --canaries": "add the made-up records to a silo's table and simulate: 'fedct audit' draws from all records",
     "watch": "'fedct simulate' serves the page while it runs; 'fedct report RUN' writes that of any run",
 }

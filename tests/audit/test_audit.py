@@ -9,7 +9,7 @@ import pytest
 
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit, How, audit
-from fedct_flwr.audit.members import FEWEST, canaries_of, choose, draw, with_members
+from fedct_flwr.audit.members import choose, draw, with_members
 from fedct_flwr.audit.words import most_exposed, page
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
@@ -102,12 +102,9 @@ def test_members_are_trained_on_and_all_candidates_are_public_where_planted() ->
     assert with_members(dataset, candidates, members, planted=False).public is dataset.public
 
 
-@pytest.mark.parametrize("number", [0, FEWEST - 1])
-def test_too_few_candidates_are_refused(number: int) -> None:
+def test_too_few_candidates_are_refused() -> None:
     with pytest.raises(DataError):
-        canaries_of(noisy().silos, examples(np.random.default_rng(0), number))
-    with pytest.raises(DataError):
-        choose(noisy(2, max(1, number)).silos, 0, seed=0)
+        choose(noisy(2, 4).silos, 200, seed=0)
 
 
 def test_a_quantity_and_pfnm_are_refused() -> None:
