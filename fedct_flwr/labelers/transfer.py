@@ -19,7 +19,6 @@ from fedct_flwr.learners.workers import spread
 from fedct_flwr.models.kept_students import Students, keep_student, kept_student
 from fedct_flwr.privacy.randomness import uniform_below
 from fedct_flwr.seeding import generator, random_state
-from fedct_flwr.text.log import logger
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
@@ -88,8 +87,8 @@ class Transfer:
         whose training fails, casts no vote, and where nobody voted noise decides: nothing is raised for it.
 
         Holds with ``SecureNoise`` only, and if neither ``make_learner`` nor ``transformer`` knows a record:
-        preprocessing takes its statistics from the public set. Not covered: the time that it takes, learners whose
-        result depends on more than their own part, and the silo's own log, which tells what its votes cost.
+        preprocessing takes its statistics from the public set. Not covered: the time that it takes, and learners whose
+        result depends on more than their own part.
     """
 
     def __init__(
@@ -150,12 +149,11 @@ class Transfer:
             for number, part in enumerate(parts)
         ]
         votes = spread(partial(_teach, self._make_learner, self._transformer, lectures), jobs, self._workers)
-        pupils, cast = [], []
+        pupils = []
         for partition in range(self._partitions):
             own = votes[partition * self._teachers : (partition + 1) * self._teachers]
-            cast.append(tally((vote for vote in own if vote is not None), len(lectures), self._num_classes))
-            pupils.append((partition, self._state(partition), self._labels(partition, cast[-1], noise)))
-        self._tell(cast, noise)
+            cast = tally((vote for vote in own if vote is not None), len(lectures), self._num_classes)
+            pupils.append((partition, self._state(partition), self._labels(partition, cast, noise)))
         asked = partial(_learn, self._make_learner, lectures, rows(public, positions), self._keep)
         return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
 
@@ -186,20 +184,6 @@ class Transfer:
             return [np.sort(part) for part in np.array_split(order, self._teachers)]
         drawn = uniform_below(_needed(noise), self._teachers, num_records)
         return [np.flatnonzero(drawn == teacher) for teacher in range(self._teachers)]
-
-    def _tell(self, votes: Sequence[VoteCounts], noise: "Noise | None") -> None:
-        """Tell the silo, in its own log alone, what its noise costs as its teachers voted. Nothing of it leaves."""
-        if self._mechanism is None or not _needed(noise).secure:
-            return
-        from fedct_flwr.privacy.mechanisms import Laplace
-        from fedct_flwr.privacy.moments import fedkt_epsilon_of_votes
-
-        if isinstance(self._mechanism, Laplace):
-            logger.info(
-                "As the teachers voted, their noise costs epsilon %.3g at delta 1e-05 by FedKT's accountant; this is "
-                "as private as the votes, so keep it here: the ledger has what holds for any votes",
-                fedkt_epsilon_of_votes(1 / self._mechanism.scale, np.concatenate(votes)),
-            )
 
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
         """What the teachers of a partition say together."""

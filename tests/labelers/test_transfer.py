@@ -1,7 +1,5 @@
 """What a silo's students say of the public set, and what a record changes in it."""
 
-import logging
-import re
 from pathlib import Path
 from typing import Self
 
@@ -12,9 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.mechanisms import Gumbel, Laplace, Mechanism
-from fedct_flwr.privacy.moments import fedkt_epsilon
-from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
+from fedct_flwr.privacy.mechanisms import Gumbel, Mechanism
+from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.types import Examples, TrainingError
 
 RNG = np.random.default_rng(0)
@@ -167,16 +164,3 @@ def test_partitions_cost_as_much_each() -> None:
     assert epsilon(three, 1e-5).upper == epsilon(Gumbel(5.0).event(120), 1e-5).upper
     with pytest.raises(ValueError, match="no price"):
         transfer().event(40)
-
-
-def test_what_the_votes_themselves_cost_is_told_to_a_real_silo_alone(caplog: pytest.LogCaptureFixture) -> None:
-    told = []
-    for source, mechanism in ((SecureNoise(), Laplace(25.0)), (noise(), Laplace(25.0)), (SecureNoise(), Gumbel(25.0))):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, "flwr.fedct"):
-            transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, source)
-        told.append(caplog.text)
-    most = fedkt_epsilon(1 / 25, 2 * len(PUBLIC))
-    (found,) = re.findall(r"epsilon ([\d.]+) at delta 1e-05 by FedKT's accountant; this is as private", told[0])
-    assert 0 < float(found) <= round(most, 2)
-    assert told[1:] == ["", ""]
