@@ -12,7 +12,7 @@ from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli.output import Json, Output, echo
 from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.cli.silo.folder import SILO_FILE
-from fedct_flwr.config import STUDY, PrivacySettings, RunConfig, SiloConfig
+from fedct_flwr.config import STUDY, RunConfig, SiloConfig
 from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files.atomic import write_atomically
@@ -22,15 +22,9 @@ from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_sil
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.labelers.protect import check_all_installed, check_extra, check_installed
 from fedct_flwr.privacy.leaving import Answers
-from fedct_flwr.privacy.sheet import (
-    Together,
-    sheet,
-    sheet_of_joint,
-    sheet_of_noise,
-    sheet_of_shares,
-    sheet_of_silo_in_sums,
-)
+from fedct_flwr.privacy.sheet import Together, page, sheet
 from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.report.summary import accounts_of
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import json_text, plain, printable
 from fedct_flwr.types import ConfigError, RunError, SiloName
@@ -130,9 +124,8 @@ def _of_silo(config: SiloConfig) -> _Page:
     if config.adds_noise:
         from fedct_flwr.silo.joint import together_in
 
-        text = sheet_of_joint(
-            study.name, together_in(study), privacy.epsilon, privacy.delta, accounts, metrics=False, simulated=False
-        )
+        budget: dict[str, Any] = {"epsilon": privacy.epsilon, "delta": privacy.delta, "together": together_in(study)}
+        text = page("joint", study.name, accounts, metrics=False, simulated=False, **budget)
         return _Page(study.name, _JOINT, text, accounts)
     text = sheet(
         study.name,
@@ -159,9 +152,18 @@ def _in_sums(config: SiloConfig, study: StudyFolder) -> _Page:
     if study.sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
     found, may_collude = account_of_sums(config, study.name), study.sums.may_collude
-    honest = surely_honest(study.sums.min_summands, may_collude)
-    bare = bare_labels(read_entries(config.state), study.name, covers_silo)
-    text = sheet_of_silo_in_sums(study.name, found, honest, may_collude, bare)
+    text = page(
+        "sums",
+        study.name,
+        [found],
+        simulated=False,
+        metrics=False,
+        epsilon=found.budget,
+        delta=found.delta,
+        honest=surely_honest(study.sums.min_summands, may_collude),
+        may_collude=may_collude,
+        unprotected=bare_labels(read_entries(config.state), study.name, covers_silo),
+    )
     return _Page(study.name, "noise in shares", text, [found])
 
 
@@ -201,28 +203,20 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
         raise RunError(
             f"what the run in {run.path} has spent cannot be read from its result.json: start a new run"
         ) from None
-    if spent.noise and spent.noise.honest:
-        return _of_shares(run, config, spent, cost)
-    text = sheet_of_noise(
-        config.study,
-        spent,
-        simulated=config.data != STUDY,
-        metrics=config.report_scores,
-        silos_protect=config.protection != "none",
+    accounts, noise = [], spent.noise
+    more: dict[str, Any] = {"silos_protect": config.protection != "none"}
+    kind = "coordinator"
+    if noise and noise.honest:
+        kind = "shares"
+        more = {"honest": noise.honest, "may_collude": noise.may_collude}
+        if config.data != STUDY:
+            from fedct_flwr.silo.noisy_sum import WHOLE_SILO
+
+            num_public, silos = _facts(run)
+            accounts = accounts_of(run, config, silos, num_public, WHOLE_SILO)
+    text = page(
+        kind, config.study, accounts, simulated=config.data != STUDY, metrics=config.report_scores, cost=spent, **more
     )
-    return _Page(config.study, config.protection, text, noise=cost)
-
-
-def _of_shares(run: RunFolder, config: RunConfig, spent: Spending, cost: Mapping[str, Any]) -> _Page:
-    """Where the silos added the noise of the coordinator's sums."""
-    from fedct_flwr.silo.noisy_sum import WHOLE_SILO
-
-    num_public, silos = _facts(run)
-    accounts: list[Spending] = []
-    if config.data != STUDY:
-        privacy = config.privacy_settings(config.asked_about(num_public))
-        accounts = _accounts(run, config, silos, privacy, WHOLE_SILO)
-    text = sheet_of_shares(config.study, spent, accounts, simulated=config.data != STUDY, metrics=config.report_scores)
     return _Page(config.study, config.protection, text, accounts, noise=cost)
 
 
@@ -246,8 +240,9 @@ def _of_joint(run: RunFolder, config: RunConfig, method: JointLabeler) -> _Page:
         raise RunError(
             f"the noise of the run in {run.path} cannot be read from its result.json: start a new run"
         ) from None
-    accounts = _accounts(run, config, silos, config.privacy_settings(num_public))
-    text = sheet_of_joint(config.study, together, config.epsilon, config.delta, accounts, metrics=config.report_scores)
+    accounts = accounts_of(run, config, silos, num_public)
+    budget: dict[str, Any] = {"epsilon": config.epsilon, "delta": config.delta, "together": together}
+    text = page("joint", config.study, accounts, simulated=True, metrics=config.report_scores, **budget)
     return _Page(config.study, _JOINT, text, accounts)
 
 
@@ -259,24 +254,13 @@ def _facts(run: RunFolder) -> tuple[int, list[SiloName]]:
     return facts["num_public"], facts["silos"]
 
 
-def _accounts(
-    run: RunFolder, config: RunConfig, silos: Sequence[SiloName], privacy: PrivacySettings, data_set: str = ""
-) -> list[Spending]:
-    from fedct_flwr.privacy.ledger import Ledger
-    from fedct_flwr.silo.release import DATA_SET, account
-
-    return [
-        account(Ledger(run.silo_privacy(silo)), silo, config.study, privacy, data_set or DATA_SET) for silo in silos
-    ]
-
-
 def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
     num_public, silos = _facts(run)
     privacy = config.privacy_settings(config.asked_about(num_public))
     accounts: list[Spending] = []
     if privacy.enabled:
         check_installed(privacy)
-        accounts = _accounts(run, config, silos, privacy)
+        accounts = accounts_of(run, config, silos, num_public)
     kind = find_algorithm(config).kind
     text = sheet(
         config.study,

@@ -320,16 +320,23 @@ def _of_result(spent: Spending) -> Books:
 
 def _of_ledgers(folder: RunFolder, config: RunConfig, silos: Sequence[SiloName]) -> Books:
     try:
-        # Need the extra privacy, which a report of other runs does not.
-        from fedct_flwr.privacy.ledger import Ledger
-        from fedct_flwr.silo.release import account
-
         num_public = int(folder.read_json("config.json").get("num_public", 0))
-        privacy = config.privacy_settings(config.asked_about(num_public))
-        accounts = [account(Ledger(folder.silo_privacy(silo)), silo, config.study, privacy) for silo in silos]
+        accounts = accounts_of(folder, config, silos, num_public)
     except ModuleNotFoundError:
         return Books("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
     except (FedctError, OSError, ValueError):
         return Books("The silos' ledgers in the run folder cannot be read.")
     note = "Recomputed from the silos' ledgers; noise of a simulation follows from a seed and protects nobody."
     return Books(note, tuple(accounts))
+
+
+def accounts_of(
+    folder: RunFolder, config: RunConfig, silos: Sequence[SiloName], num_public: int, data_set: str = ""
+) -> list[Spending]:
+    """What the ledgers of simulated silos have, on the records or another ``data_set``. Raises LedgerError."""
+    # Need the extra privacy, which a report of other runs does not.
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.silo.release import DATA_SET, account
+
+    privacy, of = config.privacy_settings(config.asked_about(num_public)), data_set or DATA_SET
+    return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, privacy, of) for silo in silos]

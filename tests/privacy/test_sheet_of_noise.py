@@ -6,7 +6,7 @@ from typing import Any
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.sheet import sheet_of_noise
+from fedct_flwr.privacy.sheet import page
 from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
 
 COST = Spending(
@@ -19,18 +19,15 @@ COST = Spending(
 )
 
 
-def page(*, simulated: bool = False, metrics: bool = False, silos_protect: bool = False, **cost: Any) -> str:
-    return sheet_of_noise(
-        "study", replace(COST, **cost), simulated=simulated, metrics=metrics, silos_protect=silos_protect
-    )
+def said(**cost: Any) -> str:
+    return page("coordinator", "study", simulated=False, metrics=False, cost=replace(COST, **cost))
 
 
 def test_it_says_whom_it_protects_from_whom_and_how_much(wording: SnapshotAssertion) -> None:
-    said = page()
-    assert said == wording
+    assert said() == wording
 
 
 def test_epsilon_is_never_said_less_than_it_is() -> None:
-    assert "epsilon 2, delta" in page()
-    assert "epsilon 3.142, delta" in page(epsilon=3.14101)
-    assert "epsilon inf, delta" in page(epsilon=float("inf"))
+    assert "epsilon 2, delta" in said()
+    assert "epsilon 3.142, delta" in said(epsilon=3.14101)
+    assert "epsilon inf, delta" in said(epsilon=float("inf"))

@@ -6,7 +6,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.models.card import promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.sheet import sheet_of_shares
+from fedct_flwr.privacy.sheet import page
 from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
 
 NOISE = NoiseOnVotes("gaussian", 1228, 59.655, honest=4, may_collude=2)
@@ -15,9 +15,9 @@ ACCOUNT = Spending(whom="essen", unit=PrivacyUnit.SILO, epsilon=1.99, delta=1e-5
 
 
 def test_it_says_whom_it_protects_from_whom_and_how_much(wording: SnapshotAssertion) -> None:
-    said = sheet_of_shares("study", COST, [ACCOUNT], simulated=True, metrics=False)
-    assert said == wording
-    assert "ask it for `fedct privacy-sheet`" in sheet_of_shares("study", COST, [], simulated=False, metrics=True)
+    silos = {"cost": COST, "honest": 4, "may_collude": 2}
+    assert page("shares", "study", [ACCOUNT], simulated=True, metrics=False, **silos) == wording
+    assert "ask it for `fedct privacy-sheet`" in page("shares", "study", simulated=False, metrics=True, **silos)
 
 
 def test_the_card_says_that_it_holds_against_the_coordinator(wording: SnapshotAssertion) -> None:
