@@ -78,6 +78,23 @@ def test_nginx_takes_the_settings_of_containers(settings: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+# --- charts, whose values stand in braces
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "helm").glob("*/templates/*.yaml")), ids=lambda p: p.name)
+def test_a_container_has_requests_limits_and_no_liveness_that_another_service_decides(path: Path) -> None:
+    kinds = list(yaml.safe_load_all(re.sub(r"\{\{.*?\}\}", "x", path.read_text("utf-8"))))
+    containers = [
+        c for kind in kinds if kind["kind"] == "Deployment" for c in kind["spec"]["template"]["spec"]["containers"]
+    ]
+    assert len(containers) >= 2
+    for container in containers:
+        assert set(container["resources"]["requests"]) == {"memory", "cpu"}
+        assert set(container["resources"]["limits"]) == {"memory"}
+        assert "readinessProbe" in container
+        assert "exec" not in container.get("livenessProbe", {})
+
+
 # --- units
 
 
@@ -101,6 +118,7 @@ def test_a_unit_is_confined_and_starts_what_there_is(path: Path) -> None:
     else:
         assert Path(program).name in ("flower-superexec", "nginx")
     assert (service["ProtectSystem"], service["NoNewPrivileges"], service["Restart"]) == ("strict", "true", "always")
+    assert re.fullmatch(r"\d+[MG]", service["MemoryMax"])
     # Root alone can read the certificates for nginx, and has no other right there.
     assert ("User" in service) is (service["CapabilityBoundingSet"] == "")
 
