@@ -119,6 +119,8 @@ def test_a_silos_folder_is_made_from_its_invitation(fedct: Fedct, folder: Coordi
     config = SiloConfig.read_toml(silo / "silo.toml")
     assert (config.silo, config.connection.superlink) == ("zurich", "fl.example.org:8443")
     assert read_study(config.study).digest == read_study(folder.study).digest
+    # As much as 100 rounds need, in labels and in the longest form of a reply.
+    assert (config.policy.max_queries, config.policy.max_bytes) == (22_800, 100 * (228 * 2 * 8 + 10_000))
     for path, name in (
         (config.connection.ca_certificate, "ca.crt"),
         (config.connection.client_certificate, "client.crt"),

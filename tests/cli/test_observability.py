@@ -47,7 +47,7 @@ def test_a_silos_numbers(fedct: Fedct, kit: Kit) -> None:
     assert found["fedct_readable"] == 1
     assert found[f"fedct_approved{of}"] == 1
     assert (found[f"fedct_rounds_used{of}"], found[f"fedct_rounds_left{of}"]) == (1, 99)
-    assert found[f"fedct_labels_left{of}"] == 1_000_000 - 228
+    assert found[f"fedct_labels_left{of}"] == 22_800 - 228
     assert found['fedct_refusals{reason="LIMIT",silo="cleveland"}'] == 1
     assert found[f"fedct_agent_up{of}"] == 0
     assert found[f"fedct_disk_free_bytes{of}"] > 0

@@ -114,7 +114,7 @@ def test_a_hospital_takes_part_by_the_commands_of_the_tutorial(hospital: Hospita
     code, printed = deployed.train("--rounds", "1", "--set", f"roster={NAME},budapest")
     assert code == 0, printed
     assert "2 silos sent" in printed
-    assert re.search(r"labels +228 of 1,000,000 used", hospital.do(status))
+    assert re.search(r"labels +228 of 22,800 used", hospital.do(status))
 
 
 def register(deployed: Federation, key: str) -> None:

@@ -20,7 +20,7 @@ from tests.readme import shown
 
 __all__ = ["own_files"]
 RESEARCHER = (ROOT / "docs" / "tutorials" / "researcher.md").read_text("utf-8")
-RAY = Path(sys.executable).parent / "ray"
+RAY = (sys.executable, "-m", "ray.scripts.scripts")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         stack.callback(end_all, str(home))
         for node in (shlex.split(head)[2:] + own, [f"--address={address}", *own[:3]]):
             log = stack.enter_context((home / f"{len(list(home.iterdir()))}.log").open("w"))
-            started = subprocess.Popen([str(RAY), "start", *node], env=environment(home), stdout=log, stderr=log)
+            started = subprocess.Popen([*RAY, "start", *node], env=environment(home), stdout=log, stderr=log)
             ended.callback(started.wait)
             eventually(lambda log=log: "--block" in Path(log.name).read_text(), "a Ray node")  # type: ignore[misc]
         yield address

@@ -91,7 +91,7 @@ def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
         assert ended[0][0] == ended[1][0]
 
         rounds = len(RunFolder(deployment.folder / folder[1]).rounds())
-        assert f"{1_000_000 - 228 * rounds:,} left" in do("fedct silo status silo")
+        assert f"{22_800 - 228 * rounds:,} left" in do("fedct silo status silo")
         verified = do("fedct silo verify silo")
         assert "The egress log of cleveland is intact" in verified
         assert f"Left: {rounds} messages with labels, {228 * rounds:,} labels" in verified

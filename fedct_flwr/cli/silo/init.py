@@ -19,7 +19,7 @@ from fedct_flwr.config import SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import KindError
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
-from fedct_flwr.datasets.study_folder import STUDY_FILE
+from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
 from fedct_flwr.datasets.table_files import column_names
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
@@ -111,6 +111,7 @@ def make_silo(new: NewSilo) -> Path:
         # The hospital itself has named the learner, and so trusts its package.
         packages=[] if new.learner in _LEARNERS and new.learner != TORCHVISION else [package(new.learner)],
         superlink=new.superlink or _SOMEWHERE,
+        public=len(read_study(study).public),
         supernode=new.supernode,
     )
     # Before anything is made, and without the name of a file that will not be: what is written must be read.

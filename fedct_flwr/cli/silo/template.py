@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import kebab, table_of
+from fedct_flwr.config.silo import Policy
 from fedct_flwr.config.tables import TableForm
 
 _WIDTH: Final = 120
@@ -27,6 +28,8 @@ _EXAMPLES: Final[Mapping[str, str]] = {
     "learner.params": "# [learner.params]\n# max_depth = 5",
 }
 """Keys without a default that TOML can write."""
+_AROUND: Final = 10_000
+"""Bytes of a reply that are no labels: keys, and shares of secrets for the other silos."""
 
 
 def silo_toml(
@@ -38,9 +41,14 @@ def silo_toml(
     learner: str,
     packages: Sequence[str],
     superlink: str,
+    public: int,
     supernode: str = "",
 ) -> str:
-    """The settings of a new silo; what is not given stands there with its default."""
+    """The settings of a new silo; what is not given stands there with its default.
+
+    The limits are what ``max-rounds`` rounds about all ``public`` examples need.
+    """
+    rounds = Policy.model_fields["max_rounds"].default
     given: dict[str, object] = {
         "silo": silo,
         "data.file": data,
@@ -51,10 +59,18 @@ def silo_toml(
         "learner.preprocessing": "standard" if label else "none",
         # A silo.toml without the key is one of before there was a guard, and stays as it was approved.
         "learner.pseudo-weight": AUTO,
+        "policy.max-queries": rounds * public,
+        # Secure sums have the longest replies: 8 bytes for each class of an example.
+        "policy.max-bytes": rounds * (8 * public * max(len(classes), 1) + _AROUND),
         "connection.superlink": superlink,
         **({"connection.supernode": supernode} if supernode else {}),
     }
-    more = {"data.mapping": f"The study's classes: {_toml(list(classes))}"}
+    needed = f"Here: what {rounds} rounds about all {public:,} public examples need."
+    more = {
+        "data.mapping": f"The study's classes: {_toml(list(classes))}",
+        "policy.max-queries": needed,
+        "policy.max-bytes": needed,
+    }
     return "\n".join([_HEAD, *_table(SiloConfig, "", given, more)])
 
 
