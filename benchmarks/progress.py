@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedct_flwr.cli.output import Output
+from fedct_flwr.text.console import bar
 
 _advance: list[Callable[[int], None]] = []
 
@@ -13,7 +13,7 @@ _advance: list[Callable[[int], None]] = []
 @contextmanager
 def shown(name: str, command: str, kept: Path) -> Iterator[None]:
     """A bar for the experiment ``name``; how long it is, the results tell that are ``kept`` of the same command."""
-    with Output.bar(name, expected(command, kept)) as advance:
+    with bar(name, expected(command, kept)) as advance:
         _advance.append(advance)
         try:
             yield

@@ -44,6 +44,7 @@ from fedct_flwr.simulation.comparing import (
 )
 from fedct_flwr.simulation.repeats import Plan, planned_seeds, run_seeds, seed_folder
 from fedct_flwr.simulation.simulation import Simulation
+from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
@@ -145,7 +146,7 @@ def compare(
         for pair in kept:
             own = Plan(settings_for(settings, pair, kept), plan.seeds)
             try:
-                _run(out, folder / pair.folder, own, named, trusted)
+                _run(folder / pair.folder, own, named, trusted)
                 groups[str(pair)] = [seed_folder(folder / pair.folder, seed) for seed in plan.seeds]
             except FedctError as error:
                 left_out.append(LeftOut(str(pair), str(error)))
@@ -175,8 +176,8 @@ def _check(
     Simulation.checked(chosen, folder / pair.folder / "checked", named=named, packages=packages)
 
 
-def _run(out: Output, folder: Path, plan: Plan, named: Mapping[str, Any], packages: Collection[str] | None) -> None:
-    with out.bar(folder.name, len(plan.seeds)) as advance:
+def _run(folder: Path, plan: Plan, named: Mapping[str, Any], packages: Collection[str] | None) -> None:
+    with bar(folder.name, len(plan.seeds)) as advance:
         run_seeds(
             folder,
             plan,

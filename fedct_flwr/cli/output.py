@@ -9,9 +9,7 @@ in docs/reference/json.md.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import RenderableType
@@ -22,8 +20,6 @@ from fedct_flwr.text.printable import json_text, printable
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-
-_T = TypeVar("_T")
 
 PANEL: Final = "Output"
 """Where help shows options that say what is printed and what is written where."""
@@ -88,31 +84,3 @@ class Output:
     def doing(what: str) -> "AbstractContextManager[object]":
         """Say what takes a moment; on standard error, if that is a terminal, and it leaves no trace."""
         return console(stderr=True).status(escape(what))
-
-    @staticmethod
-    def progress(items: Sequence[_T], what: str) -> Iterator[_T]:
-        """The items, with a bar that tells how many are done."""
-        with Output.bar(what, len(items)) as advance:
-            for item in items:
-                yield item
-                advance(1)
-
-    @staticmethod
-    @contextmanager
-    def bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """A bar for ``total`` steps, or of unknown length; yields what moves it on. Shown where ``doing`` is."""
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-        shown_on = console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-        shown = Progress(
-            *columns,
-            console=shown_on,
-            transient=True,
-            # What is printed meanwhile stands above the bar, but where it goes to a file.
-            redirect_stdout=sys.stdout.isatty(),
-            disable=not shown_on.is_terminal,
-        )
-        task = shown.add_task(escape(what), total=total)
-        with shown:
-            yield lambda steps: shown.advance(task, steps)

@@ -16,6 +16,7 @@ from fedct_flwr.datasets.unlabeled import Unlabeled
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation.kept_models import model_in
+from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import json_text, printable, quoted
 from fedct_flwr.types import ConfigError, DataError, Features
 
@@ -86,7 +87,7 @@ def say_findings(records: Unlabeled) -> None:
 def in_chunks(X: Features) -> Iterator[Features]:
     """The records in their order, some at a time, with a bar on a terminal where there are many."""
     starts = range(0, len(X), CHUNK)
-    steps = Output.progress(starts, "predicting") if len(starts) > 1 else starts
+    steps = progress(starts, "predicting") if len(starts) > 1 else starts
     return (X[start : start + CHUNK] for start in steps)
 
 

@@ -48,6 +48,7 @@ from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.scoreboard import auc_table
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
+from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell, plain, printable
 from fedct_flwr.types import ConfigError, RunError
 
@@ -209,7 +210,7 @@ def simulate(
         console.print(f"watch it at {address}\n" if address else "")
         _run(console, simulation, runner)
         untold: list[str] = []
-        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING), untold.append)
+        rows = simulation.score(partial(progress, what=scoreboard.TRAINING), untold.append)
     console.print()
     for sentence in untold:
         console.print(f"[yellow]{escape(printable(sentence))}[/]", soft_wrap=True)

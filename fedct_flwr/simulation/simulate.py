@@ -3,15 +3,12 @@
 import contextlib
 import json
 import os
-import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import Any, Final, get_args
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import FedCT
@@ -30,41 +27,10 @@ from fedct_flwr.simulation.run import OwnFolder, Run
 from fedct_flwr.simulation.silos import Data, Silos, data_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
-from fedct_flwr.text.console import console
+from fedct_flwr.text.console import bar
+from fedct_flwr.text.console import progress as bar_of
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataWarning, LearnerError, RunError, SiloName
-
-_T = TypeVar("_T")
-
-
-class Bars:
-    """A bar for rounds, and one for silos whose baselines are trained; shown while ``shown`` lasts."""
-
-    def __init__(self, *, visible: bool | None) -> None:
-        shown_on = console(stderr=True)
-        hidden = not (shown_on.is_terminal or shown_on.is_jupyter) if visible is None else not visible
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(
-            *columns, console=shown_on, transient=True, disable=hidden, redirect_stdout=sys.stdout.isatty()
-        )
-
-    @contextmanager
-    def rounds(self, total: int) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """A bar for so many rounds at most; yields what is to be told their records."""
-        with self._progress:
-            task = self._progress.add_task("rounds", total=total)
-            yield lambda record: self._progress.update(task, completed=record["round"])
-            self._progress.remove_task(task)
-
-    def of(self, items: Sequence[_T], what: str) -> Iterable[_T]:
-        """The items, with a bar that tells how many are done."""
-        with self._progress:
-            task = self._progress.add_task(what, total=len(items))
-            for item in items:
-                yield item
-                self._progress.advance(task)
-            self._progress.remove_task(task)
-
 
 _OF_ARGUMENTS: Final = {
     "data": "silos", "data-dir": "silos", "label-column": "label", "num-server-rounds": "rounds", "run-dir": "run_dir",
@@ -169,13 +135,15 @@ def _run(
     keep_log: bool,
 ) -> None:
     runner = simulation.runner(engine, variables, outlives=True)
-    bars = Bars(visible=False if callable(progress) else progress)
-    with bars.rounds(simulation.config.rounds) as shown:
-        watch = Watch(simulation.folder, progress if callable(progress) else shown)
+    told = progress if callable(progress) else None
+    visible = None if progress is None else progress is True
+    ended = len(simulation.folder.rounds())
+    with bar("rounds", simulation.config.rounds - ended, visible=visible) as advance:
+        watch = Watch(simulation.folder, told or (lambda record: advance(1)))
         simulation.run(runner, watch, keep_log=keep_log)
     for line in grouped(all_errors(simulation.folder)):
         warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
-    simulation.score(lambda items: bars.of(items, scoreboard.TRAINING))
+    simulation.score(partial(bar_of, what=scoreboard.TRAINING, visible=visible))
 
 
 def _settings(settings: Mapping[str, Any], **named: Any) -> dict[str, Any]:

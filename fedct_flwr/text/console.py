@@ -1,13 +1,18 @@
 """The console that prints for people: nothing in a text moves their cursor, hides or recolors anything."""
 
-from collections.abc import Iterable
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
 
 from fedct_flwr.text.printable import printable
+
+_T = TypeVar("_T")
 
 
 class SafeConsole(Console):
@@ -29,3 +34,30 @@ class SafeConsole(Console):
 def console(**how: Any) -> Console:
     """A console with rich's settings, which takes nothing in texts for an emoji and colors nothing by its looks."""
     return SafeConsole(highlight=False, emoji=False, **how)
+
+
+@contextmanager
+def bar(what: str, total: int | None, *, visible: bool | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, for ``total`` steps or of unknown length; ``visible`` None: on a terminal or in Jupyter.
+
+    Yields what moves it on by so many steps.
+    """
+    # Takes a while to import.
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    shown_on = console(stderr=True)
+    hidden = not (shown_on.is_terminal or shown_on.is_jupyter) if visible is None else not visible
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    # What is printed meanwhile stands above the bar, but where it goes to a file.
+    to_terminal = sys.stdout.isatty()
+    with Progress(*columns, console=shown_on, transient=True, redirect_stdout=to_terminal, disable=hidden) as shown:
+        task = shown.add_task(escape(what), total=total)
+        yield lambda steps: shown.advance(task, steps)
+
+
+def progress(items: Sequence[_T], what: str, *, visible: bool | None = None) -> Iterator[_T]:
+    """The items, with such a bar that tells how many are done."""
+    with bar(what, len(items), visible=visible) as advance:
+        for item in items:
+            yield item
+            advance(1)

@@ -14,6 +14,7 @@ from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.text.console import progress as bar_of
 from fedct_flwr.text.printable import plain, printable
 
 _REHEARSING: Final = "training on random halves of the records"
@@ -42,7 +43,7 @@ def audit(
     from fedct_flwr.audit.words import document, page
     from fedct_flwr.silo.site import real_site
 
-    progress = partial(Output.progress, what=_REHEARSING)
+    progress = partial(bar_of, what=_REHEARSING)
     found = rehearse(real_site(config, study), How(refits, candidates, minutes, seed=seed), progress=progress)
     text = printable(page(study.name, found), keep="\n")
     if output:

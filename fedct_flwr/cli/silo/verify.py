@@ -15,6 +15,7 @@ from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries
 from fedct_flwr.hospital.log_proof import Verdict, verify_log
 from fedct_flwr.hospital.released import kept
+from fedct_flwr.text.console import bar
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import ConfigError, RunError, SiloName
 
@@ -42,7 +43,7 @@ def verify(
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     public_key = load_public_key(key or public_key_path(config.egress_key))
     out = Output(as_json=json_)
-    with out.bar("proving line by line", _size(config.state / LOG_FILE)) as advance:
+    with bar("proving line by line", _size(config.state / LOG_FILE)) as advance:
         verdict = verify_log(config.state, public_key, config.silo, advance)
     found = _line_with(since, config.state / LOG_FILE, verdict.lines) if since and verdict.intact else None
     # The agent may write meanwhile: only what was proven is added up.
