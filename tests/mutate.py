@@ -79,13 +79,13 @@ FAULTS = [
     ),
     # Mechanisms add the noise that their events say.
     Fault(
-        "privacy/mechanisms/laplace.py",
+        "privacy/mechanisms/on_counts.py",
         "noise.discrete_laplace(self.scale",
         "noise.discrete_laplace(self.scale / 2",
         "privacy/mechanisms",
     ),
     Fault(
-        "privacy/mechanisms/gumbel.py",
+        "privacy/mechanisms/on_counts.py",
         "2 * self.votes_per_unit / self.scale",
         "self.votes_per_unit / self.scale",
         "privacy/mechanisms",

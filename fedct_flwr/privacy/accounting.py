@@ -56,13 +56,11 @@ class Epsilon(NamedTuple):
     """Epsilon at some delta of what events describe: not of code that does something else.
 
     ``upper`` is the promise. ``lower`` bounds from below what any analysis of the same events could promise, where
-    privacy loss distributions cover them; ``estimate`` is a value in between where an accountant gives one
-    (dp_accounting does not). ``accountant`` gave the upper bound: pure, rdp or pld.
+    privacy loss distributions cover them. ``accountant`` gave the upper bound: pure, rdp or pld.
     """
 
     upper: float
     lower: float | None
-    estimate: float | None
     accountant: str
 
 
@@ -92,7 +90,7 @@ def _epsilon(counted: tuple[tuple[DpEvent, int], ...], delta: float) -> Epsilon:
     accountant = min(bounds, key=lambda name: bounds[name])
     upper = bounds[accountant]
     lower = _loss_distribution(leaves, delta, pessimistic=False) if delta > 0 else math.nan
-    return Epsilon(upper, None if math.isnan(lower) or math.isinf(upper) else min(lower, upper), None, accountant)
+    return Epsilon(upper, None if math.isnan(lower) or math.isinf(upper) else min(lower, upper), accountant)
 
 
 def fits(event: DpEvent, limit: float, delta: float) -> bool:

@@ -69,7 +69,7 @@ def calibrate(
 def epsilon_in_time(event: DpEvent, delta: float) -> Epsilon:
     """What ``accounting.epsilon`` says, or where that would take minutes to promise next to nothing, a quick bound."""
     quick = quick_epsilon(event, delta)
-    return Epsilon(quick, None, None, "pure or rdp") if quick > TIGHT_BELOW else epsilon(event, delta)
+    return Epsilon(quick, None, "pure or rdp") if quick > TIGHT_BELOW else epsilon(event, delta)
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fedct_flwr.privacy.mechanisms.base import CountNoise, Mechanism
-from fedct_flwr.privacy.mechanisms.gaussian import Gaussian
-from fedct_flwr.privacy.mechanisms.gumbel import Gumbel
-from fedct_flwr.privacy.mechanisms.laplace import Laplace
+from fedct_flwr.privacy.mechanisms.on_counts import Gaussian, Gumbel, Laplace
 from fedct_flwr.privacy.mechanisms.randomized_response import RandomizedResponse
 
 __all__ = [

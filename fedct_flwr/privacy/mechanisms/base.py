@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.randomness import Noise, uniform_below
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
 
 
 class Mechanism(Protocol):
@@ -48,7 +48,14 @@ class CountNoise(ABC):
     unit: PrivacyUnit = PrivacyUnit.EXAMPLE
 
     def __post_init__(self) -> None:
-        check_scale(self.scale, self.votes_per_unit, self.name)
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ConfigError(
+                f"the scale of the mechanism {self.name} is {self.scale}; set it to a number of votes above 0"
+            )
+        if self.votes_per_unit < 1:
+            raise ConfigError(
+                f"votes-per-unit of the mechanism {self.name} is {self.votes_per_unit}; set it to 1 or more"
+            )
 
     @abstractmethod
     def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[Any]:
@@ -97,27 +104,10 @@ def noisy_max(mechanism: Mechanism, counts: VoteCounts, noise: Noise) -> HardLab
     return largest(released, noise)
 
 
-def check_classes(num_classes: int) -> None:
-    """Raise ConfigError for fewer than two classes: there would be nothing to hide."""
-    if num_classes < 2:
-        raise ConfigError(f"num-classes of a mechanism is {num_classes}; set it to 2 or more")
-
-
-def hard_labels(votes: NDArray[Any], num_classes: int, name: str) -> HardLabels:
-    """The votes, where they are a class or ABSTAIN for each example. Raises ConfigError, or ValueError for others."""
-    votes = np.asarray(votes)
-    _refuse_soft(votes, f"the mechanism {name} covers hard labels")
-    if votes.ndim != 1:
-        raise ValueError(f"hard labels have one axis, not {votes.ndim}")
-    if len(votes) and not (votes.min() >= ABSTAIN and votes.max() < num_classes):
-        raise ValueError(f"a label outside of {ABSTAIN}..{num_classes - 1}")
-    return votes
-
-
 def vote_counts(votes: NDArray[Any], name: str) -> VoteCounts:
     """The votes, where they are counts ``(examples, classes)``. Raises ConfigError, or ValueError for others."""
     votes = np.asarray(votes)
-    _refuse_soft(votes, f"the mechanism {name} covers vote counts")
+    refuse_soft(votes, f"the mechanism {name} covers vote counts")
     if votes.ndim != 2 or votes.shape[1] < 2:
         raise ValueError(f"vote counts are (examples, classes), not {votes.shape}")
     if votes.size and votes.min() < 0:
@@ -125,14 +115,7 @@ def vote_counts(votes: NDArray[Any], name: str) -> VoteCounts:
     return votes
 
 
-def check_scale(scale: float, votes_per_unit: int, name: str) -> None:
-    """Raise ConfigError unless noise of this scale, for units with so many votes, is noise."""
-    if not (math.isfinite(scale) and scale > 0):
-        raise ConfigError(f"the scale of the mechanism {name} is {scale}; set it to a number of votes above 0")
-    if votes_per_unit < 1:
-        raise ConfigError(f"votes-per-unit of the mechanism {name} is {votes_per_unit}; set it to 1 or more")
-
-
-def _refuse_soft(votes: NDArray[Any], what: str) -> None:
+def refuse_soft(votes: NDArray[Any], what: str) -> None:
+    """Raise ConfigError for votes that are no integers."""
     if not np.issubdtype(votes.dtype, np.integer):
         raise ConfigError(f"{what} and not probabilities; share hard labels, or choose no mechanism")

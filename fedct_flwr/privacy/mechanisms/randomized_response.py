@@ -13,9 +13,9 @@ from dp_accounting import DpEvent, RandomizedResponseDpEvent
 from numpy.typing import NDArray
 
 from fedct_flwr.privacy.budget import PrivacyUnit, check_epsilon
-from fedct_flwr.privacy.mechanisms.base import check_classes, hard_labels, repeated
+from fedct_flwr.privacy.mechanisms.base import refuse_soft, repeated
 from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli, chance_of_noise, uniform_below
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,17 @@ class RandomizedResponse:
     unit: PrivacyUnit = PrivacyUnit.EXAMPLE
 
     def __post_init__(self) -> None:
-        check_classes(self.num_classes)
+        if self.num_classes < 2:
+            raise ConfigError(f"num-classes of a mechanism is {self.num_classes}; set it to 2 or more")
         check_epsilon(self.epsilon, "randomized response's epsilon (per label)")
 
     def __call__(self, votes: NDArray[Any], noise: Noise) -> HardLabels:
-        """Labels ``(examples,)``, without abstentions. Raises ConfigError for soft labels."""
-        labels = hard_labels(votes, self.num_classes, "randomized-response").astype(LABEL_DTYPE)
+        """Labels ``(examples,)``, without abstentions. Raises ConfigError for soft labels, ValueError for others."""
+        votes = np.asarray(votes)
+        refuse_soft(votes, "the mechanism randomized-response covers hard labels")
+        if votes.ndim != 1 or (len(votes) and not (votes.min() >= ABSTAIN and votes.max() < self.num_classes)):
+            raise ValueError(f"not one label of {ABSTAIN}..{self.num_classes - 1} for each example")
+        labels = votes.astype(LABEL_DTYPE)
         abstains = np.flatnonzero(labels == ABSTAIN)
         labels[abstains] = uniform_below(noise, self.num_classes, len(abstains))
         changed = bernoulli(noise, self._change, len(labels))
