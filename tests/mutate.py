@@ -58,7 +58,7 @@ FAULTS = [
     ),
     # Carried files open with the silo's own secret alone.
     Fault(
-        "hospital/sealed_file.py",
+        "hospital/offline_transport.py",
         "_PURPOSES[kind]).derive(key)",
         "_PURPOSES[kind]).derive(b'')",
         "hospital/test_air_gap.py",

@@ -16,8 +16,8 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.flower.runtime_client import SuperNodeError, Task, carried_task
 from fedct_flwr.hospital.agent import Agent, Say
 from fedct_flwr.hospital.latest_state import open_log, remember
+from fedct_flwr.hospital.offline_transport import Answer, Question, digest, seal, unseal
 from fedct_flwr.hospital.revocation import put_down
-from fedct_flwr.hospital.sealed_file import Answer, Question, digest, seal, unseal
 from fedct_flwr.hospital.watch import Watched
 from fedct_flwr.types import DataError
 from fedct_flwr.wire.messages import from_record, to_record

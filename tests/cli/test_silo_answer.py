@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.hospital.sealed_file import Question, seal
+from fedct_flwr.hospital.offline_transport import Question, seal
 from fedct_flwr.types import ConfigError, DataError
 from fedct_flwr.wire.codec import encode_instruction
 from tests.cli.silos import Fedct

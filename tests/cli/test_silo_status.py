@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from fedct_flwr.cli.silo import status_report
-from fedct_flwr.cli.silo.agent_file import status_file
+from fedct_flwr.cli.silo.status import status_file
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.gate import Gate

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from fedct_flwr.flower.runtime_client import SuperNode, carried_task
-from fedct_flwr.hospital import carrier
+from fedct_flwr.hospital import offline_transport
 from fedct_flwr.hospital.carried_answer import answer_file
-from fedct_flwr.hospital.carrier import Carrier
 from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.hospital.sealed_file import Answer, Question, seal, unseal
+from fedct_flwr.hospital.offline_transport import Answer, Carrier, Question, seal, unseal
 from fedct_flwr.types import DataError
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
@@ -58,7 +57,7 @@ class Carried:
 
 @pytest.fixture
 def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Carried]:
-    monkeypatch.setattr(carrier, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(offline_transport, "_LOOK_SECONDS", 0.02)
     with silos_in(tmp_path) as make:
         both = Carried(make(), tmp_path / "carried")
         yield both

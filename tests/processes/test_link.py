@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from fedct_flwr.cli.silo.agent_file import status_file
+from fedct_flwr.cli.silo.status import status_file
 from fedct_flwr.flower.command import BIN
 from fedct_flwr.hospital.link import LinkError, LinkStatus
 from fedct_flwr.hospital.supervisor import SETTINGS_CODE

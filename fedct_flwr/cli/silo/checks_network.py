@@ -14,9 +14,9 @@ from typing import Final
 from cryptography import x509
 
 from fedct_flwr.cli.findings import Finding, bad, good, or_bad, warning
-from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.cli.silo.connect import NO_KIT
+from fedct_flwr.cli.silo.status import read_agent
 from fedct_flwr.config.names import split_address
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.link import Answer, call, sentence_of, span

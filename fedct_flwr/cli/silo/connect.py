@@ -15,13 +15,13 @@ from typing import Annotated, Final
 import typer
 
 from fedct_flwr.cli.output import Log, Output, echo
-from fedct_flwr.cli.silo.agent_file import status_file
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.status import status_file
 from fedct_flwr.config import Connection, SiloConfig
 from fedct_flwr.config.names import split_address
 from fedct_flwr.flower.runtime_client import SuperNode
 from fedct_flwr.hospital import supervisor
-from fedct_flwr.hospital.carrier import Carrier
+from fedct_flwr.hospital.offline_transport import Carrier
 from fedct_flwr.hospital.supervisor import SILO
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError

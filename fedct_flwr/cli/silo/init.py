@@ -1,31 +1,33 @@
-"""``fedct silo init``: a silo's folder, whole or not at all."""
+"""``fedct silo init``: a silo's folder, whole or not at all, with each key of ``silo.toml`` and what it means."""
 
-import os
 import secrets
 import shutil
 import tempfile
+import textwrap
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
+import tomli_w
 import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import SILO_FILE
-from fedct_flwr.cli.silo.template import silo_toml
-from fedct_flwr.config import SiloConfig, StudyConfig
+from fedct_flwr.config import Policy, SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.delimited import KindError
+from fedct_flwr.config.settings import kebab, table_of
+from fedct_flwr.config.tables import TableForm
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
-from fedct_flwr.datasets.table_files import column_names
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import ConfigError
 
 _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"
@@ -62,10 +64,12 @@ def init(
     made = make_silo(NewSilo(folder, data, silo, study, label, superlink, ca, learner=learner))
     say_to_send(made)
     if not superlink:
-        _say(f"Ask the coordinator for its address, and write it into {made / SILO_FILE} as superlink")
+        Output().say(f"Ask the coordinator for its address, and write it into {made / SILO_FILE} as superlink")
     if not ca:
-        _say(f"Ask the coordinator for ca.crt, and put it into {made / 'connection'}")
-    _say("If the coordinator's gateway asks for a certificate, take an invitation instead: fedct silo join INVITATION")
+        Output().say(f"Ask the coordinator for ca.crt, and put it into {made / 'connection'}")
+    Output().say(
+        "If the coordinator's gateway asks for a certificate, take an invitation instead: fedct silo join INVITATION"
+    )
     say_next(made, data)
 
 
@@ -100,20 +104,32 @@ def make_silo(new: NewSilo) -> Path:
         check_plain(study)
     agreed = StudyConfig.read_toml(study / STUDY_FILE)
     _check(agreed, new.label, new.ca, new.learner)
-    _check_data(new.data, agreed)
-    text = silo_toml(
-        silo=new.silo,
+    # The limits are what max-rounds rounds about all public examples need.
+    rounds, public = Policy.model_fields["max_rounds"].default, len(read_study(study).public)
+    given: dict[str, object] = {
+        "silo": new.silo,
         # Relative where it lies in the silo's folder.
-        data=new.file or str(data.relative_to(folder) if data.is_relative_to(folder) else data),
-        label=new.label,
-        classes=agreed.classes,
-        learner=new.learner,
+        "data.file": new.file or str(data.relative_to(folder) if data.is_relative_to(folder) else data),
+        "data.label": new.label,
+        "learner.name": new.learner,
         # The hospital itself has named the learner, and so trusts its package.
-        packages=[] if new.learner in _LEARNERS and new.learner != TORCHVISION else [package(new.learner)],
-        superlink=new.superlink or _SOMEWHERE,
-        public=len(read_study(study).public),
-        supernode=new.supernode,
-    )
+        "learner.packages": [] if new.learner in {*_LEARNERS} - {TORCHVISION} else [package(new.learner)],
+        # Images have no label column, and no statistics of columns.
+        "learner.preprocessing": "standard" if new.label else "none",
+        # A silo.toml without the key is one of before there was a guard, and stays as it was approved.
+        "learner.pseudo-weight": AUTO,
+        "policy.max-queries": rounds * public,
+        # Secure sums have the longest replies: 8 bytes for each class of an example.
+        "policy.max-bytes": rounds * (8 * public * len(agreed.classes) + _AROUND),
+        "connection.superlink": new.superlink or _SOMEWHERE,
+        **({"connection.supernode": new.supernode} if new.supernode else {}),
+    }
+    needed = f"Here: what {rounds} rounds about all {public:,} public examples need."
+    more = {
+        "data.mapping": f"The study's classes: {_toml(list(agreed.classes))}",
+        **dict.fromkeys(("policy.max-queries", "policy.max-bytes"), needed),
+    }
+    text = "\n".join([_HEAD, *_table(SiloConfig, "", given, more)])
     # Before anything is made, and without the name of a file that will not be: what is written must be read.
     SiloConfig.read(tomllib.loads(text), "what was asked for", folder)
     if folder.resolve().is_relative_to(study.resolve()):
@@ -154,22 +170,6 @@ def _check(agreed: StudyConfig, label: str, ca: Path | None, learner: str) -> No
         raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, _LEARNERS)} (or give an import path)")
 
 
-def _check_data(data: Path, agreed: StudyConfig) -> None:
-    """Raise DataError for a file that no settings can make records of. One that is not there yet may come later."""
-    if not os.path.lexists(data):
-        return
-    if agreed.image_size and not data.is_dir():
-        raise DataError(f"{data} is no folder: the study has images, so name the folder with a folder for each class")
-    if not agreed.image_size:
-        try:
-            column_names(data)
-        except KindError:
-            raise
-        except DataError:
-            # Settings in the silo's folder, which is still to be made, tell how such a table is to be read.
-            return
-
-
 def make_keys(config: SiloConfig) -> None:
     """The folders that a silo keeps to itself, its keys, and what its agent shows to the SuperNode."""
     for path in (config.egress_key.parent, config.connection.node_key.parent, config.state):
@@ -184,18 +184,84 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _say(text: str) -> None:
-    Output().say(text)
-
-
 def say_to_send(made: Path) -> None:
     """What was made, and what of it the coordinator needs."""
-    _say(f"{in_shell(made)} is made; only you can read it.")
-    _say(f"Send to the coordinator: {in_shell(made / 'connection' / 'node.key.pub')} (public, no secret)")
+    Output().say(f"{in_shell(made)} is made; only you can read it.")
+    Output().say(f"Send to the coordinator: {in_shell(made / 'connection' / 'node.key.pub')} (public, no secret)")
 
 
 def say_next(made: Path, data: Path) -> None:
     """What there is to do now."""
     if not data.exists():
-        _say(f"There is nothing at {in_shell(data)} yet: put the records there, or change file in {made / SILO_FILE}")
-    _say(f"Next: fedct silo check {in_shell(made)}")
+        Output().say(
+            f"There is nothing at {in_shell(data)} yet: put the records there, or change file in {made / SILO_FILE}"
+        )
+    Output().say(f"Next: fedct silo check {in_shell(made)}")
+
+
+_WIDTH: Final = 120
+_HEAD: Final = """\
+# The settings of one silo. Nobody else has a say in them. Relative paths start at this file's folder.
+# After a change nothing leaves: see fedct silo check, then fedct silo approve.
+"""
+_AS_COMMENTS: Final = frozenset({"data.tables", "data.images", "records"})
+"""Tables that a silo rarely needs."""
+_EXAMPLES: Final[Mapping[str, str]] = {
+    "approvers": '# approvers = { anna = "keys/anna.pub", ben = "keys/ben.pub" }',
+    "data.test-file": '# test-file = "test.csv"',
+    "data.mapping": '# [data.mapping]\n# "what the records say" = "a class of the study"',
+    "learner.params": "# [learner.params]\n# max_depth = 5",
+}
+"""Keys without a default that TOML can write."""
+_AROUND: Final = 10_000
+"""Bytes of a reply that are no labels: keys, and shares of secrets for the other silos."""
+
+
+def _table(model: type[BaseModel], path: str, given: Mapping[str, object], more: Mapping[str, str]) -> Iterator[str]:
+    """Lines of a table: its keys, then the tables in it."""
+    inner: list[tuple[str, FieldInfo]] = []
+    fields = {kebab(name): info for name, info in model.model_fields.items()}
+    if path == "data.tables":
+        # What columns are, only the study says.
+        fields = {key: info for key, info in fields.items() if key in map(kebab, TableForm.model_fields)}
+    for key, info in fields.items():
+        here = f"{path}.{key}" if path else key
+        if table_of(info) or (here in _EXAMPLES and "[" in _EXAMPLES[here]):
+            inner.append((here, info))
+            continue
+        lines = [*_comment(f"{' '.join((info.description or '').split())} {more.get(here, '')}")]
+        lines.append(_EXAMPLES.get(here) or f"{key} = {_toml(given.get(here, _default(info)))}")
+        yield from (_off(line) if path in _AS_COMMENTS else line for line in lines)
+        yield ""
+    for here, info in inner:
+        yield ""
+        if (table := table_of(info)) is None:
+            yield from (*_comment(f"{info.description or ''} {more.get(here, '')}"), *_EXAMPLES[here].split("\n"), "")
+            continue
+        yield from _comment(info.description or (table.__doc__ or "").partition("\n\n")[0])
+        yield f"# [{here}]" if here in _AS_COMMENTS else f"[{here}]"
+        yield from _table(table, here, given, more)
+
+
+def _default(field: FieldInfo) -> object:
+    found = "" if field.is_required() else field.get_default(call_default_factory=True)
+    if found is None:
+        return ""
+    return list(found) if isinstance(found, tuple) else found if isinstance(found, bool | int | float) else str(found)
+
+
+def _off(line: str) -> str:
+    return line if line.startswith("#") or not line else f"# {line}"
+
+
+def _comment(text: str) -> Iterator[str]:
+    said = " ".join(text.replace("``", '"').split())
+    if said:
+        yield textwrap.fill(said, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it, on one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return tomli_w.dumps({"key": value}).removeprefix("key = ").rstrip("\n")

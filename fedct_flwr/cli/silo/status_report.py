@@ -15,8 +15,8 @@ from rich.table import Table
 
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.metrics import Sample, show
-from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.status import read_agent
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.config.caps import AtOnce, Total, caps_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
