@@ -21,15 +21,6 @@ _PORTS: Final = 1 << 16
 _ADDRESS: Final = "write host:port, such as host:8000"
 
 
-def is_name(name: str) -> bool:
-    r"""Whether it may name a study or a silo.
-
-    >>> is_name("essen-2"), is_name("essen 2"), is_name("essen\n")
-    (True, False, False)
-    """
-    return _NAME.fullmatch(name) is not None
-
-
 def check_name(name: str) -> None:
     """Raise ConfigError for what is no silo's name."""
     if why := name_fault(name):
@@ -37,8 +28,12 @@ def check_name(name: str) -> None:
 
 
 def name_fault(name: str) -> str | None:
-    """Why this is no silo's name, as a sentence; None for one that is."""
-    return None if is_name(name) else f"{quoted(name)} is no silo's name: {_HOW}"
+    """Why this may not name a silo, as a sentence; None where it may.
+
+    >>> name_fault("essen-2"), name_fault("essen 2")[:31]
+    (None, "'essen 2' is no silo's name: wr")
+    """
+    return None if _NAME.fullmatch(name) else f"{quoted(name)} is no silo's name: {_HOW}"
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -65,7 +60,7 @@ def _is_host(host: str) -> bool:
 
 
 def _name(name: str) -> str:
-    if not is_name(name):
+    if not _NAME.fullmatch(name):
         raise ValueError(_HOW)
     return name
 

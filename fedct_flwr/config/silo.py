@@ -227,11 +227,6 @@ class SiloConfig(Settings):
         return self.privacy.enabled or self.adds_noise
 
     @property
-    def keeps_ledger(self) -> bool:
-        """Whether something is promised of records, or of the silo as a whole, and charged."""
-        return self.promises or self.policy.sum_epsilon > 0
-
-    @property
     def decides_model(self) -> dict[str, object]:
         """What decides, beside study and records, what the silo's labels are; as JSON takes it."""
         # Only where something is promised: what was approved before there were promises stays approved.

@@ -1,6 +1,5 @@
 """``data.toml``, and ``[tables]`` in ``study.toml`` and ``silo.toml``: how tables and images are to be read."""
 
-import codecs
 import re
 import string
 from datetime import datetime
@@ -17,7 +16,6 @@ DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
 
 _NO_SEPARATORS: Final = frozenset(string.ascii_letters + string.digits + "\"'\r\n+-_.")
-_OF_HOSTS: Final = ("idna", "punycode")
 _PROBE: Final = datetime(2003, 2, 28)
 
 Side = Annotated[int, Field(ge=1, le=4096)]
@@ -63,8 +61,6 @@ def _encoding(name: str) -> str:
         "text".encode(name)
     except (LookupError, ValueError):
         raise ValueError("Python knows no such encoding of text: try utf-8, cp1252 or latin-1") from None
-    if codecs.lookup(name).name in _OF_HOSTS:
-        raise ValueError("it encodes names of hosts, not tables: try utf-8, cp1252 or latin-1")
     return name
 
 

@@ -10,7 +10,7 @@ study and its public set. Who wants more raises a limit in ``silo.toml`` and app
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
@@ -177,15 +177,23 @@ def covers_silo(entry: LogEntry) -> bool:
     return isinstance(policy, Mapping) and bool(policy.get("sum_epsilon"))
 
 
-def bare_labels(entries: Iterable[LogEntry], study: str, covers: Callable[[LogEntry], bool]) -> int:
-    """Labels of a study that left under approvals that promised no such thing: no promise covers them."""
-    covered, labels = False, 0
+def _released(entries: Iterable[LogEntry]) -> Iterator[tuple[LogEntry | None, LogEntry]]:
+    """Each line with which labels left, after that of the approval of then."""
+    approved = None
     for entry in entries:
         if entry.event is Event.APPROVED:
-            covered = covers(entry)
-        elif entry.event is Event.RELEASED and entry.study == study and not covered:
-            labels += entry.queries
-    return labels
+            approved = entry
+        elif entry.event is Event.RELEASED:
+            yield approved, entry
+
+
+def bare_labels(entries: Iterable[LogEntry], study: str, covers: Callable[[LogEntry], bool]) -> int:
+    """Labels of a study that left under approvals that promised no such thing: no promise covers them."""
+    return sum(
+        entry.queries
+        for approved, entry in _released(entries)
+        if entry.study == study and not (approved and covers(approved))
+    )
 
 
 def has_promised_labels(entries: Iterable[LogEntry]) -> bool:
@@ -193,13 +201,7 @@ def has_promised_labels(entries: Iterable[LogEntry]) -> bool:
 
     Then the ledger was charged before.
     """
-    promised = False
-    for entry in entries:
-        if entry.event is Event.APPROVED:
-            promised = covers_records(entry) or covers_silo(entry)
-        elif entry.event is Event.RELEASED and promised:
-            return True
-    return False
+    return any(approved and (covers_records(approved) or covers_silo(approved)) for approved, _ in _released(entries))
 
 
 def was_promised(entries: Iterable[LogEntry], covers: Callable[[LogEntry], bool]) -> bool:

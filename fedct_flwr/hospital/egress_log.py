@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry, read_entries
-from fedct_flwr.hospital.log_proof import HEAD_FILE, Chain, examine
+from fedct_flwr.hospital.log_proof import HEAD_FILE, Chain, verify_log
 from fedct_flwr.types import RunError, SiloName
 
 LOCK_FILE: Final = "agent.lock"
@@ -146,10 +146,10 @@ class EgressLog:
         self._followers.append(follower)
 
     def _begin(self) -> None:
-        found = examine(self.path.parent, self._key.public_key(), self._silo)
-        if not found.verdict.intact:
+        found = verify_log(self.path.parent, self._key.public_key(), self._silo)
+        if not found.intact:
             raise RunError(
-                f"the egress log in {self.path.parent} is not intact ({found.verdict.sentence}): nothing may leave "
+                f"the egress log in {self.path.parent} is not intact ({found.sentence}): nothing may leave "
                 "until that is cleared up; see 'fedct silo verify'"
             )
         self._chain = found.chain

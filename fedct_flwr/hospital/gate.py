@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from flwr.app import RecordDict
 
@@ -178,13 +178,10 @@ class Gate:
                 summand, once = self._adding
                 self._run = run_id
                 reply = summand.answer(from_record(content), once)
-                entry = replace(
-                    self._part(run_id),
-                    bytes=len(reply),
-                    payload=_digest(reply),
-                    code=_hash_only(code_hash),
-                    reason=_fault(reply),
-                )
+                entry = self._line(
+                    Event.ADDED, run_id, code_hash,
+                    kind=self._added, bytes=len(reply), payload=_digest(reply), reason=_fault(reply),
+                )  # fmt: skip
                 self._check_limits(Spent().plus(entry))
                 self._put_down(entry)
                 return to_record(reply)
@@ -192,10 +189,7 @@ class Gate:
 
     def _use_up(self, shape: Shape) -> None:
         """Write that the silo adds to the sum of a question, before it does. Raises Refused (NOT_LOGGED)."""
-        self._put_down(replace(self._part(self._run), request=shape.subject.hex()))
-
-    def _part(self, run_id: int) -> LogEntry:
-        return LogEntry(Event.ADDED, self._terms.study, self._terms.public_fingerprint.hex(), run_id, kind=self._added)
+        self._put_down(self._line(Event.ADDED, self._run, kind=self._added, request=shape.subject.hex()))
 
     def refuse(self, reason: Refusal, run_id: int, code_hash: str, *, send: bool = True) -> RecordDict | None:
         """A logged refusal, for the agent's own reasons; None: nothing is sent. Never raises.
@@ -235,7 +229,7 @@ class Gate:
         if any(used + more > limit for used, more, limit in self._totals(step)):
             raise Refused(Refusal.LIMIT)
         if self._shared:
-            self._shared.check(step)
+            self._shared.charge(step, dry=True)
 
     def _totals(self, step: Spent) -> Iterator[tuple[int, int, int]]:
         """For each total: what is used, what this step adds, and the limit."""
@@ -267,17 +261,14 @@ class Gate:
 
     def _entry(self, event: Event, run_id: int, instruction: Instruction, asked: str, code_hash: str) -> LogEntry:
         kind = kind_of(instruction, self._terms)
-        return LogEntry(
-            event,
-            self._terms.study,
-            self._terms.public_fingerprint.hex(),
-            run_id,
-            instruction.round,
-            kind.policy,
-            kind.cost(instruction, self._terms).labels,
-            code=_hash_only(code_hash),
-            request=asked,
+        labels = kind.cost(instruction, self._terms).labels
+        return self._line(
+            event, run_id, code_hash, round=instruction.round, kind=kind.policy, queries=labels, request=asked
         )
+
+    def _line(self, event: Event, run_id: int, code_hash: str = "", **fields: Any) -> LogEntry:
+        public = self._terms.public_fingerprint.hex()
+        return LogEntry(event, self._terms.study, public, run_id, code=_hash_only(code_hash), **fields)
 
     def _put_down(self, entry: LogEntry, before: Callable[[], None] = lambda: None) -> None:
         """Write a line, counted first where other studies share a limit. Raises Refused (NOT_LOGGED, LIMIT, LEDGER).
@@ -307,15 +298,13 @@ class Gate:
                 send = False
         record = to_record(payload)
         try:
-            entry = LogEntry(
+            entry = self._line(
                 Event.REFUSED,
-                self._terms.study,
-                self._terms.public_fingerprint.hex(),
                 run_id,
-                wrong.number,
+                code_hash,
+                round=wrong.number,
                 bytes=len(payload) if send else 0,
                 payload=_digest(payload) if send else "",
-                code=_hash_only(code_hash),
                 reason=wrong.reason.name,
                 request=wrong.asked,
             )

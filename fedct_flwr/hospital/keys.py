@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -58,39 +58,29 @@ def create_node_key(path: Path) -> None:
 
 def load_egress_key(path: Path) -> Ed25519PrivateKey:
     """The key that signs the egress log. Raises ConfigError."""
-    key = _loaded(path, partial(load_pem_private_key, password=None))
-    if not isinstance(key, Ed25519PrivateKey):
-        raise _none_in(path, "private")
+    key: Ed25519PrivateKey = _loaded(path, partial(load_pem_private_key, password=None), Ed25519PrivateKey, "private")
     return key
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
     """The key that proves the egress log. Raises ConfigError."""
-    key = _loaded(path, load_pem_public_key)
-    if not isinstance(key, Ed25519PublicKey):
-        raise _none_in(path, "public")
+    key: Ed25519PublicKey = _loaded(path, load_pem_public_key, Ed25519PublicKey, "public")
     return key
 
 
-def _loaded(path: Path, load: Callable[[bytes], object]) -> object:
-    """A key of any kind; None for a file that holds none. Raises ConfigError for one that cannot be read."""
+def _loaded(path: Path, load: Callable[[bytes], object], kind: type[Any], what: str) -> Any:
+    key = None
     try:
-        return load(_read(path))
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return None
-
-
-def _none_in(path: Path, what: str) -> ConfigError:
-    return ConfigError(f"{path} holds no Ed25519 {what} key in PEM: put back the one that 'fedct silo init' made")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
+        key = load(path.read_bytes())
     except FileNotFoundError:
         raise ConfigError(f"there is no key {path}: make one with 'fedct silo init'") from None
     except OSError as error:
         raise ConfigError(f"cannot read the key {path}: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        pass
+    if not isinstance(key, kind):
+        raise ConfigError(f"{path} holds no Ed25519 {what} key in PEM: put back the one that 'fedct silo init' made")
+    return key
 
 
 def _write_pair(path: Path, private: bytes, public_path: Path, public: bytes) -> None:

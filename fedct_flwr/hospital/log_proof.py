@@ -40,34 +40,6 @@ _HEAD: Final = b"fedct egress head 1 "
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether a log is intact. ``sentence`` says it in words.
-
-    ``lines``: how many are good, from the first on. ``bad_line``: the first that is not (from 1), or that is missing;
-    None if the log is intact or if it is the head that is wrong. ``last``: hash of the last good line, to write down.
-    ``cut_short``: a last line was cut short by a crash, which is no tampering: what it was to tell never left.
-    """
-
-    intact: bool
-    lines: int
-    sentence: str
-    bad_line: int | None = None
-    last: str = ""
-    cut_short: bool = False
-
-
-def verify_log(
-    folder: Path, public_key: Ed25519PublicKey, silo: SiloName, proven: Callable[[int], object] = lambda size: None
-) -> Verdict:
-    """Read the log in ``folder`` from its first line to its last. Never raises, whatever the files hold.
-
-    May be called while the agent writes. A folder with neither log nor head is that of a silo that never ran: intact.
-    ``proven`` is told after each good line how many bytes it has.
-    """
-    return examine(folder, public_key, silo, proven).verdict
-
-
-@dataclass(frozen=True)
 class Chain:
     """Where a reader of the log stands: after line ``number`` with hash ``last``; the one before has ``previous``."""
 
@@ -124,32 +96,54 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Found:
-    """``size``: bytes of the good lines. ``head_is_current``: the head knows of all of them."""
+class Verdict:
+    """Whether a log is intact. ``sentence`` says it in words.
 
-    verdict: Verdict
+    ``chain``: where its good lines end, after ``size`` bytes. ``bad_line``: the first that is not good (from 1), or is
+    missing; None if the log is intact or if it is the head that is wrong. ``cut_short``: a last line was cut short by a
+    crash, which is no tampering: what it was to tell never left. ``head_is_current``: the head knows of all lines.
+    """
+
+    intact: bool
+    sentence: str
     chain: Chain
+    bad_line: int | None = None
+    cut_short: bool = False
     size: int = 0
     head_is_current: bool = False
 
+    @property
+    def lines(self) -> int:
+        """How many are good, from the first on."""
+        return self.chain.number
 
-def examine(
+    @property
+    def last(self) -> str:
+        """Hash of the last good line, to write down."""
+        return self.chain.last
+
+
+def verify_log(
     folder: Path, public_key: Ed25519PublicKey, silo: SiloName, proven: Callable[[int], object] = lambda size: None
-) -> Found:
-    """As ``verify_log``, for who wants to write on: with where the chain ends."""
+) -> Verdict:
+    """Read the log in ``folder`` from its first line to its last. Never raises, whatever the files hold.
+
+    May be called while the agent writes. A folder with neither log nor head is that of a silo that never ran: intact.
+    ``proven`` is told after each good line how many bytes it has.
+    """
     chain = Chain(silo, public_key)
     try:
         if not (folder / LOG_FILE).exists():
             if (folder / HEAD_FILE).exists():
                 return _broken(chain, f"{LOG_FILE} is missing, though {HEAD_FILE} tells of it", missing=True)
-            return Found(Verdict(True, 0, "the log has not begun: nothing has left"), chain)
+            return Verdict(True, "the log has not begun: nothing has left", chain)
         with (folder / LOG_FILE).open("rb") as file:
             return _examine_lines(file, folder / HEAD_FILE, chain, proven)
     except OSError as error:
         return _broken(chain, f"the log cannot be read: {error.strerror}")
 
 
-def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain, proven: Callable[[int], object]) -> Found:
+def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain, proven: Callable[[int], object]) -> Verdict:
     size, rest = 0, b""
     while True:
         before = chain.number
@@ -178,10 +172,10 @@ def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain, proven: Callab
     return _judge(chain, size, head, cut_short=bool(rest))
 
 
-def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> Found:
+def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> Verdict:
     number = chain.number
     if head is None and number == 0 and not cut_short:
-        return Found(Verdict(True, 0, "the log has not begun: nothing has left"), chain)
+        return Verdict(True, "the log has not begun: nothing has left", chain)
     if head is None:
         return _broken(chain, f"{HEAD_FILE} is missing, so nobody can tell whether lines are missing at the end")
     if head.silo != chain.silo:
@@ -195,15 +189,14 @@ def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> Fo
     sentence = f"{count(number, 'line')}, each as it was written, and none is missing"
     if cut_short:
         sentence += "; after them a last line cut short by a crash, of which nothing left"
-    verdict = Verdict(True, number, sentence, last=chain.last, cut_short=cut_short)
-    return Found(verdict, chain, size, head_is_current=head.count == number)
+    return Verdict(True, sentence, chain, cut_short=cut_short, size=size, head_is_current=head.count == number)
 
 
-def _broken(chain: Chain, why: str, *, missing: bool = False) -> Found:
+def _broken(chain: Chain, why: str, *, missing: bool = False) -> Verdict:
     """The verdict on a log that is not intact; ``missing``: it is the next line that is wrong or not there."""
     line = chain.number + 1 if missing else None
     sentence = f"line {line}: {why}" if line else why
-    return Found(Verdict(False, chain.number, sentence, line, chain.last), chain)
+    return Verdict(False, sentence, chain, line)
 
 
 @dataclass(frozen=True)

@@ -70,22 +70,16 @@ class SharedBooks:
             if any(missing):
                 self._write(file, missing)
 
-    def check(self, step: Spent) -> None:
-        """Raise Refused (LIMIT) if a step would exceed a limit, (LEDGER) if that cannot be told. Charges nothing."""
+    def charge(self, step: Spent, *, dry: bool = False) -> None:
+        """Count a step; only if this returns may it happen. ``dry``: count nothing. Raises Refused (LIMIT, LEDGER)."""
         try:
             with self._kept.transaction() as file:
                 self._check(_sum(_rows(file)), step)
+                if not dry:
+                    self._write(file, step)
         except LedgerError as error:
-            raise _unusable(error) from error
-
-    def charge(self, step: Spent) -> None:
-        """Count a step; only if this returns may it happen. Raises Refused (LIMIT, LEDGER)."""
-        try:
-            with self._kept.transaction() as file:
-                self._check(_sum(_rows(file)), step)
-                self._write(file, step)
-        except LedgerError as error:
-            raise _unusable(error) from error
+            logger.error("%s", error)
+            raise Refused(Refusal.LEDGER) from error
 
     def spent(self) -> tuple[Spent, int]:
         """What is counted over all studies, and how many studies there are. Makes no file. Raises LedgerError."""
@@ -133,8 +127,3 @@ def _sum(rows: list[tuple[str, str, int]]) -> Spent:
         except (ValueError, TypeError):
             raise LedgerError("the books of these records hold a line that nobody knows; nothing is released") from None
     return total
-
-
-def _unusable(error: LedgerError) -> Refused:
-    logger.error("%s", error)
-    return Refused(Refusal.LEDGER)

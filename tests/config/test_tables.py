@@ -50,7 +50,6 @@ def test_numbers_may_mean_a_missing_value(tmp_path: Path) -> None:
         ("separator = '\"'", "cannot stand between fields"),
         ("decimal = ','\nseparator = ','", "both a comma"),
         ("encoding = 'utf8000'", "try utf-8, cp1252 or latin-1"),
-        ("encoding = 'idna'", "names of hosts, not tables"),
         ("dates = '%d.%m.'", "a year, a month and a day"),
         ("dates = '%d.%m.%Y %d'", "a year, a month and a day"),
         ("categories = ['ward']\nleave-out = ['ward']", "both name 'ward'"),

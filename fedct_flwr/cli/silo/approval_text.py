@@ -120,7 +120,7 @@ def sections(
             "The model of before the study is kept: fedct silo predict --model before",
             *(kind.beware for kind in kinds),
             "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
-            if config.keeps_ledger
+            if config.promises or config.policy.sum_epsilon
             else "No differential privacy is guaranteed yet; the limits above are what keeps it little",
             "To withdraw the approval at any time: fedct silo revoke. What has left cannot be called back",
         ),
