@@ -10,7 +10,7 @@ from typing import Any, Final
 from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
-from fedct_flwr.config.protections import OF_PROTECTION, TRAIN_ONCE, said
+from fedct_flwr.config.privacy import OF_PROTECTION, TRAIN_ONCE, said
 from fedct_flwr.config.uses import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.joint_plan import real_plan

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from fedct_flwr.config import RunConfig, TransferSettings
-from fedct_flwr.config.privacy import MAX_PARTITIONS
-from fedct_flwr.config.protections import IN_SHARES, NoisePlan, TallyNoise
+from fedct_flwr.config.privacy import IN_SHARES, MAX_PARTITIONS, NoisePlan, TallyNoise
 from fedct_flwr.config.run import of_run
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.config.uses import Needs, Uses, uses

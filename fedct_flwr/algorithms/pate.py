@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fedct_flwr.config.protections import NoisePlan, TallyNoise
+from fedct_flwr.config.privacy import NoisePlan, TallyNoise
 from fedct_flwr.config.run import of_run
 from fedct_flwr.config.uses import Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality

@@ -68,7 +68,7 @@ class Total(Cap):
     title: str
     """What is counted, at the beginning of a line."""
     of: Callable[[Any], int]
-    """What is counted of a ``hospital.books.Spent``."""
+    """What is counted of a ``hospital.log_entry.Spent``."""
 
 
 @dataclass(frozen=True, kw_only=True)

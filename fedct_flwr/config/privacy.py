@@ -1,19 +1,228 @@
-"""What a silo promises about its records, ``[privacy]``, and how it teaches students, ``[transfer]`` (silo.toml)."""
+"""What a silo promises about its records, ``[privacy]``, and how it teaches students, ``[transfer]`` (silo.toml).
 
-from typing import Final, Self
+Protections and noise that can be chosen have an entry each, with all that others need to know.
+
+To add a protection, write its labeler in a file of its own, next to a function that makes it of a ``Start``
+(``fedct_flwr.labelers.labeler``), and enter it here. All others ask the entry: settings and their checks, approvals,
+the approval page, the privacy sheet, ``silo.toml`` and the conformance tests.
+
+To add noise on counts of votes, write it as a ``CountNoise`` in a file of its own under ``privacy/mechanisms/``, enter
+it there and here, and describe its output probabilities in ``tests/privacy/mechanisms/cases.py``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Final, NamedTuple, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from fedct_flwr.config.protections import (
-    MAX_TEACHERS,
-    PROTECTIONS,
-    OwnSettings,
-    Protection,
-    ProtectionName,
-    TransferNoise,
-    check_together,
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.settings import MAX_INT, Settings, kebab, one_of
+from fedct_flwr.config.uses import Uses, either, uses
+
+ON_COUNTS: Final = ("laplace", "gaussian", "gumbel")
+"""Mechanisms of noise on counts of votes, by the names that settings give them: ``mechanism`` in a run config."""
+
+IN_SHARES: Final = ("gaussian",)
+"""Those among them that silos can add in shares, so that the sum of all shares is this noise."""
+
+OF_TEACHERS: Final = ("gaussian", "gumbel")
+"""Those among them for a silo's own teachers."""
+
+_NEED_DELTA: Final = ("gaussian",)
+"""Those among them that promise nothing at delta = 0."""
+
+
+TallyNoise: TypeAlias = Annotated[str, one_of(("", *ON_COUNTS))]
+"""Noise on all silos' votes; empty: what the algorithm takes by default."""
+TransferNoise: TypeAlias = Annotated[str, one_of(ON_COUNTS)]
+"""Noise on the votes of students' teachers."""
+VoteNoise: TypeAlias = Annotated[str, one_of(OF_TEACHERS)]
+"""Noise on the votes of a silo's own teachers."""
+
+
+class NoisePlan(NamedTuple):
+    """Noise on counts of votes, for this epsilon and delta in total."""
+
+    mechanism: str
+    """A name of ``ON_COUNTS``."""
+    epsilon: float
+    delta: float
+    gamma: float = 0.0
+    """The noise has the scale 1 / gamma in votes, whatever that costs; 0: what epsilon and delta call for."""
+
+
+def wrong_delta(key: str, name: str, names: Iterable[str], delta: float) -> str:
+    """What is wrong with this delta for the mechanism that ``key`` names, one of ``names``; empty if nothing is.
+
+    >>> wrong_delta("noise", "gaussian", ("gaussian", "gumbel"), 0.0)
+    "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or noise to 'gumbel'"
+    """
+    if delta > 0 or name not in _NEED_DELTA:
+        return ""
+    instead = [other for other in names if other not in _NEED_DELTA]
+    other = f", or {key} to {either(instead)}" if instead else ""
+    return f"{name.capitalize()} noise promises nothing at delta = 0: set delta to 1e-5, say{other}"
+
+
+MAX_TEACHERS: Final = 1000
+"""More models than anybody trains on one silo's records."""
+
+
+class OwnSettings(Settings):
+    """The settings that single protections have, all of them: each is used by its own alone."""
+
+    teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
+    """Models that vote; 0: as many as the number of records suggests. For fedkt of each student, the paper's t; 0: the
+    paper's 5, or 25 at L2, but no more than the smallest silo has records for."""
+    noise: VoteNoise = "gumbel"
+    """On the teachers' votes."""
+    clipping_norm: float = Field(default=1.0, gt=0)
+    """The longest that a record's gradient may be (dp-sgd), or a silo's update (dp-fedavg)."""
+
+    @model_validator(mode="after")
+    def _check_teachers(self) -> Self:
+        if self.teachers == 1:
+            raise ValueError("a single teacher is outvoted by nobody: set teachers to 2 or more, or to 0")
+        return self
+
+
+def whole_learner(learner: LearnerSettings) -> dict[str, object]:
+    """All that decides what a learner learns, without where it is trained."""
+    settings = learner.decides_model
+    # Pseudo-labels are weighed for the personal model alone; the labelers here see none, or what it says after it.
+    settings["pseudo_weight"] = learner.full_weight
+    return {"learner": {name: value for name, value in settings.items() if name not in ("device", "packages")}}
+
+
+def _network(learner: LearnerSettings) -> dict[str, object]:
+    """What a network is, and not how it is trained."""
+    settings = learner.decides_model
+    return {name: settings[name] for name in ("name", "params", "preprocessing")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protection:
+    """Whose labels leave in place of the personal model's. Import paths are ``module:function``."""
+
+    leaves: str
+    """What leaves where labels are asked for, for who approves it."""
+    of_auto: str = ""
+    """What ``learner = "auto"`` chooses under it, and what covers the choice: a sentence; empty if it refuses that."""
+    labeler: str = ""
+    """Import path of what makes the ``Labeler`` of a ``Start``; empty: the personal model answers itself."""
+    own: tuple[str, ...] = ()
+    """The fields of ``OwnSettings`` that it alone uses."""
+    needs_delta: bool = False
+    """Whether it promises nothing at delta = 0, whatever else is set."""
+    extra: str = "privacy"
+    """The extra of this package that it needs."""
+    of_learner: Callable[[LearnerSettings], Mapping[str, object]] = whole_learner
+    """What of the learner's settings makes the labeler another one, as JSON takes it."""
+    reads_votes: bool = False
+    """Whether the labels are made of the personal model's, as its labeler says too."""
+    trains_once: bool = False
+    """Whether it trains the silo's learner once, and not from round to round."""
+    covers_votes: bool = False
+    """Whether it also covers the votes of students, whose teachers' votes then get the noise of ``[transfer]``."""
+    in_floats: bool = False
+    """Whether noise is added to sums of floating-point numbers, which the privacy sheet says."""
+
+
+PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
+    {
+        "none": Protection(
+            leaves="the labels of the model itself, without noise",
+            extra="",
+            reads_votes=True,
+            covers_votes=True,
+        ),
+        "dp-sgd": Protection(
+            labeler="fedct_flwr.labelers.dp_sgd:labeler",
+            leaves="the labels of a network of their own, in whose training no record's gradient counts for more than "
+            "a fixed length and noise is added to every step",
+            own=("clipping_norm",),
+            needs_delta=True,
+            extra="dp-sgd",
+            of_learner=_network,
+            in_floats=True,
+        ),
+        "dp-linear": Protection(
+            labeler="fedct_flwr.labelers.dp_linear:labeler",
+            leaves="the labels of a linear model on features learned from the public set, trained once by gradients "
+            "with noise",
+            of_auto="the silo chooses its own model by its records, and nothing of it leaves: the labels are those of "
+            "a linear model that depends on no choice",
+            needs_delta=True,
+            of_learner=lambda learner: {},
+        ),
+        "teachers": Protection(
+            labeler="fedct_flwr.labelers.teachers:labeler",
+            leaves="for each public example the class that most of several models voted for, with noise on the votes; "
+            "each record was seen by one of these models alone",
+            of_auto="the silo chooses its own model by its records, and nothing of it leaves: the models that vote "
+            "choose nothing, they are logistic regressions",
+            own=("teachers", "noise"),
+            trains_once=True,
+            covers_votes=True,
+        ),
+        "randomized-response": Protection(
+            labeler="fedct_flwr.labelers.randomized:labeler",
+            leaves="the labels of the model, each of them replaced by another class at random so often that none tells "
+            "much",
+            of_auto="the silo chooses its model by its records, and its epsilon covers the choice: each label is "
+            "changed at random, whichever model says it",
+            reads_votes=True,
+        ),
+    }
 )
-from fedct_flwr.config.settings import MAX_INT, Settings
+"""By the names that settings give them."""
+
+
+ProtectionName: TypeAlias = Annotated[str, one_of(PROTECTIONS)]
+"""A key of ``PROTECTIONS``."""
+
+
+def own_keys(names: Iterable[str]) -> list[str]:
+    """The settings that these protections alone have, as settings write them.
+
+    >>> own_keys(["teachers"])
+    ['teachers', 'noise']
+    """
+    return [kebab(field) for name in names for field in PROTECTIONS[name].own]
+
+
+COVER_VOTES: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.labeler and entry.covers_votes)
+"""Protections that also cover the votes of students."""
+
+TRAIN_ONCE: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.trains_once)
+"""Protections that train the silo's learner once, for as many epochs as are set."""
+
+OF_PROTECTION: Final[Mapping[str, Uses]] = {
+    name: uses("epsilon", "delta", *own_keys([name])) if entry.labeler else {} for name, entry in PROTECTIONS.items()
+}
+"""Each protection's settings, in a run config and under ``[privacy]``, which has a plan besides."""
+
+
+def said(names: Sequence[str]) -> str:
+    """How to set one of these protections.
+
+    >>> said(["teachers"])
+    "protection = 'teachers'"
+    """
+    return f"protection = {either(names)}"
+
+
+def check_together(protection: str, settings: OwnSettings, delta: float) -> None:
+    """Raise ValueError for ``settings`` of the protection that promise nothing."""
+    entry = PROTECTIONS[protection]
+    wrong = "noise" in entry.own and wrong_delta("noise", settings.noise, OF_TEACHERS, delta)
+    if entry.needs_delta and not delta:
+        wrong = f"{protection} promises nothing at delta = 0: set delta to a number such as 1e-5"
+    if wrong:
+        raise ValueError(wrong)
+
 
 MAX_PARTITIONS: Final = 100
 """More students than anybody trains on one silo's records."""

@@ -12,11 +12,11 @@ from fedct_flwr.config.gone import why_gone
 from fedct_flwr.config.learner import AUTO, LearnerSettings, PseudoWeight, Training
 from fedct_flwr.config.method import Method, default_method, defaults_of_all, methods, read_method
 from fedct_flwr.config.names import Name
-from fedct_flwr.config.privacy import PrivacySettings
-from fedct_flwr.config.protections import (
+from fedct_flwr.config.privacy import (
     COVER_VOTES,
     PROTECTIONS,
     OwnSettings,
+    PrivacySettings,
     ProtectionName,
     check_together,
 )

@@ -10,8 +10,15 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from fedct_flwr.config.caps import AtLeast, AtOnce, Cap, RecordsSettings, Total, caps_of
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.names import Address, Name
-from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
-from fedct_flwr.config.protections import COVER_VOTES, PROTECTIONS, TRAIN_ONCE, own_keys, said
+from fedct_flwr.config.privacy import (
+    COVER_VOTES,
+    PROTECTIONS,
+    TRAIN_ONCE,
+    PrivacySettings,
+    TransferSettings,
+    own_keys,
+    said,
+)
 from fedct_flwr.config.settings import (
     MAX_INT,
     OptionalPath,

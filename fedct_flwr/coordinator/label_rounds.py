@@ -6,7 +6,7 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.protections import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
+from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
 from fedct_flwr.consensus.counting import Consensus
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.global_model import add_global_model

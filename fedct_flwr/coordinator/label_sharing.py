@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 from pydantic import Field
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.protections import IN_SHARES
+from fedct_flwr.config.privacy import IN_SHARES
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.config.uses import Needs, Uses, either, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.approval import approval_in
-from fedct_flwr.hospital.books import Spent
-from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent
 from fedct_flwr.kinds import ADDED
 from fedct_flwr.wire.refusal import Refusal, Refused
 

@@ -36,7 +36,6 @@ from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.hospital.watch import Watch, Watched
 from fedct_flwr.kinds import ADDED, kind_of
-from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.process_end import end_process
 from fedct_flwr.silo.state import WRITING
 from fedct_flwr.silo.summing import ACTION
@@ -160,8 +159,6 @@ class Agent:
         records = count(site.private.size, "record")
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
             f"{config.learner.name}; {_approval(config, study, log)}")  # fmt: skip
-        for sentence in _promised(config, site.private.size):
-            self._say(sentence)
         for found in gathered(site.findings):
             self._say(found.sentence)
 
@@ -375,17 +372,6 @@ class Agent:
             self._no_contact(error)
         else:
             self._contact()
-
-
-def _promised(config: SiloConfig, num_records: int) -> list[str]:
-    """What is promised, and what is wrong with it; nothing where nothing is."""
-    privacy = config.privacy
-    if not config.promises:
-        return []
-    weakness = budget_of(privacy).weakness(num_records)
-    name = "joint labeler" if config.adds_noise else f"protection {privacy.protection}"
-    promised = f"{name}: epsilon {privacy.epsilon:g}, delta {privacy.delta:g} for each record"
-    return [f"{promised}, in total over the whole study", *([f"warning: {weakness}"] if weakness else [])]
 
 
 def _approval(config: SiloConfig, study: StudyFolder, log: EgressLog) -> str:

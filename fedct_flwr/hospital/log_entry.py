@@ -1,4 +1,4 @@
-"""One line of an egress log: what it tells, how it is written, and how it is read again.
+"""One line of an egress log: what it tells, how it is written, how it is read again, and what lines add up to.
 
 A line is a JSON object, keys sorted, no spaces, ASCII:
 
@@ -19,11 +19,12 @@ A line is a JSON object, keys sorted, no spaces, ASCII:
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import reduce
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from fedct_flwr.types import RunError
 
@@ -153,3 +154,32 @@ def entry_of(record: Mapping[str, object]) -> LogEntry:
 def canonical(record: Mapping[str, object]) -> bytes:
     """The one way to write a record. Raises ValueError for numbers that JSON does not know."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+
+
+# --- what lines add up to
+
+_BYTES_LEAVE: Final = (Event.RELEASED, Event.REPEATED, Event.ADDED, Event.REFUSED)
+
+
+class Spent(NamedTuple):
+    """What counts towards the totals of a policy.
+
+    A question counts with its round and its labels as soon as it is admitted, whatever becomes of it: what happens
+    afterwards depends on the records. Every byte that leaves counts, those of repeated answers and of refusals too.
+    """
+
+    rounds: int = 0
+    queries: int = 0
+    bytes: int = 0
+
+    def plus(self, entry: LogEntry) -> "Spent":
+        """With one more line of the log."""
+        # An earlier version wrote no line for a question: its answer's line stands for both.
+        counts = entry.event is Event.ADMITTED or (entry.event is Event.RELEASED and not entry.request)
+        leaves = entry.event in _BYTES_LEAVE
+        return Spent(self.rounds + counts, self.queries + counts * entry.queries, self.bytes + leaves * entry.bytes)
+
+
+def spent(entries: Iterable[LogEntry]) -> Spent:
+    """What counts towards the totals by these lines."""
+    return reduce(Spent.plus, entries, Spent())

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.config.caps import Total, caps_of
 from fedct_flwr.config.settings import kebab
-from fedct_flwr.hospital.books import Spent
+from fedct_flwr.hospital.log_entry import Spent
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.text.log import logger
 from fedct_flwr.wire.refusal import Refusal, Refused

@@ -14,7 +14,7 @@ from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
 from fedct_flwr.config import PrivacySettings
-from fedct_flwr.config.protections import MAX_TEACHERS
+from fedct_flwr.config.privacy import MAX_TEACHERS
 from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.labelers.transfer import trained_on, votes_of
 from fedct_flwr.learners.base import Learner

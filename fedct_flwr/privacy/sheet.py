@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
 from fedct_flwr.config import PrivacySettings, StudyJoint
-from fedct_flwr.config.protections import COVER_VOTES
+from fedct_flwr.config.privacy import COVER_VOTES
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.markdown import template

@@ -5,7 +5,7 @@ from typing import Final
 
 from numpy.random import Generator
 
-from fedct_flwr.config.protections import NoisePlan
+from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.consensus.counting import Decide
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate

@@ -13,7 +13,7 @@ from dp_accounting import DpEvent
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.config.protections import NoisePlan
+from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.privacy.accounting import Epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit, check_least
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate, epsilon_in_time

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from fedct_flwr.hospital.books import Spent
+from fedct_flwr.hospital.log_entry import Spent
 from fedct_flwr.hospital.shared_books import SharedBooks
 from tests.cli.silos import Fedct, Kit
 

@@ -4,7 +4,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from fedct_flwr.config.protections import PROTECTIONS, OwnSettings
+from fedct_flwr.config.privacy import PROTECTIONS, OwnSettings
 
 LABELERS = {name: entry for name, entry in PROTECTIONS.items() if entry.labeler}
 EXTRAS = {"privacy", "dp-sgd"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.config.protections import PROTECTIONS
+from fedct_flwr.config.privacy import PROTECTIONS
 from tests.golden import approvals, checked, files
 from tests.golden.checked import ELSEWHERE, machines, same_machine
 from tests.golden.compare import SAME, tolerance

@@ -143,14 +143,10 @@ def test_refusals_in_a_row_are_answered_ever_more_slowly(silo: Silo) -> None:
     assert time.monotonic() - began > 1.4
 
 
-def test_a_silo_with_a_protection_says_what_it_promises_and_stops_at_its_budget(
-    make: Make, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
-) -> None:
+def test_a_silo_with_a_protection_stops_at_its_budget(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
     silo = make(privacy={"protection": "dp-linear", "delta": 0.01})
     silo.start()
-    assert [said for said in silo.said if said.startswith("protection ")] == wording
-    assert any(said.startswith("warning: delta is 0.01") for said in silo.said)
     outcomes = []
     for number in (1, 2, 3):
         silo.ask(number)

@@ -13,10 +13,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedct_flwr.hospital import egress_log
 from fedct_flwr.hospital.approval import approve, revoke
-from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, read_entries
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, Spent, read_entries
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Reply, Scores, Terms
 from fedct_flwr.wire.messages import from_record, to_record

@@ -20,9 +20,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedct_flwr.hospital.books import left
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, encode_instruction
 from fedct_flwr.wire.content import Scores
@@ -87,8 +86,7 @@ def let_out(gate: Gate, content: RecordDict, request: bytes) -> Refusal | bytes:
 
 def check_left(silo: Silo, labels: int) -> None:
     """Nothing but the one answer has left, with so many labels."""
-    found = left(read_entries(silo.state))
-    assert (found.messages, found.labels) == (1, labels)
+    assert [entry.queries for entry in read_entries(silo.state) if entry.event is Event.RELEASED] == [labels]
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,9 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, terms_digest
-from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Held
-from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.hospital.log_entry import Event, Spent
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.wire.messages import to_record

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import LearnerSettings, PrivacySettings
-from fedct_flwr.config.protections import PROTECTIONS
+from fedct_flwr.config.privacy import PROTECTIONS
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.protect import labeler_for

@@ -7,7 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig
-from fedct_flwr.config.protections import PROTECTIONS
+from fedct_flwr.config.privacy import PROTECTIONS
 from fedct_flwr.labelers import protect
 from fedct_flwr.labelers.labeler import Labeler
 from fedct_flwr.labelers.protect import check_installed, labeler_for

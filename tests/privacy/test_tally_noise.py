@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config.protections import NoisePlan
+from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.consensus.counting import consistent
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.fedkt import fedkt_epsilon

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from fedct_flwr.config.protections import NoisePlan
+from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.privacy.accounting import epsilon

@@ -13,9 +13,8 @@ from fedct_flwr.config.caps import Total, caps_of
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
-from fedct_flwr.hospital.books import Left, Spent
 from fedct_flwr.hospital.duplicates import DuplicateReport
-from fedct_flwr.hospital.log_entry import LogEntry
+from fedct_flwr.hospital.log_entry import LogEntry, Spent
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import GRADIENTS, HARD, kinds_let_out
 from fedct_flwr.privacy.leaving import Answers
@@ -45,7 +44,7 @@ def sections(
     config: SiloConfig,
     study: StudyFolder,
     here: Spent,
-    elsewhere: Left,
+    elsewhere: int,
     found: DuplicateReport,
     promised: list[str],
     *,
@@ -53,8 +52,8 @@ def sections(
 ) -> dict[str, list[str]]:
     """All that is to be known before one approves: titles, and sentences below them.
 
-    ``here`` is what left for this study and its public set, ``elsewhere`` what left for others; ``promised`` says what
-    differential privacy promises, if it does. ``first``: whether there is no log of before.
+    ``here`` is what left for this study and its public set, ``elsewhere`` the labels that left for others; ``promised``
+    says what differential privacy promises, if it does. ``first``: whether there is no log of before.
     """
     policy, public, schema = config.policy, study.public, study.schema
     kinds = kinds_let_out(policy.kinds, terms_of(study), noisy=policy.sum_epsilon > 0)
@@ -95,8 +94,7 @@ def sections(
             "A question counts as soon as it is let in, whether or not its answer leaves; refusals count in bytes",
             "Each new run asks again, also about the same examples, until a limit is reached",
             # No limit of this study counts them, though they tell of the same patients.
-            elsewhere.labels
-            and f"Under other studies and public sets {elsewhere.labels:,} labels have left about these records",
+            elsewhere and f"Under other studies and public sets {elsewhere:,} labels have left about these records",
             first
             and "There is no egress log here yet, so all limits and budgets begin at nothing. If this silo has "
             "worked before, decline: its state folder is not mounted, or not restored",

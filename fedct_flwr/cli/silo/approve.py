@@ -18,11 +18,10 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.study_folder import read_records, read_study
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.adding import check_sums
-from fedct_flwr.hospital.books import left, spent
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
 from fedct_flwr.hospital.four_eyes import approvers_now, approvers_of, as_hex, last_decision, sign
 from fedct_flwr.hospital.latest_state import open_log, remember
-from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.log_entry import Event, read_entries, spent
 from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
@@ -80,7 +79,8 @@ def approve(
         public = study.public.fingerprint.hex()
         entries = list(read_entries(config.state))
         here = spent(entry for entry in entries if (entry.study, entry.public) == (study.name, public))
-        elsewhere = left(entry for entry in entries if (entry.study, entry.public) != (study.name, public))
+        released = [entry for entry in entries if entry.event is Event.RELEASED]
+        elsewhere = sum(e.queries for e in released if (e.study, e.public) != (study.name, public))
         promised = promises(config, study, len(records.y), entries)
         told = sections(config, study, here, elsewhere, found, promised, first=not entries)
         for title, lines in told.items():

@@ -22,10 +22,9 @@ from fedct_flwr.config.caps import AtOnce, Total, caps_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import approving_digests, in_force
-from fedct_flwr.hospital.books import Spent, spent
 from fedct_flwr.hospital.latest_state import is_latest
 from fedct_flwr.hospital.link import LinkStatus, span
-from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
+from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, read_entries, spent
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import kind_in_policy

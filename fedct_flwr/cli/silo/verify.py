@@ -3,21 +3,20 @@
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.hospital.books import Left, left
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
-from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries
-from fedct_flwr.hospital.log_proof import Verdict, verify_log
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries, spent
+from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.hospital.released import kept
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.plural import count
-from fedct_flwr.types import ConfigError, RunError, SiloName
+from fedct_flwr.types import ConfigError, RunError
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -49,9 +48,22 @@ def verify(
     # The agent may write meanwhile: only what was proven is added up.
     proven = [entry for entry in read_entries(config.state) if entry.number <= verdict.lines] if verdict.intact else []
     # Raises for a reply that was changed after it left.
-    replies = [kept(config.state, entry) for entry in proven if entry.event is Event.RELEASED]
-    sums, refused = left(proven), sum(entry.event is Event.REFUSED for entry in proven)
-    out.show(_document(config.silo, verdict, sums, refused, found))
+    released = [entry for entry in proven if entry.event is Event.RELEASED]
+    replies = [kept(config.state, entry) for entry in released]
+    labels, bytes_ = sum(entry.queries for entry in released), spent(proven).bytes
+    refused = sum(entry.event is Event.REFUSED for entry in proven)
+    document = {
+        "silo": config.silo,
+        "intact": verdict.intact,
+        "sentence": verdict.sentence,
+        "lines": verdict.lines,
+        "bad_line": verdict.bad_line,
+        "last_hash": verdict.last or None,
+        "sent": {"messages": len(released), "labels": labels, "bytes": bytes_},
+        "refused": refused,
+        "since_line": found,
+    }
+    out.show(document)
     if not verdict.intact:
         where = f", line {verdict.bad_line}" if verdict.bad_line else ""
         raise RunError(f"the egress log is not intact{where}: {verdict.sentence}")
@@ -62,7 +74,7 @@ def verify(
         )
     out.say(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
     out.say(
-        f"Left: {count(sums.messages, 'message')} with labels, {count(sums.labels, 'label')}, {sums.bytes:,} bytes "
+        f"Left: {count(len(released), 'message')} with labels, {count(labels, 'label')}, {bytes_:,} bytes "
         f"in all; refused: {refused:,}."
     )
     if replies:
@@ -81,20 +93,6 @@ def _size(path: Path) -> int | None:
         return path.stat().st_size
     except OSError:
         return None
-
-
-def _document(silo: SiloName, verdict: Verdict, sums: Left, refused: int, found: int | None) -> dict[str, Any]:
-    return {
-        "silo": silo,
-        "intact": verdict.intact,
-        "sentence": verdict.sentence,
-        "lines": verdict.lines,
-        "bad_line": verdict.bad_line,
-        "last_hash": verdict.last or None,
-        "sent": {"messages": sums.messages, "labels": sums.labels, "bytes": sums.bytes},
-        "refused": refused,
-        "since_line": found,
-    }
 
 
 def _line_with(digest: str, path: Path, lines: int) -> int | None:
