@@ -18,6 +18,5 @@ GONE: Final[dict[str, str]] = {
     "coordinator metrics --listen": _TEXTFILE,
     "coordinator list": "'fedct coordinator status FOLDER' shows the same",
     "audit --canaries": "add the made-up records to a silo's table and simulate: 'fedct audit' draws from all records",
-    "coordinator run --baselines": "'fedct simulate --data NAME' trains the silos alone, and all data in one place",
     "watch": "'fedct simulate' serves the page while it runs; 'fedct report RUN' writes that of any run",
 }
