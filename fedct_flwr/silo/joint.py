@@ -1,7 +1,6 @@
 """A silo's part in the joint labeler's training: noisy gradients, charged to its ledger before they are drawn."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,27 +11,12 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.labelers.joint_linear import JointLinear, Plan, plan_for
-from fedct_flwr.privacy.budget import Budget
-from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.sheet import Together
-from fedct_flwr.silo.release import DATA_SET, check_secure, ledger_refusals
+from fedct_flwr.silo.release import DATA_SET, Purse, ledger_refusals
 from fedct_flwr.silo.site import Site, joint_of
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.content import Joint
 from fedct_flwr.wire.refusal import Refusal, Refused
-
-
-@dataclass(frozen=True)
-class Purse:
-    """What a silo pays with: its ledger, what may be spent, and where the noise for a question comes from."""
-
-    ledger: Ledger
-    budget: Budget
-    noise: Callable[[bytes], Noise]
-    real: bool = False
-    """Whether the records are people's. Then the noise must be secure, and whether there is a reply depends on no
-    record."""
 
 
 def plan_of(joint: Joint, num_classes: int) -> Plan:
@@ -92,13 +76,9 @@ def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> ND
         raise Refused(Refusal.MALFORMED)
     question = hashlib.sha256(b"fedct joint step 1" + payload).digest()
 
-    noise = purse.noise(question)
-    if purse.real:
-        check_secure(noise)
-
     def draw() -> bytes:
         vectors = labeler.vectors(site.private.X)
-        return labeler.summand(vectors, site.private.y, weights, noise).astype("<u8").tobytes()
+        return labeler.summand(vectors, site.private.y, weights, purse.noise(question)).astype("<u8").tobytes()
 
     with ledger_refusals(), purse.ledger as ledger:
         event = labeler.noise.event()

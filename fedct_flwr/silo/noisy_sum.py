@@ -15,7 +15,7 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.privacy.tally_shares import VoteShares
-from fedct_flwr.silo.release import account, check_secure, ledger_refusals
+from fedct_flwr.silo.release import Purse, account, ledger_refusals
 from fedct_flwr.wire.content import Instruction, Terms
 
 WHOLE_SILO: Final = "whole silo"
@@ -40,21 +40,14 @@ def approve_sums(config: SiloConfig, study: str, terms: bytes) -> None:
 
 @dataclass(frozen=True)
 class NoiseAdder:
-    """What a silo adds noise with: its ledger, what a sum may cost at most, and the noise for a question.
+    """What a silo adds noise with, in a ``purse`` whose budget holds unless ``most`` says what a sum may cost.
 
-    ``honest``: silos whose shares count, by the silo's own terms of sums and not by the coordinator's word. ``secure``:
-    whether noise must be unpredictable. Raises ConfigError if it must be and is not.
+    ``honest``: silos whose shares count, by the silo's own terms of sums and not by the coordinator's word.
     """
 
-    ledger: Ledger
-    budget: Callable[[VoteShares], Budget]
-    noise: Callable[[bytes], Noise]
+    purse: Purse
     honest: int
-    secure: bool
-
-    def __post_init__(self) -> None:
-        if self.secure:
-            check_secure(self.noise(bytes(32)))
+    most: Callable[[VoteShares], Budget] | None = None
 
 
 def with_noise(
@@ -70,10 +63,11 @@ def with_noise(
     paid = hashlib.sha256(b"fedct share of noise 1" + adder.honest.to_bytes(2, "big") + question).digest()
 
     def draw() -> bytes:
-        return bytes(with_share(vector, shares, adder.noise(question)).astype("<u8").tobytes())
+        return bytes(with_share(vector, shares, adder.purse.noise(question)).astype("<u8").tobytes())
 
-    with ledger_refusals(), adder.ledger as ledger:
-        drawn = ledger.answer(terms.study, WHOLE_SILO, adder.budget(shares), shares.event(), paid, draw)
+    with ledger_refusals(), adder.purse.ledger as ledger:
+        budget = adder.most(shares) if adder.most else adder.purse.budget
+        drawn = ledger.answer(terms.study, WHOLE_SILO, budget, shares.event(), paid, draw)
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
 
 

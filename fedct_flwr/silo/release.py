@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
-from dp_accounting import NoOpDpEvent
+from dp_accounting import DpEvent, NoOpDpEvent
 
 from fedct_flwr.config import PrivacySettings, SiloConfig, TransferSettings
 from fedct_flwr.datasets.schema import Column, Schema
@@ -77,13 +77,33 @@ def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:
         ledger.approve(study, DATA_SET, budget_of(config.privacy), terms.hex())
 
 
+@dataclass(frozen=True)
+class Purse:
+    """What a silo pays with: its ledger, what may be spent, and where the noise for a question comes from.
+
+    ``real``: whether the records are people's. Then whether there is a reply depends on no record, and the noise must
+    be unpredictable: raises ConfigError where it is not.
+    """
+
+    ledger: Ledger
+    budget: Budget
+    noise: Callable[[bytes], Noise]
+    real: bool = False
+
+    def __post_init__(self) -> None:
+        if self.real and not self.noise(bytes(32)).secure:
+            raise ConfigError(
+                "this noise can be predicted, so it protects nobody: at a silo with real records only the operating "
+                "system's random numbers will do"
+            )
+
+
 @dataclass(frozen=True, eq=False)
 class Release:
     """A silo's labeler with its ledger and all that it keeps, for one study.
 
     ``settings`` (32 bytes) stands for all that makes the labeler another one: then it begins anew, and the ledger says
-    whether the budget covers that. ``noise`` makes the noise for one question. ``secure``: whether it must be
-    unpredictable, which it need not be in a simulation. Raises ConfigError if it must be and is not.
+    whether the budget covers that.
 
     Formal guarantees:
         All labels that ``answer`` ever returned for a study together are (epsilon, delta)-differentially private per
@@ -94,27 +114,20 @@ class Release:
     """
 
     labeler: Labeler
-    ledger: Ledger
+    purse: Purse
     state: LocalState
     study: str
     settings: bytes
-    budget: Budget
-    noise: Callable[[bytes], Noise]
-    secure: bool
-
-    def __post_init__(self) -> None:
-        if self.secure:
-            check_secure(self.noise(bytes(32)))
 
     def answer(self, instruction: bytes, asked: Asked) -> Votes:
         """Labels ``(positions,)`` or votes ``(positions, classes)`` that may leave. Raises Refused or TrainingError."""
         question = hashlib.sha256(b"fedct question 1" + self.settings + instruction).digest()
-        with ledger_refusals(), self.ledger:
+        with ledger_refusals(), self.purse.ledger:
             return _to_votes(self._answer(question, asked), len(asked.positions))
 
     def _answer(self, question: bytes, asked: Asked) -> bytes:
         self._take_up()
-        if (known := self.ledger.answered(self.study, DATA_SET, question)) is not None:
+        if (known := self.purse.ledger.answered(self.study, DATA_SET, question)) is not None:
             return known
         event = self.labeler.event(asked)
         if event == NoOpDpEvent():
@@ -122,9 +135,10 @@ class Release:
             # the ledger be lost.
             return self._labels(question, asked)
         text = to_json(event).encode()
-        return self.ledger.answer(
-            self.study, DATA_SET, self.budget, event, question, lambda: self._draw(text, question, asked)
-        )
+        return self._paid(event, question, lambda: self._draw(text, question, asked))
+
+    def _paid(self, event: DpEvent, question: bytes, draw: Callable[[], bytes]) -> bytes:
+        return self.purse.ledger.answer(self.study, DATA_SET, self.purse.budget, event, question, draw)
 
     def _draw(self, event: bytes, question: bytes, asked: Asked) -> bytes:
         """New labels, kept with how far the labeler then has come, in one write."""
@@ -133,7 +147,7 @@ class Release:
         return drawn
 
     def _labels(self, question: bytes, asked: Asked) -> bytes:
-        votes = self.labeler.answer(asked, self.noise(question))
+        votes = self.labeler.answer(asked, self.purse.noise(question))
         if len(votes) != len(asked.positions) or votes.min(initial=0) < 0:
             raise TrainingError("the labeler did not label what it was asked about")
         return votes.astype(_LABELS).tobytes()
@@ -160,8 +174,7 @@ class Release:
     def _store(self, kept: "_Kept | None") -> None:
         """See that the ledger has the answer that was drawn last."""
         if kept is not None:
-            event = from_json(kept.event.decode())
-            self.ledger.answer(self.study, DATA_SET, self.budget, event, kept.question, lambda: kept.labels)
+            self._paid(from_json(kept.event.decode()), kept.question, lambda: kept.labels)
 
     @property
     def _name(self) -> str:
@@ -257,15 +270,6 @@ def _to_votes(drawn: bytes, num_examples: int) -> Votes:
     """One number for each example is its label, several are counts of votes."""
     rows = np.frombuffer(drawn, dtype=_LABELS).reshape(num_examples, -1)
     return rows[:, 0].astype(np.int16) if rows.shape[1] == 1 else rows.astype(np.int32)
-
-
-def check_secure(noise: Noise) -> None:
-    """Raise ConfigError for noise that can be predicted."""
-    if not noise.secure:
-        raise ConfigError(
-            "this noise can be predicted, so it protects nobody: at a silo with real records only the operating "
-            "system's random numbers will do"
-        )
 
 
 @contextmanager

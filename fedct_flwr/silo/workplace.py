@@ -6,7 +6,7 @@ A real silo takes all of it from its ``silo.toml``; the run config decides only 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ from fedct_flwr.types import ConfigError, SiloName
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
+    from fedct_flwr.privacy.budget import Budget
     from fedct_flwr.privacy.tally_shares import VoteShares
     from fedct_flwr.secure_sum.terms import Terms as SumTerms
-    from fedct_flwr.silo.joint import Purse
     from fedct_flwr.silo.noisy_sum import NoiseAdder
-    from fedct_flwr.silo.release import Answering, Release
+    from fedct_flwr.silo.release import Answering, Purse, Release
 
 WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
 """Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
@@ -125,10 +125,10 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
             resumes=context.run_config.get("resume") is True,
             sends_scores=own.policy.metrics and context.run_config.get("report-scores") is True,
             hands_out_weights=False,
-            release_of=partial(_own_release, own, site) if own.privacy.enabled else None,
+            release_of=_own_release(own, site) if own.privacy.enabled else None,
             before=model_before(own, site),
             judgment=judgment_of(own, site.terms.study),
-            purse_of=partial(_own_purse, own) if own.adds_noise else None,
+            purse_of=partial(_own_purse_of_joint, own) if own.adds_noise else None,
             noise_adder_of=partial(_own_noise_adder, node.silo_file) if own.policy.sum_epsilon else None,
         )
     config = _run_config(context)
@@ -146,11 +146,11 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
         resumes=config.resume,
         sends_scores=config.report_scores,
         hands_out_weights=True,
-        release_of=_simulated_releases(config, site, run) if site.privacy.enabled else None,
+        release_of=_simulated_release(config, site, run) if site.privacy.enabled else None,
         students=kept.silo_students(site.silo) if kept else None,
         judgment=run.silo_judgment(site.silo) if run else None,
         runs_kept=1,
-        purse_of=partial(_simulated_purse, config, site, run) if config.method.trains_together else None,
+        purse_of=partial(_simulated_purse_of_joint, config, site, run) if config.method.trains_together else None,
         noise_adder_of=partial(_simulated_noise_adder, config, site, run) if config.method.noise_in_shares else None,
     )
 
@@ -216,78 +216,66 @@ def _model_digest(config: SiloConfig) -> bytes:
     return hashlib.sha256(json.dumps(config.decides_model, sort_keys=True).encode()).digest()
 
 
-def _own_release(config: SiloConfig, site: Site, answering: "Answering") -> "Release":
-    """A real silo's: its ledger and its labeler outlive runs, and its noise cannot be predicted."""
-    check_installed(config.privacy)
-    from fedct_flwr.privacy.budget import budget_of
+def _own_purse(config: SiloConfig, budget: "Budget", *, shared: bool = True) -> "Purse":
+    """A real silo's: its ledger outlives runs, and its noise cannot be predicted. ``shared``: by several studies."""
     from fedct_flwr.privacy.common_budget import common_budget
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SecureNoise
-    from fedct_flwr.silo.release import Release, settings_digest
+    from fedct_flwr.silo.release import Purse
 
-    state, labels = FolderState(config.state), ("label", "mapping", "test")
-    return Release(
-        answering.labeler,
-        Ledger(config.state, common=common_budget(config)),
-        state,
-        site.terms.study,
-        settings_digest(site, {name: config.decides_model[name] for name in labels}, state, answering.decisive),
-        budget_of(config.privacy),
-        noise=lambda question: SecureNoise(),
-        secure=True,
-    )
+    ledger = Ledger(config.state, common=common_budget(config) if shared else None)
+    return Purse(ledger, budget, lambda question: SecureNoise(), real=True)
 
 
-def _simulated_releases(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[Answering], Release]":
+def _simulated_purse(
+    config: RunConfig, site: Site, run: RunFolder | None, budget: "Budget", seed: str = "noise"
+) -> "Purse":
     """A simulated silo's: all of it in the run's folder, the noise of a seed. Raises ConfigError without a folder."""
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.randomness import SimulatedNoise
+    from fedct_flwr.silo.release import Purse
+
+    ledger = Ledger(_folder_of_books(config, site, run))
+    return Purse(ledger, budget, lambda asked: SimulatedNoise(generator(config.seed, seed, site.silo, asked.hex())))
+
+
+def _release(
+    site: Site,
+    labels: Mapping[str, object],
+    purse_of: "Callable[[Budget], Purse]",
+    folder: Callable[[], Path],
+    answering: "Answering",
+) -> "Release":
+    """What leaves of what answers, kept in ``folder``. Raises ConfigError where a package is missing."""
     check_installed(site.privacy)
     from fedct_flwr.privacy.budget import budget_of
-    from fedct_flwr.privacy.ledger import Ledger
-    from fedct_flwr.privacy.randomness import SimulatedNoise
     from fedct_flwr.silo.release import Release, settings_digest
 
-    folder = _folder_of_books(f"protection = {site.privacy.protection!r}", run).silo_privacy(site.silo)
-    state = FolderState(folder)
-
-    def release_of(answering: "Answering") -> Release:
-        return Release(
-            answering.labeler,
-            Ledger(folder),
-            state,
-            site.terms.study,
-            settings_digest(site, {}, state, answering.decisive),
-            budget_of(site.privacy),
-            noise=lambda question: SimulatedNoise(generator(config.seed, "noise", site.silo, question.hex())),
-            secure=False,
-        )
-
-    return release_of
+    purse, state = purse_of(budget_of(site.privacy)), FolderState(folder())
+    digest = settings_digest(site, labels, state, answering.decisive)
+    return Release(answering.labeler, purse, state, site.terms.study, digest)
 
 
-def _own_purse(config: SiloConfig) -> "Purse":
-    """A real silo's: its ledger outlives runs, and its noise cannot be predicted."""
+def _own_release(config: SiloConfig, site: Site) -> "Callable[[Answering], Release]":
+    labels = {name: config.decides_model[name] for name in ("label", "mapping", "test")}
+    return partial(_release, site, labels, partial(_own_purse, config), lambda: config.state)
+
+
+def _simulated_release(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[Answering], Release]":
+    folder = partial(_folder_of_books, config, site, run)
+    return partial(_release, site, {}, partial(_simulated_purse, config, site, run), folder)
+
+
+def _own_purse_of_joint(config: SiloConfig) -> "Purse":
     from fedct_flwr.privacy.budget import budget_of
-    from fedct_flwr.privacy.common_budget import common_budget
-    from fedct_flwr.privacy.ledger import Ledger
-    from fedct_flwr.privacy.randomness import SecureNoise
-    from fedct_flwr.silo.joint import Purse
 
-    ledger = Ledger(config.state, common=common_budget(config))
-    return Purse(ledger, budget_of(config.privacy), lambda question: SecureNoise(), real=True)
+    return _own_purse(config, budget_of(config.privacy))
 
 
-def _simulated_purse(config: RunConfig, site: Site, run: RunFolder | None) -> "Purse":
-    """A simulated silo's: its ledger is in the run's folder. Raises ConfigError where there is none."""
+def _simulated_purse_of_joint(config: RunConfig, site: Site, run: RunFolder | None) -> "Purse":
     from fedct_flwr.privacy.budget import Budget
-    from fedct_flwr.privacy.ledger import Ledger
-    from fedct_flwr.privacy.randomness import SimulatedNoise
-    from fedct_flwr.silo.joint import Purse
 
-    return Purse(
-        Ledger(_folder_of_books(f"algorithm {config.algorithm!r}", run).silo_privacy(site.silo)),
-        Budget(config.epsilon, config.delta),
-        lambda question: SimulatedNoise(generator(config.seed, "joint noise", site.silo, question.hex())),
-    )
+    return _simulated_purse(config, site, run, Budget(config.epsilon, config.delta), "joint noise")
 
 
 @lru_cache(maxsize=16)
@@ -298,53 +286,40 @@ def _own_sums(silo_file: Path) -> "SumTerms | None":
 def _own_noise_adder(silo_file: Path) -> "NoiseAdder":
     """A real silo's, by its own policy and the study's terms of sums. Raises ConfigError where the study has none."""
     check_extra("privacy", "sum-epsilon")
-    from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.noise_shares import surely_honest
-    from fedct_flwr.privacy.randomness import SecureNoise
     from fedct_flwr.silo.noisy_sum import NoiseAdder, budget_of_sums
 
     own, sums = _settings(silo_file), _own_sums(silo_file)
     if sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
-    return NoiseAdder(
-        Ledger(own.state),
-        lambda shares: budget_of_sums(own.policy),
-        lambda question: SecureNoise(),
-        surely_honest(sums.min_summands, sums.may_collude),
-        secure=True,
-    )
+    purse = _own_purse(own, budget_of_sums(own.policy), shared=False)
+    return NoiseAdder(purse, surely_honest(sums.min_summands, sums.may_collude))
 
 
 def _simulated_noise_adder(config: RunConfig, site: Site, run: RunFolder | None) -> "NoiseAdder":
-    """A simulated silo's, for the run's noise: its ledger is in the run's folder. Raises ConfigError without one."""
+    """A simulated silo's, for the run's noise. Raises ConfigError without a folder."""
     from fedct_flwr.privacy.budget import Budget, PrivacyUnit
-    from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.noise_shares import surely_honest
-    from fedct_flwr.privacy.randomness import SimulatedNoise
     from fedct_flwr.silo.noisy_sum import NoiseAdder
 
     method: Any = config.method
     silos = len(config.roster) or len(datasets.load(config).silos)
     plan = method.noise
 
-    def budget(shares: "VoteShares") -> Budget:
-        # A gamma says how much noise there is, and epsilon follows.
-        most = shares.price(plan.delta).upper if plan.gamma else plan.epsilon
-        return Budget(most, plan.delta, PrivacyUnit.SILO)
+    def as_gamma_says(shares: "VoteShares") -> Budget:
+        return Budget(shares.price(plan.delta).upper, plan.delta, PrivacyUnit.SILO)
 
-    return NoiseAdder(
-        Ledger(_folder_of_books(f"algorithm {config.algorithm!r}", run).silo_privacy(site.silo)),
-        budget,
-        lambda question: SimulatedNoise(generator(config.seed, "noise in shares", site.silo, question.hex())),
-        surely_honest(method.fewest_summands(silos), method.may_collude),
-        secure=False,
-    )
+    purse = _simulated_purse(config, site, run, Budget(plan.epsilon, plan.delta, PrivacyUnit.SILO), "noise in shares")
+    honest = surely_honest(method.fewest_summands(silos), method.may_collude)
+    return NoiseAdder(purse, honest, as_gamma_says if plan.gamma else None)
 
 
-def _folder_of_books(what: str, run: RunFolder | None) -> RunFolder:
-    if run is None:
-        raise ConfigError(f"{what} keeps a ledger in the run's folder, which is not on this machine: set run-dir")
-    return run
+def _folder_of_books(config: RunConfig, site: Site, run: RunFolder | None) -> Path:
+    if run is not None:
+        return run.silo_privacy(site.silo)
+    protection = site.privacy.protection
+    what = f"protection = {protection!r}" if site.privacy.enabled else f"algorithm {config.algorithm!r}"
+    raise ConfigError(f"{what} keeps a ledger in the run's folder, which is not on this machine: set run-dir")
 
 
 def _simulated_state(run: RunFolder, site: Site) -> LocalState | None:

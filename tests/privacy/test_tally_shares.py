@@ -25,6 +25,7 @@ from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.privacy.tally_shares import VoteShares, noisiest, shares_for, spent_on_sum
 from fedct_flwr.silo.noisy_sum import WHOLE_SILO, NoiseAdder, with_noise
+from fedct_flwr.silo.release import Purse
 from fedct_flwr.types import ABSTAIN, ConfigError
 from fedct_flwr.wire.content import Instruction, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -147,7 +148,7 @@ def test_the_coordinator_decides_on_what_it_opens_and_adds_nothing() -> None:
 
 def adder(path: Path, noise: Any, *, secure: bool, most: float = 20.0) -> NoiseAdder:
     budget = Budget(most, 1e-5, PrivacyUnit.SILO)
-    return NoiseAdder(Ledger(path), lambda shares: budget, lambda question: noise, 2, secure)
+    return NoiseAdder(Purse(Ledger(path), budget, lambda question: noise, real=secure), 2)
 
 
 def test_noise_that_protects_cannot_be_predicted(tmp_path: Path) -> None:
@@ -184,6 +185,6 @@ def test_a_sum_that_is_dearer_than_the_budget_is_refused_at_once_and_charges_not
     with pytest.raises(Refused) as refused:
         with_noise(np.zeros(150, np.uint64), replace(QUESTION, noise=noise), TERMS, made, b"1")
     assert refused.value.reason is Refusal.PRIVACY_BUDGET
-    with made.ledger as ledger:
+    with made.purse.ledger as ledger:
         found = ledger.spent("study", WHOLE_SILO)
     assert found is None or found.charges == 0
