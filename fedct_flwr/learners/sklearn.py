@@ -60,10 +60,6 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
         return probabilities
 
 
-CONTAINERS: Final = frozenset({"collections.OrderedDict", "functools.partial"})
-"""What trained models keep their parts in: LightGBM's scores, scikit-learn's functions. Both hold what is in the file
-and call nothing when they are made; the parts are looked at like all others."""
-
 _LONGEST_REASON: Final = 300
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
 _TREES: Final = 25
@@ -324,28 +320,21 @@ def packages_in(estimator: Any) -> set[str]:
 
 
 def load_model(path: Path, packages: Collection[str] = ()) -> Any:
-    """A pipeline that ``SklearnLearner.save`` wrote on this machine.
+    """A pipeline that ``SklearnLearner.save`` wrote on this machine, of scikit-learn's types and these ``packages``'.
 
-    Nothing is unpickled: skops builds only objects whose types come from scikit-learn, the packages that it stands on,
-    here or the named ``packages``, and harmless containers (``CONTAINERS``). XGBoost's, LightGBM's and CatBoost's
-    models are in formats of their own within it, which their own parsers read. A forged file could still hold a tree
-    that reads out of bounds: for a file from elsewhere there is ``model_file``.
-    Raises DataError for other types or a damaged file.
+    XGBoost's, LightGBM's and CatBoost's models are in formats of their own within it, which their own parsers read. A
+    forged file could hold a tree that reads out of bounds: for a file from elsewhere there is ``model_file``. Raises
+    DataError for other types or a damaged file.
     """
-    from fedct_flwr.learners.skops_file import skops_io
+    from fedct_flwr.learners.skops_file import read_object
 
-    skops = skops_io()
-    trusted = {"sklearn", "numpy", "scipy", "fedct_flwr", *packages}
     try:
-        found = skops.get_untrusted_types(file=path)
-        foreign = [name for name in found if name not in CONTAINERS and name.partition(".")[0] not in trusted]
-        if foreign:
-            raise DataError(f"the model {path} needs {', '.join(foreign)}: load it only if you wrote it yourself")
-        return skops.load(path, trusted=found)
-    except DataError:
-        raise
-    except Exception as error:  # zipfile and skops raise many types
-        raise DataError(f"cannot read the model {path}: {error}") from error
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read the model {path}: {error.strerror}") from None
+    trusted = {"sklearn", "numpy", "scipy", "fedct_flwr", *packages}
+    advice = "which is not trusted: load it only if you wrote it yourself"
+    return read_object(content, f"the model {path}", trusted, ["functools.partial"], advice)
 
 
 def prepare_regressor(estimator: Any, name: str, random_state: int) -> Any:

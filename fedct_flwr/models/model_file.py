@@ -27,6 +27,7 @@ from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilisti
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
+from fedct_flwr.learners.skops_file import read_object
 from fedct_flwr.models.onnx_model import OnnxLearner
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, TrainingError
 
@@ -35,6 +36,39 @@ _ZIP: Final = b"PK\x03\x04"
 _HEADER_BYTES: Final = 8
 _LONGEST: Final = 1 << 24
 """Bytes of a description; it names all columns and categories."""
+_TYPES: Final = frozenset(
+    {
+        "fedct_flwr.learners.views.Patches", "fedct_flwr.learners.views.Pixels",
+        "fedct_flwr.learners.language.Sentences", "fedct_flwr.learners.language.Tokens",
+        "fedct_flwr.learners.preprocessing.Numbers", "fedct_flwr.learners.preprocessing.Words",
+        "fedct_flwr.learners.sklearn.Relabeled", "fedct_flwr.learners.text.Table", "fedct_flwr.learners.text.Texts",
+        "numpy.dtype", "sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss",
+        "sklearn._loss.link.Interval", "sklearn._loss.link.LogitLink", "sklearn._loss.link.MultinomialLogit",
+        "sklearn._loss.loss.HalfBinomialLoss", "sklearn._loss.loss.HalfMultinomialLoss",
+        "sklearn.compose._column_transformer.ColumnTransformer", "sklearn.dummy.DummyClassifier",
+        "sklearn.ensemble._forest.ExtraTreesClassifier", "sklearn.ensemble._forest.ExtraTreesRegressor",
+        "sklearn.ensemble._forest.RandomForestClassifier", "sklearn.ensemble._forest.RandomForestRegressor",
+        "sklearn.ensemble._gb.GradientBoostingClassifier",
+        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
+        "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.impute._base.SimpleImputer",
+        "sklearn.linear_model._base.LinearRegression", "sklearn.linear_model._logistic.LogisticRegression",
+        "sklearn.linear_model._ridge.Ridge", "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.naive_bayes.GaussianNB", "sklearn.neighbors._classification.KNeighborsClassifier",
+        "sklearn.neighbors._kd_tree.KDTree", "sklearn.pipeline.Pipeline", "sklearn.preprocessing._data.StandardScaler",
+        "sklearn.preprocessing._encoders.OneHotEncoder", "sklearn.preprocessing._label.LabelEncoder",
+        "sklearn.svm._classes.SVC", "sklearn.tree._classes.DecisionTreeClassifier",
+        "sklearn.tree._classes.DecisionTreeRegressor", "sklearn.tree._classes.ExtraTreeClassifier",
+        "sklearn.tree._classes.ExtraTreeRegressor", "sklearn.tree._tree.Tree", "xgboost.core.Booster",
+        "xgboost.sklearn.XGBClassifier",
+    }
+)  # fmt: skip
+"""What the catalog's models are made of, apart from numbers and arrays; RuleFit's rules are expressions that pandas
+evaluates, so it is not among them."""
+_ADVICE: Final = (
+    "which no model of the short names is made of, and is not loaded: if you trust its author with this machine, add "
+    "{}, or ask for an ONNX file"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +151,7 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     check_names(schema.columns, what, schema.classes)
     if not archive:
         return Model(description, schema, _network(content, description, what, packages))
-    from fedct_flwr.models.audit import read_object
-
-    pipeline = read_object(content, what, packages)
+    pipeline = read_object(content, what, packages, _TYPES, _ADVICE)
     learner: SklearnLearner = SklearnRegressor(None) if schema.outcome.number else SklearnLearner(None)
     try:
         learner.take_over(pipeline)
@@ -208,11 +240,9 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         raise ConfigError(
             f"{what} is a network, which needs the extra 'torch': pip install -c constraints.txt -e '.[torch]'"
         ) from None
-    from fedct_flwr.models.audit import read_object
-
     try:
         preprocessing = tensors.preprocessing_in(content)
-        transformer = None if preprocessing is None else read_object(preprocessing, what)
+        transformer = None if preprocessing is None else read_object(preprocessing, what, (), _TYPES, _ADVICE)
         examples = blank(description)
         # The names that torchvision knows say how large its networks are.
         if name in NETWORKS and name != TORCHVISION:
