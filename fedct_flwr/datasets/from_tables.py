@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from fedct_flwr.config import RunConfig, TableSettings
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
 from fedct_flwr.datasets.inspection.cells import TESTED
 from fedct_flwr.datasets.inspection.finding import Words, refuse
@@ -120,11 +120,8 @@ def federation(
             found[silo] = replace(found[silo], test=records, test_groups=of)
         elif silo in tests:
             found[silo] = SiloData(silo, records, records, of, of)
-        elif of is not None:
-            found[silo] = split_silo(silo, records, of, config.test_fraction, rng)
         else:
-            test, private = hold_out(records, (config.test_fraction,), rng)
-            found[silo] = SiloData(silo, private, test)
+            found[silo] = split_silo(silo, records, of, config.test_fraction, rng)
     del part, records
     own = tuple(found.values())
     return FederatedDataset(

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.federated import SiloData, take
+from fedct_flwr.datasets.federated import SiloData, hold_out, take
 from fedct_flwr.datasets.table_files import no_column
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError, Examples, Groups
@@ -82,7 +82,10 @@ def split_off(
     return test, private
 
 
-def split_silo(name: str, records: Examples, groups: Groups, share: float, rng: Generator) -> SiloData:
-    """A silo of which ``share`` of the groups is held out for testing."""
+def split_silo(name: str, records: Examples, groups: Groups | None, share: float, rng: Generator) -> SiloData:
+    """A silo of which ``share`` of the groups is held out for testing, or of the records where there are none."""
+    if groups is None:
+        tested, own = hold_out(records, (share,), rng)
+        return SiloData(name, own, tested)
     test, private = split_off(records, share, rng, groups)
     return SiloData(name, take(records, private), take(records, test), groups[private], groups[test])

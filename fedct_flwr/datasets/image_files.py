@@ -10,7 +10,7 @@ from typing import Final
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool
 from fedct_flwr.datasets.folder import PUBLIC, TEST, holds_tables
 from fedct_flwr.datasets.groups import split_silo
 from fedct_flwr.datasets.image_folder import (
@@ -91,11 +91,8 @@ def load(config: RunConfig) -> FederatedDataset:
             of_test = held_out[silo].groups(told.images.group_pattern)
             _check_apart(labeled, held_out[silo], told.images.group_pattern)
             parts.append(SiloData(silo, records, held_out[silo].read(form, classes), groups, of_test))
-        elif groups is not None:
-            parts.append(split_silo(silo, records, groups, config.test_fraction, rng))
         else:
-            test, private = hold_out(records, (config.test_fraction,), rng)
-            parts.append(SiloData(silo, private, test))
+            parts.append(split_silo(silo, records, groups, config.test_fraction, rng))
     used = {*public, *(path for labeled in (*found, *held_out.values()) for path in labeled.paths)}
     if unused := [*_unused(folder, used)]:
         notes += (f"not used in {folder}: {listed([str(path.relative_to(folder)) for path in unused])}",)

@@ -4,14 +4,14 @@ import hashlib
 import threading
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.encoder_folder import load_network, load_tokenizer, most_tokens
-from fedct_flwr.learners.language import PADDING, tokens_of
+from fedct_flwr.learners.language import PADDING, Frozen, tokens_of
 from fedct_flwr.learners.trained_network import choose_device, onnx_of, said_in_one_sentence
 
 _BATCH: Final = 32
@@ -24,18 +24,10 @@ _known: dict[bytes, NDArray[np.float32]] = {}
 _ONE_AT_A_TIME: Final = threading.RLock()
 
 
-class Frozen(NamedTuple):
-    """An encoder as it reads: its folder and digest, tokens of a text (0: all it can), last layers that are taken."""
-
-    folder: Path
-    fingerprint: str
-    max_length: int
-    layers: int
-
-
 def embedded(texts: list[str], encoder: Frozen) -> NDArray[np.float64]:
     """Rows ``(n, layers * width)``, each layer's part of length 1. Raises LearnerError, TrainingError."""
-    keys = _keys(texts, encoder)
+    begin = f"{encoder.fingerprint} {encoder.max_length} {encoder.layers} ".encode()
+    keys = [hashlib.sha256(begin + text.encode(errors="surrogatepass")).digest() for text in texts]
     with _ONE_AT_A_TIME:
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in _known}
         if len(_known) + len(new) > _KEPT:
@@ -47,16 +39,6 @@ def embedded(texts: list[str], encoder: Frozen) -> NDArray[np.float64]:
             config = _loaded(encoder.folder, encoder.fingerprint)[1].config
             return np.zeros((0, config.hidden_size * min(encoder.layers, config.num_hidden_layers)))
         return np.stack([_known[key] for key in keys]).astype(np.float64)
-
-
-def _keys(texts: list[str], encoder: Frozen) -> list[bytes]:
-    begin = hashlib.sha256(f"{encoder.fingerprint} {encoder.max_length} {encoder.layers} ".encode())
-    keys = []
-    for text in texts:
-        whole = begin.copy()
-        whole.update(text.encode(errors="surrogatepass"))
-        keys.append(whole.digest())
-    return keys
 
 
 @lru_cache(maxsize=2)
@@ -77,7 +59,9 @@ def _embed(texts: list[str], encoder: Frozen) -> NDArray[np.float32]:
     with said_in_one_sentence("'max_length' in the learner's parameters"):
         for start in range(0, len(order), _BATCH):
             rows = order[start : start + _BATCH]
-            for row, vector in zip(rows, _pooled(embedding, [tokens[row] for row in rows]), strict=True):
+            batch = [torch.tensor(tokens[row], device=network.device) for row in rows]
+            padded = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True, padding_value=PADDING)
+            for row, vector in zip(rows, embedding(padded).cpu().numpy(), strict=True):
                 found[row] = vector
     return np.stack(found)
 
@@ -98,13 +82,6 @@ class _Embedding(torch.nn.Module):
         means = (last * there[:, None, :, None]).sum(dim=2) / there.sum(dim=1)[:, None, None]
         rows = torch.nn.functional.normalize(means, dim=2).flatten(1).float()
         return torch.round(rows * 10**_DECIMALS) / 10**_DECIMALS
-
-
-def _pooled(embedding: _Embedding, tokens: list[list[int]]) -> NDArray[np.float32]:
-    longest = max(map(len, tokens))
-    padded = torch.tensor([row + [PADDING] * (longest - len(row)) for row in tokens], device=embedding.network.device)
-    rows: NDArray[np.float32] = embedding(padded).cpu().numpy()
-    return rows
 
 
 def to_onnx(encoder: Frozen, tokens: str, output: str) -> bytes:

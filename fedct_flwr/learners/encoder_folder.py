@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedct_flwr.datasets.cache import data_folder
+from fedct_flwr.files.json_file import DAMAGED
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import LearnerError
@@ -22,15 +23,12 @@ _TOKENIZER: Final = (
     "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model",
 )  # fmt: skip
 """Files that decide which tokens a text becomes."""
-_VOCABULARIES: Final = {*_TOKENIZER} - {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}
 _PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _ABOUT: Final = (".md", ".gitattributes")
 """Files for people, which no loader opens."""
-_LIKE_ROBERTA: Final = frozenset(
-    {
-        "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "roberta-prelayernorm", "data2vec-text", "mpnet",
-        "xmod", "ibert", "longformer",
-    }
+_LIKE_ROBERTA: Final = (
+    "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "roberta-prelayernorm", "data2vec-text", "mpnet", "xmod",
+    "ibert", "longformer",
 )  # fmt: skip
 """Kinds of models whose positions begin behind the padding's number."""
 _LONGEST: Final = 512
@@ -47,26 +45,25 @@ def located(folder: str) -> Path:
             f"no language model is in {where} ({_CONFIG} is missing): copy the "
             "model's folder to this machine, nothing is downloaded"
         )
-    names = {path.name for path in found.iterdir()}
-    if why := next(_refusals(found, names), None):
+    if why := next(_refusals(found, {path.name for path in found.iterdir()}), None):
         raise LearnerError(f"the language model in {quoted(str(found))} {why}")
     return found
 
 
 def _refusals(folder: Path, names: set[str]) -> Iterator[str]:
-    """Why a folder is not loaded, and what to do."""
-    if not any(name.endswith(".safetensors") for name in names):
-        pickles = sorted(name for name in names if name.endswith(_PICKLES))
-        why = f"its weights ({quoted(pickles[0])}) are a pickle, which can run code" if pickles else "it has no weights"
-        yield f"is refused, {why}: take one in safetensors"
-    if not names & _VOCABULARIES:
-        yield "has no tokenizer: copy its tokenizer.json into the folder"
-    if code := next((name for name in sorted(names) if name.endswith(".py")), None) or _names_code(folder):
-        yield f"brings its own code ({quoted(code)}), which never runs here: take a model that transformers knows"
-    if elsewhere := _weights_elsewhere(folder):
-        yield f"takes weights from {quoted(elsewhere)}, which is no file of this folder: copy the model's folder again"
+    """Why a folder is not loaded, and what to do. Of all else that a folder lacks, transformers tells."""
+    unsafe = (".py",) if any(name.endswith(".safetensors") for name in names) else (".py", *_PICKLES)
+    if code := sorted(name for name in names if name.endswith(unsafe)):
+        yield f"is refused, as {quoted(code[0])} can run code: take one in safetensors that transformers knows"
     if _ADAPTER in names:
         yield f"is an adapter ({_ADAPTER}), which names another folder: take the whole model"
+    for index in sorted(folder.glob("*.safetensors.index.json")):
+        try:
+            parts = {str(part) for part in json.loads(index.read_text("utf-8"))["weight_map"].values()}
+        except DAMAGED:
+            parts = {index.name}
+        if strays := sorted(part for part in parts if Path(part).name != part or not part.endswith(".safetensors")):
+            yield f"takes weights from {quoted(strays[0])}, which is no file of it: copy the model's folder again"
 
 
 def fingerprint(folder: Path) -> str:
@@ -133,31 +130,6 @@ def _load(kind: str, folder: Path, **more: Any) -> Any:
         raise LearnerError(
             f"the language model in {quoted(str(folder))} cannot be loaded as {kind} ({type(error).__name__}: {said})"
         ) from error
-
-
-def _names_code(folder: Path) -> str | None:
-    """The file in which a class is named that the folder would bring along."""
-    for name in (_CONFIG, "tokenizer_config.json"):
-        path = folder / name
-        try:
-            said = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        except ValueError:
-            raise LearnerError(f"{quoted(str(path))} is no JSON: copy the model's folder anew") from None
-        if not isinstance(said, dict) or said.get("auto_map"):
-            return name
-    return None
-
-
-def _weights_elsewhere(folder: Path) -> str | None:
-    """A place outside the folder's own files that an index of weights names."""
-    for index in sorted(folder.glob("*.safetensors.index.json")):
-        try:
-            parts = {str(part) for part in json.loads(index.read_text("utf-8"))["weight_map"].values()}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return index.name
-        if strays := sorted(part for part in parts if Path(part).name != part or not part.endswith(".safetensors")):
-            return strays[0]
-    return None
 
 
 def _digest(folder: Path, names: Any) -> str:

@@ -4,7 +4,8 @@ A model file names the language model's folder and digest, and holds no weights 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,9 @@ from fedct_flwr.learners.catalog import EMBEDDING
 from fedct_flwr.learners.encoder_folder import check_tokenizer, fingerprint, load_tokenizer, located, most_tokens
 from fedct_flwr.types import Features, LearnerError
 
-if TYPE_CHECKING:
-    # Stands on torch.
-    from fedct_flwr.learners.embeddings import Frozen
-
 PADDING: Final = -1
 """In place of a token, behind the end of a text: no token of any model."""
 _FOLDER: Final = "folder"
-_AT_ONCE: Final = 10_000
-"""Texts whose tokens are counted at a time."""
 _LAYERS: Final = 4
 """An encoder's last layer knows what it was trained for; those before it know more of what a text says otherwise."""
 
@@ -58,57 +53,58 @@ class Encoder(NamedTuple):
         check_tokenizer(located(self.folder), self.tokenizer)
 
 
-class Sentences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Frozen(NamedTuple):
+    """An encoder as it reads: its folder and digest, tokens of a text (0: all it can), last layers that are taken."""
+
+    folder: Path
+    fingerprint: str
+    max_length: int
+    layers: int
+
+
+class _OfFolder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer that a language model's ``folder`` is all of."""
+
+    folder: str
+    fingerprint_: str
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Nothing is learned; the folder's digest is noted. Raises LearnerError."""
+        self.fingerprint_ = fingerprint(located(self.folder))
+        return self
+
+
+class Sentences(_OfFolder):
     """What a frozen encoder makes of texts: of each of its last layers the mean over a text's tokens, of length 1.
 
     The last four side by side: Devlin et al., "BERT", NAACL 2019, table 7. The mean: Reimers, Gurevych,
     "Sentence-BERT", EMNLP 2019, §3.
     """
 
-    fingerprint_: str
-
     def __init__(self, folder: str, max_length: int = 0, layers: int = _LAYERS) -> None:
         self.folder = folder
         self.max_length = max_length
         self.layers = layers
 
-    def fit(self, texts: Iterable[str], y: Any = None) -> Self:
-        """Nothing is learned; the folder's digest is noted. Raises LearnerError."""
-        self.fingerprint_ = fingerprint(located(self.folder))
-        return self
-
     def transform(self, texts: Iterable[str]) -> NDArray[np.float64]:
         """Rows ``(n, layers * width)``. Raises LearnerError for another folder than the model was trained with."""
         from fedct_flwr.learners.embeddings import embedded
 
-        return embedded(list(texts), self._frozen())
+        return embedded(list(texts), self.frozen)
 
-    def to_onnx(self, tokens: str, output: str) -> bytes:
-        """The encoder in ONNX, from tokens to embeddings. Raises LearnerError, ImportError without onnxscript."""
-        from fedct_flwr.learners.embeddings import to_onnx
-
-        return to_onnx(self._frozen(), tokens, output)
-
-    def _frozen(self) -> "Frozen":
-        from fedct_flwr.learners.embeddings import Frozen
-
+    @property
+    def frozen(self) -> Frozen:
+        """The encoder. Raises LearnerError."""
         return Frozen(same_folder(self.folder, self.fingerprint_), self.fingerprint_, self.max_length, self.layers)
 
 
-class Tokens(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Tokens(_OfFolder):
     """The tokens of each record's text, of several columns one below the other; -1 behind the end."""
-
-    fingerprint_: str
 
     def __init__(self, columns: list[int], folder: str, max_length: int = 0) -> None:
         self.columns = columns
         self.folder = folder
         self.max_length = max_length
-
-    def fit(self, X: Features, y: Any = None) -> Self:
-        """Nothing is learned; the folder's digest is noted. Raises LearnerError."""
-        self.fingerprint_ = fingerprint(located(self.folder))
-        return self
 
     def transform(self, X: Features) -> NDArray[np.int64]:
         """Tokens ``(n, max_length)``. Raises LearnerError for another folder than the model was trained with."""
@@ -151,12 +147,8 @@ def unusual(encoder: Encoder, texts: list[str]) -> str:
     length = most_tokens(folder, encoder.max_length)
     # A token has a character at least.
     long = [text for text in texts if len(text) > length]
-    cut = 0
-    tokenizer = load_tokenizer(folder) if long else None
-    for start in range(0, len(long), _AT_ONCE):
-        found = tokens_of(tokenizer, long[start : start + _AT_ONCE], length + 1)
-        cut += sum(len(tokens) > length for tokens in found)
-    empty = sum(not text.strip() for text in texts)
+    tokens = tokens_of(load_tokenizer(folder), long, length + 1) if long else []
+    cut, empty = sum(len(found) > length for found in tokens), sum(not text.strip() for text in texts)
     said = [f"{cut} have more than {length} tokens and are cut there"] if cut else []
     said += [f"{empty} are empty"] if empty else []
     return f"of {len(texts)} texts {' and '.join(said)}" if said else ""

@@ -87,11 +87,13 @@ def _converted(model: Model) -> "onnx.ModelProto":
     before = _preprocessing(transformer, example.shape[1], core.opset_import)
     whole = merge_models(before, core, io_map=[(_PREPARED, core.graph.input[0].name)])
     for position, encoder in _encoders(transformer).items():
-        read = onnx.load_from_string(encoder.to_onnx(f"{TOKENS}_{position}", f"{_EMBEDDED}_{position}"))
+        from fedct_flwr.learners.embeddings import to_onnx as encoder_to_onnx
+
+        same = f"{_EMBEDDED}_{position}"
+        read = onnx.load_from_string(encoder_to_onnx(encoder.frozen, f"{TOKENS}_{position}", same))
         read.ir_version = _IR
         # Two encoders, or an encoder and a network, have names in common.
-        prefixed = add_prefix(read, f"{_EMBEDDED}_{position}/", rename_inputs=False, rename_outputs=False)
-        same = f"{_EMBEDDED}_{position}"
+        prefixed = add_prefix(read, f"{same}/", rename_inputs=False, rename_outputs=False)
         whole = merge_models(prefixed, whole, io_map=[(same, same)])
     return whole
 

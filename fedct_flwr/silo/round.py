@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedct_flwr.kinds import GRADIENTS, kind_of
 from fedct_flwr.kinds.joint import Gradients, adds_gradient
@@ -84,21 +83,23 @@ def _new_reply(question: Question, payload: bytes, workplace: Workplace, persona
     return _protected_reply(question, payload, workplace, workplace.release, personal)
 
 
-def _promised(workplace: Workplace, work: Callable[[], Votes], otherwise: Votes) -> tuple[Votes, bool]:
-    """Votes under a guarantee, and whether the models could vote: a missing answer would tell of a record."""
+def _voted(workplace: Workplace, vote: Callable[[], Votes], *, promised: bool, otherwise: Votes) -> tuple[Votes, bool]:
+    """What the silo's models vote, and whether they could. Raises TrainingError or ConfigError unless ``promised``.
+
+    Under a guarantee a missing answer would tell of a record.
+    """
+    if not promised:
+        return vote(), True
     try:
-        return work(), True
+        return vote(), True
     except Exception:
         logger.exception("Silo %s: its own model could not answer; the coordinator is not told", workplace.site.silo)
         return otherwise, False
 
 
 def _own_votes(question: Question, workplace: Workplace, personal: Personal, *, promised: bool) -> tuple[Votes, bool]:
-    """The personal model's votes, and whether it learned. Raises TrainingError or ConfigError unless ``promised``."""
-    if not promised:
-        return personal.votes(question), True
     abstaining = np.full(question.instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
-    return _promised(workplace, lambda: personal.votes(question), abstaining)
+    return _voted(workplace, partial(personal.votes, question), promised=promised, otherwise=abstaining)
 
 
 def _step(workplace: Workplace, payload: bytes, instruction: Instruction) -> bytes:
@@ -111,17 +112,6 @@ def _step(workplace: Workplace, payload: bytes, instruction: Instruction) -> byt
     shape = GRADIENTS.shape(instruction, hashlib.sha256(payload).digest())
     Ready(workplace.state).keep(gradient, shape, workplace.runs_kept)
     return encode_reply(Reply(instruction.round, workplace.site.silo, NOTHING), workplace.site.terms)
-
-
-def _noisy(
-    workplace: Workplace, payload: bytes, instruction: Instruction, vector: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
-    """What the silo adds to a sum, its share of the noise included. Raises Refused (PRIVACY_BUDGET, LEDGER, POLICY)."""
-    from fedct_flwr.silo.noisy_sum import with_noise
-
-    if workplace.noise_adder_of is None:
-        raise Refused(Refusal.POLICY)
-    return with_noise(vector, instruction, workplace.site.terms, workplace.noise_adder_of(), payload)
 
 
 def _protected_reply(
@@ -151,9 +141,8 @@ def _student_votes(workplace: Workplace, payload: bytes, instruction: Instructio
         students = site.students(instruction.votes, workplace.students)
         return students.votes(site.private, site.public.X, positions, None)
 
-    if not instruction.noise:
-        return votes()
-    return _promised(workplace, votes, np.zeros((len(positions), site.terms.width), dtype=np.int32))[0]
+    nothing = np.zeros((len(positions), site.terms.width), dtype=np.int32)
+    return _voted(workplace, votes, promised=bool(instruction.noise), otherwise=nothing)[0]
 
 
 def _released(
@@ -177,7 +166,11 @@ def _reply(
         shape = kind.shape(instruction, site.terms, hashlib.sha256(payload).digest())
         vector = kind.summand(votes, instruction, site.terms)
         if instruction.noise:
-            vector = _noisy(workplace, payload, instruction, vector)
+            if workplace.noise_adder_of is None:
+                raise Refused(Refusal.POLICY)
+            from fedct_flwr.silo.noisy_sum import with_noise
+
+            vector = with_noise(vector, instruction, site.terms, workplace.noise_adder_of(), payload)
         Ready(workplace.state).keep(vector, shape, workplace.runs_kept)
     if isinstance(kind, OnlyReady):
         votes = NOTHING

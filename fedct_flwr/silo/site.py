@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.groups import split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, refuse
 from fedct_flwr.datasets.inspections import inspect_records
@@ -203,11 +203,8 @@ def _own_records(config: SiloConfig, study: StudyFolder, table: "pa.Table | None
     if data.test_file:
         return SiloData(config.silo, records, read_records(data, study, data.test_file), groups)
     rng = generator(config.learner.seed, "test", config.silo)
-    if data.test_fraction and groups is not None:
-        return split_silo(config.silo, records, groups, data.test_fraction, rng)
     if data.test_fraction:
-        test, private = hold_out(records, (data.test_fraction,), rng)
-        return SiloData(config.silo, private, test)
+        return split_silo(config.silo, records, groups, data.test_fraction, rng)
     return SiloData(config.silo, records, nothing, groups)
 
 

@@ -193,14 +193,17 @@ def test_a_model_file_holds_adapters_and_needs_the_same_folder(folders: dict[str
     ("change", "word"),
     [
         (lambda folder: shutil.rmtree(folder), "nothing is downloaded"),
-        (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "pickle"),
-        (lambda folder: (folder / "modeling_own.py").write_text("raise SystemExit"), "its own code"),
-        (lambda folder: (folder / "config.json").write_text('{"auto_map": {"AutoModel": "x--y.Z"}}'), "its own code"),
+        (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "can run code"),
+        (lambda folder: (folder / "modeling_own.py").write_text("raise SystemExit"), "can run code"),
+        (
+            lambda folder: (folder / "config.json").write_text('{"auto_map": {"AutoModel": "x--y.Z"}}'),
+            "cannot be loaded",
+        ),
         (
             lambda folder: (folder / "model.safetensors.index.json").write_text(
                 '{"weight_map": {"a": "../x.safetensors"}}'
             ),
-            "no file of this folder",
+            "no file of it",
         ),
     ],
 )
