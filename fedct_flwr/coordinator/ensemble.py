@@ -12,9 +12,9 @@ from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds.base import Kind
+from fedct_flwr.labelers.transfer import Students
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.models.kept_students import Students
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor
 from fedct_flwr.seeding import generator

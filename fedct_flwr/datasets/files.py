@@ -10,7 +10,7 @@ from typing import Final
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.tables import FolderTables, TableSettings
-from fedct_flwr.datasets import image_files
+from fedct_flwr.datasets import image_folder
 from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.folder import TableFolder, read_folder
@@ -26,13 +26,13 @@ NOT_READ: Final = "save tables as .csv or .xlsx"
 def load(config: RunConfig) -> FederatedDataset:
     """``data-dir`` holds ``public.csv`` and a table per silo with the column ``label-column``, see ``read_folder``.
 
-    ``data.toml`` in it tells the form of the tables. A folder of images is read as ``image_files`` says. The rest is as
-    in ``from_tables.federation``. Raises DataError that names the file and the columns concerned, ConfigError for
+    ``data.toml`` in it tells the form of the tables. For images see ``image_folder``. The rest is as in
+    ``from_tables.federation``. Raises DataError that names the file and the columns concerned, ConfigError for
     ``data.toml`` and where the label column is not named.
     """
     path = Path(config.data_dir)
-    if image_files.holds_images(path):
-        return image_files.load(config)
+    if image_folder.holds_images(path):
+        return image_folder.load(config)
     if not config.label_column:
         raise ConfigError(
             f"label-column (--label) is missing: name the column of the tables in {path} that is to be predicted"

@@ -108,34 +108,28 @@ def load(config: RunConfig) -> FederatedDataset:
     Raises ConfigError where this process has no such tables, and DataError as ``from_tables.federation``.
     """
     folder = Path(os.environ.get(FOLDER, "")) / config.data_dir
+    public: pa.Table | Path
+    silos: Mapping[SiloName, pa.Table | Path]
+    tests: Mapping[SiloName, pa.Table | Path]
     if held := _HELD.get(config.data_dir):
-        public = _source("the public table", held.public)
-        silos = {silo: _source(_where(silo), table) for silo, table in held.silos.items()}
-        tests = {silo: _source(_where_test(silo), table) for silo, table in held.tests.items()}
+        public, silos, tests = held.public, held.silos, held.tests
     elif FOLDER in os.environ and (folder / _PUBLIC).is_file():
-        public = Source("the public table", partial(read_table, folder / _PUBLIC), _TOLD)
-        paths = {path.stem.partition("-")[2]: path for path in sorted(folder.glob("[0-9]*.parquet"))}
-        silos = {silo: Source(_where(silo), partial(read_table, path), _TOLD) for silo, path in paths.items()}
-        own = {silo: folder / _TESTS / f"{silo}.parquet" for silo in paths}
-        tests = {
-            silo: Source(_where_test(silo), partial(read_table, path), _TOLD)
-            for silo, path in own.items()
-            if path.is_file()
-        }
+        public = folder / _PUBLIC
+        silos = {path.stem.partition("-")[2]: path for path in sorted(folder.glob("[0-9]*.parquet"))}
+        own = {silo: folder / _TESTS / f"{silo}.parquet" for silo in silos}
+        tests = {silo: path for silo, path in own.items() if path.is_file()}
     else:
         raise ConfigError("the tables of this run were in the memory of another process: hand them to simulate() again")
     return federation(
-        config.study, "the silos' tables", public, silos, config, leave_out="leave the silo out", tests=tests
+        config.study,
+        "the silos' tables",
+        _source("the public table", public),
+        {silo: _source(f"the table of silo {silo!r}", table) for silo, table in silos.items()},
+        config,
+        leave_out="leave the silo out",
+        tests={silo: _source(f"the test table of silo {silo!r}", table) for silo, table in tests.items()},
     )
 
 
-def _where(silo: SiloName) -> str:
-    return f"the table of silo {silo!r}"
-
-
-def _where_test(silo: SiloName) -> str:
-    return f"the test table of silo {silo!r}"
-
-
-def _source(where: str, table: pa.Table) -> Source:
-    return Source(where, lambda text: table, _TOLD)
+def _source(where: str, table: pa.Table | Path) -> Source:
+    return Source(where, partial(read_table, table) if isinstance(table, Path) else lambda text: table, _TOLD)

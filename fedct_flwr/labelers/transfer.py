@@ -7,18 +7,18 @@ to 14. The students stay: what they say about the public set is all that the coo
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.counting import plurality, tally
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.preprocessing import rows, transformed
 from fedct_flwr.learners.workers import spread
-from fedct_flwr.models.kept_students import Students, keep_student, kept_student
 from fedct_flwr.privacy.randomness import uniform_below
 from fedct_flwr.seeding import generator, random_state
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
@@ -37,6 +37,43 @@ if TYPE_CHECKING:
 
     from fedct_flwr.privacy.mechanisms import Mechanism
     from fedct_flwr.privacy.randomness import Noise
+
+
+class Students(NamedTuple):
+    """Trained students of one silo, and the ``transformer`` that all of them look through (None for none)."""
+
+    learners: Sequence[Learner]
+    transformer: Any
+    num_classes: int
+
+    def votes(self, X: Features) -> VoteCounts:
+        """How many vote for each class, ``(examples, classes)``; rows sum to their number. Raises TrainingError."""
+        X = transformed(self.transformer, X)
+        return tally((learner.predict(X) for learner in self.learners), len(X), self.num_classes)
+
+
+def keep_student(folder: Path, number: int, student: Learner) -> None:
+    """Write a trained student, if its models can be written. Never raises for it: its votes are good all the same."""
+    if not isinstance(student, Saveable):
+        return
+    path = _file(folder, number, student)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        student.save(path)
+    except (TrainingError, OSError) as error:
+        path.unlink(missing_ok=True)
+        logger.warning("The student was not kept in %s: %s", path, error)
+
+
+def kept_student(folder: Path, number: int, student: Learner) -> Learner:
+    """An untrained student, trained as the one that was kept. Raises DataError if none was."""
+    if not isinstance(student, Saveable):
+        raise DataError("models of this learner cannot be kept")
+    return student.load(_file(folder, number, student))
+
+
+def _file(folder: Path, number: int, student: Saveable) -> Path:
+    return folder / f"student-{number + 1}{student.suffix}"
 
 
 def check_records(num_records: int, partitions: int, teachers: int) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import MEMORY
 from fedct_flwr.config.names import check_name
 from fedct_flwr.datasets import LOADERS
-from fedct_flwr.datasets.image_files import holds_images
+from fedct_flwr.datasets.image_folder import holds_images
 from fedct_flwr.datasets.memory import Tables
 from fedct_flwr.datasets.table_files import usual, without_blanks
 from fedct_flwr.text.printable import listed, quoted

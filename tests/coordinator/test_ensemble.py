@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.coordinator.ensemble import StudentEnsemble
-from fedct_flwr.models.kept_students import Students
+from fedct_flwr.labelers.transfer import Students
 from fedct_flwr.types import Features, HardLabels
 
 NUM_CLASSES = 3
