@@ -2,7 +2,7 @@
 
 Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: stochastic controlled averaging for federated learning",
 arXiv:1910.06378, Algorithm 1 with option II and a global step size of 1. The silos' part is
-``learners.drift.ControlVariates``. The paper minimizes the plain mean of the silos' losses; here, as in FedAvg, each
+``learners.drift.control_variates``. The paper minimizes the plain mean of the silos' losses; here, as in FedAvg, each
 weighs as its number of records, so what is minimized is the loss on all records.
 """
 

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,7 +37,6 @@ _OTHERS: Final = {
     b"<": "HTML or XML: export the table as CSV",
 }
 """How files begin that are no CSV whatever they are called, and what to do about it."""
-_BUFFER: Final = 1 << 20
 _MOST_UNPACKED: Final = 1 << 28
 _MOST_TIMES: Final = 64
 """Tables of text are packed to a tenth, and hardly ever to a hundredth."""
@@ -211,41 +210,21 @@ def safe_reason(error: Exception) -> str:
     return safe[0] if safe else "it is damaged or of another kind, so export the table anew as CSV UTF-8"
 
 
-class _Unpacked(io.RawIOBase):
-    """A packed file as it is read. Raises DataError where it grows beyond what tables do."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = pa.input_stream(path, compression="gzip")
-        self._left = most_unpacked(path)
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        block: bytes = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
-        self._left -= len(block)
-        if self._left < 0:
-            raise KindError(f"cannot read {self._path}: {TOO_LARGE}")
-        return block
-
-    def readinto(self, buffer: Any, /) -> int:
-        block = self.read(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
 def most_unpacked(path: Path) -> int:
     """Bytes that a packed file may unpack to: few bytes could otherwise fill all memory."""
     return max(_MOST_UNPACKED, _MOST_TIMES * path.stat().st_size)
 
 
-def _opened(path: Path) -> pa.NativeFile | io.BufferedReader:
-    return io.BufferedReader(_Unpacked(path), _BUFFER) if path.name.lower().endswith(".gz") else pa.input_stream(path)
+def _opened(path: Path) -> pa.NativeFile | io.BytesIO:
+    """A file to read. Raises DataError for a packed one that grows beyond what tables do."""
+    if not path.name.lower().endswith(".gz"):
+        return pa.input_stream(path)
+    most = most_unpacked(path)
+    with pa.input_stream(path, compression="gzip") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise KindError(f"cannot read {path}: {TOO_LARGE}")
+    return io.BytesIO(content)
 
 
 def _check_kind(sample: bytes, path: Path, tables: TableSettings) -> None:

@@ -4,8 +4,7 @@ Each correction says what is added to a round's gradients, and how the silo's ow
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -20,99 +19,56 @@ FEDDYN_ALPHA: Final = "feddyn-alpha"
 CONTROL_VARIATES: Final = "control-variates"
 
 
-class Asked(NamedTuple):
-    """What the coordinator sent beside weights, and the learner's ``reach`` (``learners.base.Correctable``)."""
+class Drift(NamedTuple):
+    """How steps are corrected.
 
-    settings: Mapping[str, Any]
-    control: Vector
-    reach: float | None
+    ``correction`` makes of the silo's own vector what is added to the gradients of a round; ``change`` of the weights
+    that a round begins and ends with what is added to that vector, and sent where ``sends_change``.
+    """
 
-
-class Drift(Protocol):
-    """How steps are corrected."""
-
-    @property
-    def sends_change(self) -> bool:
-        """Whether the change of the silo's own vector goes to the coordinator."""
-
-    def correction(self, own: Vector) -> Correction:
-        """What to add to the gradients of this round."""
-
-    def change(self, begun: Vector, reached: Vector) -> Vector:
-        """What to add to the silo's own vector, of a round from one set of weights to the other."""
+    correction: Callable[[Vector], Correction]
+    change: Callable[[Vector, Vector], Vector]
+    sends_change: bool = False
 
 
-@dataclass(frozen=True)
-class Proximal:
+def proximal(mu: float) -> Drift:
     """The term ``mu / 2 * |w - w_global|^2`` in the loss (FedProx: Li et al., arXiv:1812.06127, Alg. 2)."""
-
-    mu: float
-    sends_change = False
-
-    def correction(self, own: Vector) -> Correction:
-        """Pulls to where the round began."""
-        return Correction(self.mu, {})
-
-    def change(self, begun: Vector, reached: Vector) -> Vector:
-        """Nothing is kept."""
-        return {}
+    return Drift(lambda own: Correction(mu, {}), lambda begun, reached: {})
 
 
-@dataclass(frozen=True)
-class ControlVariates:
+def control_variates(control: Vector, reach: float | None) -> Drift:
     """Gradients plus ``control - own``: the silo's mean gradient of its last round exchanged for that of all silos.
 
     SCAFFOLD (Karimireddy et al., arXiv:1910.06378, Alg. 1) with option II, ``own`` becoming ``own - control + (begun -
-    reached) / reach``. With any optimizer but plain SGD that would be no mean of gradients.
+    reached) / reach``. Raises TrainingError without a ``reach`` (``learners.base.Correctable``): with any optimizer but
+    plain SGD that would be no mean of gradients.
     """
+    if reach is None:
+        raise TrainingError("control variates need steps that are multiples of gradients: set optimizer = 'sgd'")
 
-    control: Vector
-    reach: float
-    sends_change = True
+    def change(begun: Vector, reached: Vector) -> Vector:
+        return {name: (begun[name] - reached[name]) / reach - value for name, value in control.items()}
 
-    def correction(self, own: Vector) -> Correction:
-        """``control - own``."""
-        return Correction(0.0, {name: value - own[name] for name, value in self.control.items()})
+    def correction(own: Vector) -> Correction:
+        return Correction(0.0, {name: value - own[name] for name, value in control.items()})
 
-    def change(self, begun: Vector, reached: Vector) -> Vector:
-        """``(begun - reached) / reach - control``."""
-        return {name: (begun[name] - reached[name]) / self.reach - value for name, value in self.control.items()}
+    return Drift(correction, change, sends_change=True)
 
 
-@dataclass(frozen=True)
-class Dynamic:
+def dynamic(alpha: float) -> Drift:
     """The terms ``alpha / 2 * |w - w_global|^2 - <own, w>`` in the loss, ``own`` being the last gradient at the silo.
 
     FedDyn (Acar et al., arXiv:2111.04263, Alg. 1). Where the round ends at the minimum of the loss with these terms,
     ``own - alpha * (reached - begun)`` is the gradient of the loss without them.
     """
-
-    alpha: float
-    sends_change = False
-
-    def correction(self, own: Vector) -> Correction:
-        """Pulls to where the round began, and away from what the silo alone would learn."""
-        return Correction(self.alpha, {name: -value for name, value in own.items()})
-
-    def change(self, begun: Vector, reached: Vector) -> Vector:
-        """``-alpha * (reached - begun)``."""
-        return {name: -self.alpha * (reached[name] - value) for name, value in begun.items()}
+    return Drift(
+        lambda own: Correction(alpha, {name: -value for name, value in own.items()}),
+        lambda begun, reached: {name: -alpha * (reached[name] - value) for name, value in begun.items()},
+    )
 
 
-def _control_variates(asked: Asked) -> Drift:
-    if asked.reach is None:
-        raise TrainingError("control variates need steps that are multiples of gradients: set optimizer = 'sgd'")
-    return ControlVariates(asked.control, asked.reach)
-
-
-DRIFTS: Final[dict[str, Callable[[Asked], Drift]]] = {
-    PROXIMAL_MU: lambda asked: Proximal(asked.settings[PROXIMAL_MU]),
-    FEDDYN_ALPHA: lambda asked: Dynamic(asked.settings[FEDDYN_ALPHA]),
-    CONTROL_VARIATES: _control_variates,
-}
-"""By the setting that the coordinator sends."""
-
-
-def drift_of(asked: Asked) -> Drift:
+def drift_of(settings: Mapping[str, Any], control: Vector, reach: float | None) -> Drift:
     """How the coordinator wants steps corrected; not at all for FedAvg. Raises TrainingError where it cannot be."""
-    return next((make(asked) for name, make in DRIFTS.items() if name in asked.settings), Proximal(0.0))
+    if CONTROL_VARIATES in settings:
+        return control_variates(control, reach)
+    return dynamic(settings[FEDDYN_ALPHA]) if FEDDYN_ALPHA in settings else proximal(settings.get(PROXIMAL_MU, 0.0))

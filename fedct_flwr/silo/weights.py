@@ -9,7 +9,7 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.base import Correctable
-from fedct_flwr.learners.drift import Asked, drift_of
+from fedct_flwr.learners.drift import drift_of
 from fedct_flwr.silo.state import set_back
 from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -26,7 +26,7 @@ def train_on(content: RecordDict, workplace: Workplace, run_id: int) -> RecordDi
     if not (workplace.hands_out_weights and isinstance(learner, Correctable)):
         raise Refused(Refusal.WEIGHTS)
     begun, control = without_control(to_weights(content.array_records[ARRAYS]))
-    drift = drift_of(Asked(content.config_records[CONFIG], control, learner.reach))
+    drift = drift_of(content.config_records[CONFIG], control, learner.reach)
     run, question = f"run-{run_id}", question_digest(content)
     again = state.get(f"{run}-question") == question
     set_back(learner, state.get(f"{run}-learner"), kept=None)
