@@ -1,0 +1,204 @@
+"""One of four hospitals lies about its labels: what the three honest ones lose, with the guard and without it.
+
+Each hospital is the liar once for each seed. An honest hospital's loss is that of the model it ends with against its
+own model alone, on its own test records; where numbers are predicted, by R² on all silos' test records.
+"""
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from sklearn.metrics import r2_score
+
+from benchmarks import report
+from benchmarks.federation import Runs
+from client_app.main import app as client_app
+from fedct_flwr import datasets
+from fedct_flwr.baselines.references import local_only
+from fedct_flwr.config import RunConfig
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
+from fedct_flwr.kinds.summed import Summed
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.silo import joint
+from fedct_flwr.silo import round as one_round
+from fedct_flwr.silo.summing import ACTION
+from fedct_flwr.silo.workplace import open_workplace
+from fedct_flwr.simulation.who_gained import against_sums, judgments
+from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
+from server_app.main import app as server_app
+
+SEEDS: Final = 3
+LIFTED: Final = 2
+"""What a liar in a sum takes from one class and gives to the other beside its vote: its row still adds up to 1."""
+
+
+class Lie(NamedTuple):
+    """``settings`` of the run; ``votes`` makes the liar's of its own; ``lifted``, ``times``: of its part of a sum."""
+
+    settings: dict[str, Any]
+    votes: Callable[[Any], Any] = lambda votes: votes
+    lifted: int = 0
+    times: int = 1
+
+
+def turned(votes: Any) -> Any:
+    """The other class, for labels and for probabilities of two."""
+    return votes[:, ::-1].copy() if votes.ndim == 2 else (1 - votes).astype(votes.dtype)
+
+
+def one_class(votes: Any) -> Any:
+    """The second class, whatever the example."""
+    return np.broadcast_to(np.eye(2, dtype=votes.dtype)[1], votes.shape).copy() if votes.ndim == 2 else 0 * votes + 1
+
+
+def shifted(votes: Any) -> Any:
+    """Numbers that are three standard deviations too high."""
+    return (votes + 3 * votes.std()).astype(votes.dtype)
+
+
+_RULES: Final = {
+    "majority": {"algorithm": "fedct"},
+    "Dawid-Skene": {"algorithm": "fedct-dawid-skene"},
+    "trust": {"algorithm": "prediction-consensus"},
+}
+_SUMS, _JOINT = {"algorithm": "fedct", "secure": True}, {"algorithm": "fedct-joint", "epsilon": 1.0}
+_VALUES: Final = {"data": "diabetes"}
+LIES: Final = {
+    **{f"{name}, none": Lie(rule) for name, rule in _RULES.items()},
+    **{f"{name}, labels turned": Lie(rule, turned) for name, rule in _RULES.items()},
+    **{f"{name}, one class": Lie(rule, one_class) for name, rule in _RULES.items()},
+    "majority in sums, none": Lie(_SUMS),
+    "majority in sums, labels turned": Lie(_SUMS, turned),
+    "majority in sums, labels turned and counted -2 and +3": Lie(_SUMS, turned, lifted=LIFTED),
+    "joint labeler, none": Lie(_JOINT),
+    **{f"joint labeler, gradient times {times}": Lie(_JOINT, times=times) for times in (-1, -3, 10)},
+    "values by dd, none": Lie({"algorithm": "dd", **_VALUES}),
+    "values by dd, shifted": Lie({"algorithm": "dd", **_VALUES}, shifted),
+    "values by trust, shifted": Lie({"algorithm": "prediction-consensus", **_VALUES}, shifted),
+}
+
+
+def run(seeds: int | None, fast: bool) -> None:
+    """One hospital of four lies: what honest ones lose under each rule, sum and labeler; 3 seeds."""
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
+    start, runs = time.perf_counter(), {}
+    for name, lie in LIES.items():
+        runs[name] = Runs()
+        for seed in range(seeds or SEEDS):
+            runs[name].add(**measured(lie, seed))
+    header = ["rule, and the lie", "alone", "gain, plain", "gain, guarded", "warned of", "ended early"]
+    rows = []
+    for name, found in runs.items():
+        shares = [f"{found.mean(key):.0%}" for key in ("warned", "ended")]
+        rows.append([name, *(report.cell(found, key) for key in ("alone", "plain", "guarded")), *shares])
+    text = (
+        f"# One liar of four, {seeds or SEEDS} seeds\n\n{' '.join((__doc__ or '').split())} Logistic regression; ridge "
+        "for numbers. Plain: labels count as much as records; guarded: by `auto`. Warned of: guarded runs where half "
+        "of the silos' records spoke against what sums taught. Runs end early where a sum is refused that honest silos "
+        "cannot have made.\n\n"
+    )
+    report.write("liars", text + report.table(header, rows), runs, {}, time.perf_counter() - start)
+
+
+def measured(lie: Lie, seed: int) -> dict[str, float]:
+    """Means over liars and honest hospitals: the score alone, what labels add; shares of runs warned of and ended."""
+    alone: list[float] = []
+    warned: list[bool] = []
+    ended: list[bool] = []
+    gains: dict[str, list[float]] = {"plain": [], "guarded": []}
+    for kind, weight in (("plain", 1.0), ("guarded", "auto")):
+        for liar in range(4):
+            before, after, said, early = _run(lie, liar, {"pseudo-weight": weight, "seed": seed})
+            alone += before
+            gains[kind] += [new - old for old, new in zip(before, after, strict=True)]
+            ended.append(early)
+            warned += [said] if kind == "guarded" else []
+    found = {kind: float(np.mean(values)) for kind, values in gains.items()}
+    return {"alone": float(np.mean(alone)), **found, "warned": float(np.mean(warned)), "ended": float(np.mean(ended))}
+
+
+def _run(lie: Lie, liar: int, settings: dict[str, Any]) -> tuple[list[float], list[float], bool, bool]:
+    learner = "ridge" if "data" in lie.settings else "logistic-regression"
+    models: dict[SiloName, Learner] = {}
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        reply = client_app(message, context)
+        site = open_workplace(context).site
+        with suppress(TrainingError):
+            site.learner.predict(site.pooled_test.X[:1])
+            models[site.silo] = site.learner
+        return reply
+
+    app.query(ACTION)(client_app)
+    with tempfile.TemporaryDirectory() as temporary:
+        config = RunConfig.from_flower(
+            {"study": "liars", "data": "heart-disease", "learner": learner, **settings, **lie.settings,
+             "run-dir": str(Path(temporary) / "run"), "save-models": False}
+        )  # fmt: skip
+        dataset = datasets.load(config)
+        names = [silo.name for silo in dataset.silos]
+        early = False
+        with _lying(lie, names[liar]):
+            try:
+                run_loopback(server_app, app, config.to_flower(), simulated_nodes(len(names)))
+            except RunError:
+                early = True
+        folder = RunFolder(Path(config.run_dir))
+        warned = any(against_sums(folder, judgments(folder, names)))
+    honest = [place for place in range(len(names)) if place != liar]
+    if dataset.schema.outcome.number:
+        tests, score = [dataset.test] * len(names), _explained
+    else:
+        tests, score = [silo.test for silo in dataset.silos], balanced_accuracy
+    before = [score(local_only(config, dataset, place), tests[place]) for place in honest]
+    # A run that ends before a hospital has learned leaves it its own model.
+    after = [
+        score(models[names[place]], tests[place]) if names[place] in models else before[number]
+        for number, place in enumerate(honest)
+    ]
+    return before, after, warned, early
+
+
+def _explained(model: Learner, test: Examples) -> float:
+    return float(r2_score(test.y, model.predict(test.X)))
+
+
+@contextmanager
+def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
+    """Within it, the silo's program is another one at the liar."""
+    here: ContextVar[bool] = ContextVar("here", default=False)
+    reply, summand, gradient = one_round._reply, Summed.summand, joint.noisy_gradient
+
+    def lied_reply(workplace: Any, payload: bytes, instruction: Any, votes: Any, **how: Any) -> bytes:
+        here.set(workplace.site.silo == liar)
+        return reply(workplace, payload, instruction, lie.votes(votes) if here.get() else votes, **how)
+
+    def lied_summand(self: Any, votes: Any, instruction: Any, terms: Any) -> Any:
+        vector = summand(self, votes, instruction, terms)
+        lift = np.where(vector > 0, lie.lifted, -lie.lifted) if here.get() else np.zeros(len(vector), int)
+        return (vector.astype(np.int64) + lift).astype(np.uint64) & np.uint64(2**self.bits - 1)
+
+    def lied_gradient(site: Any, *asked: Any) -> Any:
+        found = gradient(site, *asked)
+        return (found.view(np.int64) * lie.times).view(np.uint64) if site.silo == liar else found
+
+    with (
+        patch.object(one_round, "_reply", lied_reply),
+        patch.object(Summed, "summand", lied_summand),
+        patch.object(joint, "noisy_gradient", lied_gradient),
+        patch("fedct_flwr.secure_sum.silo._checked", lambda vector, shape: vector),
+    ):
+        yield
