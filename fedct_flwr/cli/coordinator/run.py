@@ -31,6 +31,7 @@ from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.watch import reason
+from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell, plain
 from fedct_flwr.types import ConfigError, RunError
 
@@ -240,8 +241,8 @@ def _show(
     rows = scoreboard.reported(run_folder, config.roster)
     methods: Sequence[str] = ("federated",)
     if compared:
-        progress = partial(out.progress, what=scoreboard.TRAINING)
-        rows, methods = scoreboard.with_baselines(rows, *compared, run_folder, progress), scores.METHODS
+        bar = partial(progress, what=scoreboard.TRAINING)
+        rows, methods = scoreboard.with_baselines(rows, *compared, run_folder, bar), scores.METHODS
     tables: list[RenderableType] = []
     if config.report_scores:
         scores.save(rows, run_folder.path / scores.FILE)
