@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,17 +18,14 @@ from fedct_flwr.cli.run_options import (
     DataSet,
     Group,
     Label,
-    Package,
     Set,
     data_settings,
     only,
     overrides,
     refuse_options,
     refuse_twice,
-    trusting,
 )
-from fedct_flwr.files.json_file import UNREADABLE, write_json
-from fedct_flwr.learners.catalog import LEARNER_FOLDER
+from fedct_flwr.learners.catalog import LEARNER_FOLDER, named_in, package
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.simulation.comparing import (
     LeftOut,
@@ -42,14 +39,13 @@ from fedct_flwr.simulation.comparing import (
     pairs_of,
     settings_for,
 )
-from fedct_flwr.simulation.repeats import Plan, planned_seeds, run_seeds, seed_folder
+from fedct_flwr.simulation.repeats import Plan, is_repeated, planned_seeds, run_seeds, seed_folder
 from fedct_flwr.simulation.simulation import Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 _METHOD: Final = "Methods"
-_FILE: Final = "compare.json"
 _OPTIONS: Final = {**OPTIONS, "num-server-rounds": "rounds"}
 """What stands for which key of the run config."""
 _INSTEAD: Final = {
@@ -96,10 +92,12 @@ def compare(
     ] = None,
     run_dir: Annotated[
         Path | None,
-        typer.Option(help="New folder for the runs.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
+        typer.Option(
+            help="Folder for the runs, new or of this comparison, to go on with.",
+            show_default="runs/STUDY-TIME",
+            rich_help_panel=PANEL,
+        ),
     ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Folder of a comparison to go on with.")] = None,
-    package: Package = None,
     set_: Set = None,
     json_: Json = False,
 ) -> None:
@@ -121,38 +119,33 @@ def compare(
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
     # As on the engine, silos have a thread each.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    if resume:
-        refuse_options(context, allowed={"resume", "package", "repeats", "test", "json_"}, why="with --resume")
-        folder = resume.resolve()
-        settings, pairs, begun = _read(folder)
-        plan = Plan(settings, planned_seeds(repeats or len(begun.seeds), None, begun))
-        named: Mapping[str, Any] = {}
-    else:
-        named = overrides(set_ or [])
-        refuse_twice(context, named, _OPTIONS)
-        if ours := next((key for key in named if key in _INSTEAD), None):
-            raise ConfigError(f"{ours} is no key to set here: {_INSTEAD[ours]}")
-        settings = {**data_settings(context, data, data_dir, label, group, accept), **only(rounds), **named}
-        pairs = pairs_of(_names(algorithms), _names(learners))
-        plan = Plan(settings, planned_seeds(_REPEATS if repeats is None else repeats, seed))
-        folder = (run_dir or dated(Path("runs"), f"{settings['study']}-compared")).resolve()
+    named = overrides(set_ or [])
+    refuse_twice(context, named, _OPTIONS)
+    if ours := next((key for key in named if key in _INSTEAD), None):
+        raise ConfigError(f"{ours} is no key to set here: {_INSTEAD[ours]}")
+    settings = {**data_settings(context, data, data_dir, label, group, accept), **only(rounds), **named}
+    pairs = pairs_of(_names(algorithms), _names(learners))
+    plan = Plan(settings, planned_seeds(_REPEATS if repeats is None else repeats, seed))
+    folder = (run_dir or dated(Path("runs"), f"{settings['study']}-compared")).resolve()
+    if not any(map(is_repeated, folder.glob("*"))):
         check_new(folder)
-    trusted = (package or ()) if resume else None
-    kept, left_out = fitting(pairs, lambda pair: _check(settings, pair, plan.seeds[0], folder, named, trusted))
-    _write(folder, settings, pairs, plan)
+    kept, left_out = fitting(pairs, lambda pair: _check(settings, pair, plan.seeds[0], folder, named))
+    plans = {pair: Plan(settings_for(settings, pair, kept), plan.seeds) for pair in kept}
+    for pair, own in plans.items():
+        path = folder / pair.folder
+        if is_repeated(path) and Plan.read(path).settings != json.loads(json.dumps(own.settings)):
+            raise ConfigError(f"{path} holds runs with other settings: choose another --run-dir")
     out.say(f"{len(kept)} methods, {len(plan.seeds)} seeds each, in {from_here(folder)}")
     groups: dict[str, list[Path]] = {}
     try:
-        for pair in kept:
-            own = Plan(settings_for(settings, pair, kept), plan.seeds)
+        for pair, own in plans.items():
             try:
-                _run(folder / pair.folder, own, named, trusted)
+                _run(folder / pair.folder, own, named)
                 groups[str(pair)] = [seed_folder(folder / pair.folder, seed) for seed in plan.seeds]
             except FedctError as error:
                 left_out.append(LeftOut(str(pair), str(error)))
     except BaseException:
-        again = trusting({**settings, "learner": [pair.learner for pair in pairs]})
-        out.say(f"stopped; to go on: fedct compare --resume {in_shell(from_here(folder))}{again}")
+        out.say(f"stopped; to go on: the same command with --run-dir {in_shell(from_here(folder))}")
         raise
     if not groups:
         raise RunError(f"no method could be run; {left_out[0].name}: {left_out[0].reason}")
@@ -164,43 +157,20 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _check(
-    settings: Mapping[str, Any],
-    pair: Pair,
-    seed: int,
-    folder: Path,
-    named: Mapping[str, Any],
-    packages: Collection[str] | None,
-) -> None:
+def _check(settings: Mapping[str, Any], pair: Pair, seed: int, folder: Path, named: Mapping[str, Any]) -> None:
     chosen = {**of_pair(settings, pair), "seed": seed}
-    Simulation.checked(chosen, folder / pair.folder / "checked", named=named, packages=packages)
+    Simulation.checked(chosen, folder / pair.folder / "checked", named=named)
 
 
-def _run(folder: Path, plan: Plan, named: Mapping[str, Any], packages: Collection[str] | None) -> None:
+def _run(folder: Path, plan: Plan, named: Mapping[str, Any]) -> None:
+    # What a folder of before names is imported only where this command names it too.
+    trusted = [package(name) for name in named_in(plan.settings)]
+
+    def begin(path: Path, seed: int, goes_on: bool) -> None:
+        run_one({**plan.settings, "seed": seed}, path, goes_on, "loopback", named, trusted)
+
     with bar(folder.name, len(plan.seeds)) as advance:
-        run_seeds(
-            folder,
-            plan,
-            lambda path, seed, goes_on: run_one(
-                {**plan.settings, "seed": seed}, path, goes_on, "loopback", named, packages
-            ),
-            lambda run: advance(1),
-        )
-
-
-def _read(folder: Path) -> tuple[dict[str, Any], list[Pair], Plan]:
-    try:
-        found = json.loads((folder / _FILE).read_text("utf-8"))
-        settings, pairs = dict(found["settings"]), [Pair(*map(str, pair)) for pair in found["pairs"]]
-        return settings, pairs, Plan(settings, tuple(map(int, found["seeds"])))
-    except UNREADABLE:
-        raise RunError(f"{folder} holds no comparison: cannot read {_FILE}") from None
-
-
-def _write(folder: Path, settings: Mapping[str, Any], pairs: list[Pair], plan: Plan) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    content = {"settings": dict(settings), "pairs": pairs, "seeds": plan.seeds}
-    write_json(folder / _FILE, content)
+        run_seeds(folder, plan, begin, lambda run: advance(1))
 
 
 def _show(out: Output, found: Standings) -> None:

@@ -18,5 +18,7 @@ GONE: Final[dict[str, str]] = {
     "coordinator metrics --listen": _TEXTFILE,
     "coordinator list": "'fedct coordinator status FOLDER' shows the same",
     "audit --canaries": "add the made-up records to a silo's table and simulate: 'fedct audit' draws from all records",
+    "compare --resume": "give the command of the comparison again, with --run-dir FOLDER",
+    "compare --package": "name the learner with --learners: its package is trusted then",
     "watch": "'fedct simulate' serves the page while it runs; 'fedct report RUN' writes that of any run",
 }

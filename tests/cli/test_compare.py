@@ -81,13 +81,16 @@ def test_it_goes_on_where_it_was_stopped(fedct: Fedct, here: Path, monkeypatch: 
     monkeypatch.setattr(command, "run_one", stopping)
     outcome = fedct(*ASKED, *options)
     assert outcome.code == 130
-    assert "fedct compare --resume r" in outcome.out
-    outcome = fedct("compare", "--resume", "r", "--json")
+    assert "the same command with --run-dir r" in outcome.out
+    outcome = fedct(*ASKED, *options, "--json")
     assert outcome.code == 0, outcome
     assert len(calls) == 7
     assert len(json.loads(outcome.out)["methods"]) == 4
-    more = json.loads(fedct("compare", "--resume", "r", "--repeats", "4", "--json").out)
+    more = json.loads(fedct(*ASKED, *options, "--repeats", "4", "--json").out)
     assert (len(calls), more["seeds"]) == (9, [0, 1, 2, 3])
+    other = fedct(*ASKED, *options, "--set", "pseudo-weight=0.5")
+    assert other.code == ConfigError.exit_code
+    assert "holds runs with other settings: choose another --run-dir" in other.sentence
 
 
 @pytest.mark.parametrize(
