@@ -1,4 +1,4 @@
-"""Pages of Markdown for people, from templates next to the code that fills them."""
+"""Pages of Markdown for people and settings for nginx, from templates next to the code that fills them."""
 
 from functools import cache
 from importlib.resources import files

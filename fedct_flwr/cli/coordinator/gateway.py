@@ -4,31 +4,13 @@
 with the longest message, and for a cluster with its name server and the SuperLink's name there.
 """
 
-import re
 import sys
 from dataclasses import dataclass
-from importlib import resources
-from typing import Final
 
 from fedct_flwr.cli.output import echo
 from fedct_flwr.config.coordinator import LONGEST_MESSAGE
 from fedct_flwr.hospital.link import VERDICT_HEADER
-
-NO_CERTIFICATE: Final = (
-    "this coordinator asks for a client certificate: ask the coordinator for a new invitation, and take it with fedct "
-    "silo renew"
-)
-BAD_CERTIFICATE: Final = (
-    "this coordinator does not accept the client certificate, which has expired or was made by another: ask the "
-    "coordinator for a new invitation, and take it with fedct silo renew"
-)
-_HEALTH: Final = """
-    # For the health check alone.
-    server {
-        listen 127.0.0.1:8080;
-        return 204;
-    }
-"""
+from fedct_flwr.text.markdown import template
 
 
 @dataclass(frozen=True)
@@ -58,26 +40,7 @@ class Gateway:
 
     def render(self) -> str:
         """The text of nginx's settings."""
-        host, port = self.superlink
-        resolver = f"        resolver {self.resolver} valid=5s ipv6=off;\n" if self.resolver else ""
-        values = {
-            "LISTEN": self.listen,
-            "LISTEN_TOO": f"        listen {self.listen_too} ssl;\n" if self.listen_too else "",
-            "CERTIFICATES": self.certificates,
-            "TEMPORARY": self.temporary,
-            "SUPERLINK_HOST": f"[{host}]" if ":" in host else host,
-            "SUPERLINK_PORT": str(port),
-            "SUPERLINK_NAME": self.superlink_name,
-            "MAX_MESSAGE": str(self.max_message),
-            "TIMEOUT": str(self.timeout),
-            "RESOLVER": resolver,
-            "HEALTH": _HEALTH if self.health else "",
-            "VERDICT_HEADER": VERDICT_HEADER,
-            "NO_CERTIFICATE": NO_CERTIFICATE,
-            "BAD_CERTIFICATE": BAD_CERTIFICATE,
-        }
-        template = resources.files("fedct_flwr.cli.coordinator").joinpath("gateway.conf").read_text("utf-8")
-        return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], template)
+        return template(__package__, "gateway.conf").render(vars(self), verdict_header=VERDICT_HEADER)
 
 
 def in_container(
