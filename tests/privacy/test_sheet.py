@@ -1,14 +1,19 @@
 """What the page says of numbers; which numbers, tests/cli/test_privacy_sheet.py tells."""
 
+from dataclasses import replace
+from typing import Any
+
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import PrivacySettings
+from fedct_flwr.models.card import promised_by_noise
+from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.leaving import Answers
-from fedct_flwr.privacy.sheet import promise, sheet
-from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.privacy.sheet import page, promise, sheet
+from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
 
 
-def page(*accounts: Spending, **privacy: object) -> str:
+def of_records(*accounts: Spending, **privacy: object) -> str:
     settings = PrivacySettings.read({"protection": "teachers", **privacy}, "a test")
     return sheet("study", settings, 100, accounts, simulated=False, metrics=False)
 
@@ -18,14 +23,14 @@ def test_a_broken_promise_is_said_with_the_silos_name(wording: SnapshotAssertion
         Spending(whom="north", budget=1.0, delta=1e-5, charges=1, epsilon=1.0, lower=0.9, accountant="pure"),
         Spending(whom="south", budget=1.0, delta=1e-5, charges=1, epsilon=1.01, lower=0.9, accountant="pure"),
     )
-    assert page(good) == wording
-    assert "broken at south" in page(good, bad)
-    assert "No silo has spent more" not in page(good, bad)
+    assert of_records(good) == wording
+    assert "broken at south" in of_records(good, bad)
+    assert "No silo has spent more" not in of_records(good, bad)
 
 
 def test_floating_point_is_owned_up_to_where_it_is_used() -> None:
-    assert "Only labels leave, never the sums" in page(protection="dp-sgd")
-    assert "Floating point is not used" in page(protection="dp-linear")
+    assert "Only labels leave, never the sums" in of_records(protection="dp-sgd")
+    assert "Floating point is not used" in of_records(protection="dp-linear")
 
 
 def test_an_approver_reads_unit_total_and_plan(wording: SnapshotAssertion) -> None:
@@ -54,3 +59,42 @@ def test_probabilities_are_called_so_and_no_protection_is_said_to_cover_them(wor
     said = sheet("study", nothing, 100, [], simulated=True, metrics=False, answers=answers)
     assert said == wording
     assert "labels of the models themselves" not in said
+
+
+# --- noise on votes
+
+NOISE = NoiseOnVotes("gaussian", 1228, 59.655, honest=4, may_collude=2)
+SILO = PrivacyUnit.SILO
+IN_SHARES = Spending(whom="all silos", unit=SILO, epsilon=1.99912, delta=1e-5, accountant="pld", noise=NOISE)
+ACCOUNT = Spending(whom="essen", unit=SILO, epsilon=1.99, delta=1e-5, budget=2.0, charges=1)
+
+
+def test_noise_in_shares_says_whom_it_protects_from_whom(wording: SnapshotAssertion) -> None:
+    silos = {"cost": IN_SHARES, "honest": 4, "may_collude": 2}
+    assert page("shares", "study", [ACCOUNT], simulated=True, metrics=False, **silos) == wording
+    assert "ask it for `fedct privacy-sheet`" in page("shares", "study", simulated=False, metrics=True, **silos)
+
+
+def test_the_card_says_that_it_holds_against_the_coordinator(wording: SnapshotAssertion) -> None:
+    card = promised_by_noise(IN_SHARES)
+    assert card["protection"] == wording
+    assert "also holds against the coordinator" in card["words"]
+    at_coordinator = replace(IN_SHARES, noise=replace(NOISE, honest=0, may_collude=0))
+    assert "nothing is promised against it" in promised_by_noise(at_coordinator)["words"]
+
+
+AT_COORDINATOR = replace(IN_SHARES, noise=NoiseOnVotes("laplace", 1228, 59.655))
+
+
+def of_noise(**cost: Any) -> str:
+    return page("coordinator", "study", simulated=False, metrics=False, cost=replace(AT_COORDINATOR, **cost))
+
+
+def test_noise_at_the_coordinator_says_whom_it_protects_from_whom(wording: SnapshotAssertion) -> None:
+    assert of_noise() == wording
+
+
+def test_epsilon_is_never_said_less_than_it_is() -> None:
+    assert "epsilon 2, delta" in of_noise()
+    assert "epsilon 3.142, delta" in of_noise(epsilon=3.14101)
+    assert "epsilon inf, delta" in of_noise(epsilon=float("inf"))
