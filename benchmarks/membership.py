@@ -259,7 +259,7 @@ def _given_away(part: Part, train: Any, how: How, *, fast: bool) -> Audit:
         one = train(config, held, 0) if train is centralized else None
         seen.append(
             {
-                silo.name: _asked(one or train(config, held, place), dataset, candidates.records(silo))
+                silo.name: _asked(one or train(config, held, place), dataset, take(silo.private, candidates[silo.name]))
                 for place, silo in enumerate(dataset.silos)
             }
         )

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class Places:
     def __init__(self, dataset: FederatedDataset, candidates: Candidates, transformer: Any) -> None:
         self.num_public = len(dataset.public)
         self.last_class = len(dataset.schema.classes) - 1
-        self.candidates = {silo.name: candidates.records(silo) for silo in dataset.silos}
+        self.candidates = {silo.name: take(silo.private, candidates[silo.name]) for silo in dataset.silos}
         self.public = dataset.public.X
         some = generator(0, "strangers").permutation(dataset.test.size)[:_STRANGERS]
         self.test = take(dataset.test, np.sort(some))
@@ -161,32 +162,14 @@ def _told(
     return Observation(y, labels[:, rows], None if probabilities is None else probabilities[:, rows], neighbours=near)
 
 
-class _Path(NamedTuple):
-    """A joint labeler as it was before each of its steps, and the sums between its steps."""
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """What all silos' joint training tells: the labeler as it was before each of its steps, and the sums in between."""
 
     labeler: "JointLinear"
     weights: list[NDArray[np.float64]]
     opened: NDArray[np.float64]
-
-    def probabilities(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of each class, before each step ``(steps, n, classes)``."""
-        return np.stack([self.labeler.probabilities(one, vectors) for one in self.weights])
-
-    def along(self, vectors: NDArray[np.float64], y: HardLabels, found: NDArray[np.float64]) -> Scores:
-        """How much of the sums lies along each record's gradient, with what ``probabilities`` found of it."""
-        residual = found[:-1] - (y[:, None] == np.arange(found.shape[2]))
-        # As the weights that a sum led to say which columns count.
-        seen = [self.labeler.seen(vectors, after) for after in self.weights[1:]]
-        own = np.stack([np.einsum("ns,nc->nsc", *pair) for pair in zip(seen, residual, strict=True)])
-        return attacks.gradient(self.opened, own)
-
-
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """What all silos' joint training tells, which is the same for all silos."""
-
-    path: _Path
-    population: Scores
+    strangers: Examples
 
     @classmethod
     def of(cls, refit: Refit, places: Places) -> "_Training":
@@ -196,19 +179,29 @@ class _Training:
         steps = next(kept.steps for kept in refit.transcript.silos.values() if kept.steps)
         labeler = joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)
         weights = [labeler.start.weights if step.weights is None else step.weights for step in steps[: steps[0].steps]]
-        path = _Path(labeler, weights, np.stack([labeler.opened(*pair) for pair in pairwise(weights)]))
-        test = places.test
-        strangers = path.probabilities(labeler.vectors(test.X))
-        return cls(path, attacks.true_probability(strangers, test.y))
+        return cls(labeler, weights, np.stack([labeler.opened(*pair) for pair in pairwise(weights)]), places.test)
+
+    @cached_property
+    def population(self) -> Scores:
+        """Probabilities of the true class of records that nobody has."""
+        found = self.probabilities(self.labeler.vectors(self.strangers.X))
+        return attacks.true_probability(found, self.strangers.y)
+
+    def probabilities(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of each class, before each step ``(steps, n, classes)``."""
+        return np.stack([self.labeler.probabilities(one, vectors) for one in self.weights])
 
     def seen(self, records: Examples) -> Observation:
-        """The labelers, tried on a silo's candidates, and the sums."""
+        """The labelers, tried on a silo's candidates, and how much of the sums lies along each record's gradient."""
         if not records.size:
             return Observation(records.y)
-        vectors = self.path.labeler.vectors(records.X)
-        found = self.path.probabilities(vectors)
-        gradient = self.path.along(vectors, records.y, found)
-        labels = found.argmax(axis=2).astype(np.int16)
+        vectors = self.labeler.vectors(records.X)
+        found = self.probabilities(vectors)
+        residual = found[:-1] - (records.y[:, None] == np.arange(found.shape[2]))
+        # As the weights that a sum led to say which columns count.
+        seen = [self.labeler.seen(vectors, after) for after in self.weights[1:]]
+        own = np.stack([np.einsum("ns,nc->nsc", *pair) for pair in zip(seen, residual, strict=True)])
+        labels, gradient = found.argmax(axis=2).astype(np.int16), attacks.gradient(self.opened, own)
         return Observation(records.y, labels, found, population=self.population, gradient=gradient)
 
 

@@ -1,4 +1,7 @@
-"""The audit of a run: refits of its settings with members held out, attacked from three seats."""
+"""The audit of a run: refits of its settings with members held out, attacked from three seats.
+
+``rehearse`` is that of one silo before anything is approved, on its own machine: nothing is sent, charged or kept.
+"""
 
 import math
 import time
@@ -9,18 +12,23 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.audit.adversaries import COORDINATOR, SEATS, Places, of_all, seen_by
+from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, SEATS, Places, of_all, seen_by, seen_in_model
 from fedct_flwr.audit.attacks import Observation, all_scores
-from fedct_flwr.audit.members import Candidates, choose, draw, with_members
+from fedct_flwr.audit.members import Candidates, choose, draw, with_members, with_some
 from fedct_flwr.audit.rerun import Forge, rerun
-from fedct_flwr.audit.success import Guesses, Success, bound_of_run, guesses, strongest, success
+from fedct_flwr.audit.success import Guesses, Success, bound_of_run, guesses, success
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, take
+from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.kinds import kind_of
+from fedct_flwr.labelers.protect import labeler_for
+from fedct_flwr.learners.base import Choosing, Learner
+from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.seeding import generator, random_state
-from fedct_flwr.types import ConfigError, DataError, SiloName
+from fedct_flwr.silo.site import Site
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, HardLabels, SiloName
 from fedct_flwr.wire.content import Instruction, Terms
 
 REFITS: Final = 8
@@ -76,7 +84,7 @@ class OfSeat:
     @property
     def strongest(self) -> tuple[str, Success]:
         """The attack with the largest area, and how well it works."""
-        return strongest(list(self.attacks.items()))
+        return max(self.attacks.items(), key=lambda item: item[1].auc.value)
 
 
 @dataclass(frozen=True)
@@ -198,7 +206,7 @@ def conclude(
         *about,
         None if about.epsilon is None else bound_of_run(single, together, about.delta),
         {silo.name: silo.private.size for silo in silos},
-        candidates.count,
+        sum(map(len, candidates.values())),
         len(drawn),
         how.planted,
         how.forged,
@@ -231,7 +239,7 @@ def _by_silo(scores: NDArray[np.float64], bits: Mapping[SiloName, NDArray[np.boo
 
 
 def _exposed(right: NDArray[np.bool_], candidates: Candidates, silos: list[SiloName]) -> tuple[Exposed, ...]:
-    owners = [(silo, int(row)) for silo in silos for row in candidates.positions[silo]]
+    owners = [(silo, int(row)) for silo in silos for row in candidates[silo]]
     times = right.sum(axis=0)
     order = np.argsort(-times, kind="stable")[:_MOST_EXPOSED]
     return tuple(Exposed(owners[place][0], owners[place][1], int(times[place])) for place in order)
@@ -246,3 +254,66 @@ def _forged(places: Places, terms: Terms) -> Forge:
         return replace(asked, targets=targets)
 
     return forge
+
+
+_OWN_LABELS: Final = "labels of this silo"
+
+
+def rehearse(
+    site: Site,
+    how: How,
+    *,
+    progress: Callable[[Iterable[int]], Iterable[int]] = lambda items: items,
+) -> Audit:
+    """Attack the labels, planted in the public set, of models that learn from random halves of the silo's candidates.
+
+    A protection's labeler answers as often as the plan says. Raises ConfigError for a quantity, DataError.
+    """
+    site.schema.outcome.check_classes(
+        f"the study predicts a number ({site.schema.quantity}), and membership attacks here are for classes"
+    )
+    started = time.monotonic()
+    own = SiloData(site.silo, site.private, site.own_test, site.groups)
+    candidates = choose([own], how.candidates, how.seed)
+    records = take(own.private, candidates[own.name])
+    public = PublicSet(np.concatenate([site.public.X, records.X]))
+    rows = np.arange(len(site.public), len(public))
+    seen: dict[str, list[Mapping[SiloName, Observation]]] = {COORDINATOR: [], MODEL: []}
+    drawn: list[dict[SiloName, NDArray[np.bool_]]] = []
+    for number in how.begun(progress):
+        members = draw(candidates, [own], generator(how.seed, "members", number))
+        part = with_some(own, candidates, members[site.silo])
+        model = _trained(site, part)
+        labels = _labels(site, part.private, public, rows, model)
+        strangers = site.own_test if site.own_test.size else site.pooled_test
+        seen[COORDINATOR].append({site.silo: Observation(records.y, labels)})
+        given = seen_in_model(model, records, strangers, site.public.X, len(site.schema.classes) - 1)
+        seen[MODEL].append({site.silo: given})
+        drawn.append(members)
+    promised = site.privacy.epsilon if site.privacy.enabled else None
+    about = About(_OWN_LABELS, site.privacy.protection, promised, site.privacy.delta)
+    return conclude(about, how, [own], candidates, seen, drawn, time.monotonic() - started)
+
+
+def _trained(site: Site, part: SiloData) -> Learner:
+    learner = learner_for(site.settings, site.silo, site.schema, site.public, part.private.X)
+    if isinstance(learner, Choosing):
+        learner.choose(part.private, part.groups)
+    return learner.fit(*part.private)
+
+
+def _labels(
+    site: Site, private: Examples, public: PublicSet, rows: NDArray[np.intp], model: Learner
+) -> NDArray[np.int16]:
+    """What would leave of the candidates at these rows of the public set, ``(rounds, n)``."""
+    votes = model.predict(public.X[rows]).astype(LABEL_DTYPE)
+    if not site.privacy.enabled:
+        return votes[None]
+    from fedct_flwr.labelers.labeler import Asked
+    from fedct_flwr.privacy.randomness import SecureNoise
+
+    nobody: HardLabels = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
+    # The number of records counts as public: it stays that of the silo, whoever is in.
+    labeler = labeler_for(site.privacy, site.settings, site.silo, site.schema, public, site.private.size)
+    asked = Asked(private, public.X, nobody, votes, rows)
+    return np.stack([labeler.answer(asked, SecureNoise()) for _ in range(site.privacy.rounds)])

@@ -1,8 +1,8 @@
 """Who is in and who is out: candidates of each silo, of which every refit trains on a random half."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -11,27 +11,15 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, take
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import DataError, Examples, SiloName
+from fedct_flwr.types import DataError, SiloName
 
 FEWEST: Final = 10
 """Candidates in all: with fewer, no interval says anything."""
 _MOST_OF_A_SILO: Final = 0.5
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Positions ``(n,)`` among each silo's private records."""
-
-    positions: Mapping[SiloName, NDArray[np.intp]]
-
-    @property
-    def count(self) -> int:
-        """Of all silos."""
-        return sum(map(len, self.positions.values()))
-
-    def records(self, silo: SiloData) -> Examples:
-        """The candidates of a silo."""
-        return take(silo.private, self.positions[silo.name])
+Candidates: TypeAlias = Mapping[SiloName, NDArray[np.intp]]
+"""Positions ``(n,)`` among each silo's private records."""
 
 
 def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:
@@ -42,20 +30,19 @@ def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:
         most = int(silo.private.size * _MOST_OF_A_SILO)
         order = generator(seed, "candidates", silo.name).permutation(silo.private.size)
         found[silo.name] = np.sort(order[: min(each, most)])
-    candidates = Candidates(found)
-    if candidates.count < FEWEST:
+    if (number := sum(map(len, found.values()))) < FEWEST:
         raise DataError(
-            f"the audit has {candidates.count} candidates, at most half of each silo's records, and needs {FEWEST}: "
+            f"the audit has {number} candidates, at most half of each silo's records, and needs {FEWEST}: "
             "add records, or raise the number of candidates"
         )
-    return candidates
+    return found
 
 
 def draw(candidates: Candidates, silos: Sequence[SiloData], rng: Generator) -> dict[SiloName, NDArray[np.bool_]]:
     """Who is a member ``(n,)``, each with probability 1/2 and independently; records of one group go together."""
     found = {}
     for silo in silos:
-        rows = candidates.positions[silo.name]
+        rows = candidates[silo.name]
         if silo.groups is None:
             found[silo.name] = rng.random(len(rows)) < 0.5
         else:
@@ -75,7 +62,7 @@ def with_members(
     silos = tuple(with_some(silo, candidates, members[silo.name]) for silo in dataset.silos)
     if not planted:
         return replace(dataset, silos=silos)
-    records = [candidates.records(silo).X for silo in dataset.silos]
+    records = [take(silo.private, candidates[silo.name]).X for silo in dataset.silos]
     public = PublicSet(np.concatenate([dataset.public.X, *records]))
     return replace(dataset, silos=silos, public=public, truth=None)
 
@@ -83,6 +70,6 @@ def with_members(
 def with_some(silo: SiloData, candidates: Candidates, members: NDArray[np.bool_]) -> SiloData:
     """The silo without those of its candidates ``(n,)`` that are no members."""
     kept = np.ones(silo.private.size, dtype=bool)
-    kept[candidates.positions[silo.name][~members]] = False
+    kept[candidates[silo.name][~members]] = False
     rows = np.flatnonzero(kept)
     return replace(silo, private=take(silo.private, rows), groups=None if silo.groups is None else silo.groups[rows])

@@ -6,7 +6,7 @@ Nasr, Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, The
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -74,8 +74,6 @@ class Guesses:
     right: Estimate
     by_refit: NDArray[np.bool_]
     """``(refits, candidates)``: which guesses were right."""
-    attacks: tuple[str, ...]
-    """The attack that each half of the refits was guessed with, which the other half chose."""
 
 
 def guesses(attacks: dict[str, NDArray[np.float64]], members: NDArray[np.bool_]) -> Guesses:
@@ -84,33 +82,22 @@ def guesses(attacks: dict[str, NDArray[np.float64]], members: NDArray[np.bool_])
     if refits < 2:
         raise ValueError(f"{refits} refits: guesses need 2, as one chooses the threshold for the other")
     right = np.zeros(members.shape, dtype=bool)
-    chosen: list[str] = []
     for own in (np.arange(refits) % 2 == 0, np.arange(refits) % 2 == 1):
         truth = members[~own].ravel()
         best = max(attacks, key=lambda name: delong(truth, attacks[name][~own].ravel())[0])
         cut = threshold_for(attacks[best][~own].ravel(), truth)
         right[own] = (attacks[best][own] > cut) == members[own]
-        chosen.append(best)
-    return Guesses(_balanced(right, members), right, tuple(chosen))
+    return Guesses(_balanced(right, members), right)
 
 
 def _balanced(right: NDArray[np.bool_], members: NDArray[np.bool_]) -> Estimate:
     """Mean of the two shares, with an interval by records, which several refits have in common."""
     weight = np.where(members, 0.5 / max(1, members.sum()), 0.5 / max(1, (~members).sum()))
     value = float((weight * right).sum())
-    by_record = (weight * (right - _share(right, members))).sum(axis=0)
+    share = np.where(members, right[members].mean(), right[~members].mean())
+    by_record = (weight * (right - share)).sum(axis=0)
     half = 1.96 * float(np.sqrt((by_record**2).sum()))
     return Estimate(value, max(0.0, value - half), min(1.0, value + half))
-
-
-def _share(right: NDArray[np.bool_], members: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The share that each guess belongs to."""
-    return np.asarray(np.where(members, right[members].mean(), right[~members].mean()))
-
-
-def strongest(found: Sequence[tuple[str, Success]]) -> tuple[str, Success]:
-    """The attack with the largest area."""
-    return max(found, key=lambda item: item[1].auc.value)
 
 
 CONFIDENCE: Final = 0.95

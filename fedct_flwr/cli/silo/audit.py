@@ -38,8 +38,7 @@ def audit(
     check_new(output)
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     study, out = read_study(config.study), Output(as_json=json_)
-    from fedct_flwr.audit.audit import How
-    from fedct_flwr.audit.rehearsal import rehearse
+    from fedct_flwr.audit.audit import How, rehearse
     from fedct_flwr.audit.words import document, page
     from fedct_flwr.silo.site import real_site
 
