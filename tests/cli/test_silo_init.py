@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.cli.demo import LABEL
-from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings
+from fedct_flwr.config import LearnerSettings, PrivacySettings
 from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.types import ConfigError
 from tests.cli.runner import files_below
@@ -22,7 +22,7 @@ def test_the_settings_are_what_was_asked_for_and_defaults_beside(kit: Kit) -> No
     assert (config.silo, config.connection.superlink) == ("cleveland", "localhost:1")
     assert config.data == DataSettings(file=kit.source / "data.csv", label=LABEL)
     assert config.learner == LearnerSettings(name="auto").model_copy(update={"pseudo_weight": "auto"})
-    assert config.policy == Policy()
+    assert config.policy.given == ["max-queries", "max-bytes"]
     assert config.privacy == PrivacySettings()
 
 
