@@ -1,17 +1,76 @@
-"""Limits of a silo's policy, and of its records over all studies: a record each, next to the setting with the limit.
+"""Limits of a silo's policy, and of its records over all studies.
 
-The setting has the name, the range, the default and the explanation. The record says what is counted and how people
-read it. The gate, the approval page, ``fedct silo status``, the template of ``silo.toml`` and the privacy sheet ask the
-record.
+The setting has the name, the range, the default and the explanation. The tables here say what is counted and how people
+read it. The gate, the approval page, ``fedct silo status``, the template of ``silo.toml`` and the privacy sheet ask
+them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from fedct_flwr.config.settings import MAX_INT, OptionalRelativePath, Settings
+
+
+class Total(NamedTuple):
+    """A limit of all that ever left for a study and its public set, whatever was approved in between."""
+
+    name: str
+    """In documents, and in what the gate counts."""
+    title: str
+    """What is counted, at the beginning of a line."""
+    of: Callable[[Any], int]
+    """What is counted of a ``hospital.log_entry.Spent``."""
+
+
+TOTALS: Final[Mapping[str, Total]] = {
+    "max_rounds": Total("rounds", "Rounds", attrgetter("rounds")),
+    "max_queries": Total("labels", "Labels", attrgetter("queries")),
+    "max_bytes": Total("bytes", "Bytes", attrgetter("bytes")),
+}
+"""By setting of the policy, and of the records."""
+
+
+class AtOnce(NamedTuple):
+    """A limit of each question for numbers; texts take the ``limit``, and what is asked for as ``of``."""
+
+    name: str
+    asked: Callable[[Any], float]
+    """How much a question asks for, of its ``kinds.base.Cost``."""
+    approval: str
+    """A line of the approval page."""
+    short: str
+    """The same in a few words."""
+    may: str
+    """The same as what a question may do."""
+
+
+AT_ONCE: Final[Mapping[str, AtOnce]] = {
+    "max_local_rounds": AtOnce(
+        "local_rounds",
+        attrgetter("local_rounds"),
+        approval="Rounds of training here: {limit:,}",
+        short="{limit:,} rounds of training",
+        may="ask for {limit:,} rounds of training",
+    ),
+    "max_consensus_weight": AtOnce(
+        "consensus_weight",
+        attrgetter("weight"),
+        approval="Others' {of} count at most {limit:g} beside 1 for the silo's records, when its model learns from "
+        "both",
+        short="others' {of} count {limit:g} at most",
+        may="have others' count {limit:g} beside 1 for the records",
+    ),
+}
+"""By setting of the policy."""
+
+AT_LEAST: Final = ("min_summands", "may_collude", "sum_epsilon", "sum_delta")
+"""Settings of the policy: what a secure sum must protect, at least."""
+
+YOUNGER: Final = (*AT_ONCE, *AT_LEAST)
+"""Approvals of before these settings stay valid while they have their defaults, which may be lowered, never raised."""
 
 
 class RecordsSettings(Settings):
@@ -46,57 +105,3 @@ class RecordsSettings(Settings):
         if self.folder is None and self.given:
             raise ValueError(f"{self.given[0]} has no effect without a folder: name the one that all studies share")
         return self
-
-
-C = TypeVar("C", bound="Cap")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cap:
-    """A limit, under its short ``name`` in documents and in what the gate counts."""
-
-    name: str
-    younger: bool = True
-    """Whether approvals of before it stay valid as long as it has its default. A default may then be lowered later, and
-    never be raised."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Total(Cap):
-    """A limit of all that ever left for a study and its public set, whatever was approved in between."""
-
-    title: str
-    """What is counted, at the beginning of a line."""
-    of: Callable[[Any], int]
-    """What is counted of a ``hospital.log_entry.Spent``."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AtOnce(Cap):
-    """A limit of each question; texts take the ``limit``, and what is asked for as ``of``."""
-
-    asked: Callable[[Any], float]
-    """How much a question asks for, of its ``kinds.base.Cost``."""
-    approval: str
-    """A line of the approval page."""
-    short: str
-    """The same in a few words."""
-    may: str
-    """The same as what a question may do."""
-    numbers: bool = False
-    """Whether only questions for numbers ask for it, such as probabilities."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AtLeast(Cap):
-    """What a secure sum must protect, at least."""
-
-
-def caps_of(policy: type[BaseModel], kind: type[C]) -> dict[str, C]:
-    """The records of this kind by field of the policy."""
-    return {
-        name: record
-        for name, field in policy.model_fields.items()
-        for record in field.metadata
-        if isinstance(record, kind)
-    }

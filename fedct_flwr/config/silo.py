@@ -1,13 +1,12 @@
 """A silo's own settings, ``silo.toml``, and what its Flower node is told. Nobody else has a say in them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from fedct_flwr.config.caps import AtLeast, AtOnce, Cap, RecordsSettings, Total, caps_of
+from fedct_flwr.config.caps import AT_LEAST, AT_ONCE, YOUNGER, RecordsSettings
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.privacy import (
@@ -75,53 +74,26 @@ class Policy(Settings):
     (count-sum), of probabilities (soft-sum), or of gradients with noise (joint, which stands alone)."""
     metrics: bool = False
     """Whether test scores may leave (four numbers on each reply)."""
-    max_rounds: Annotated[int, Total(name="rounds", title="Rounds", of=attrgetter("rounds"), younger=False)] = Field(
-        default=100, ge=1, le=MAX_INT
-    )
+    max_rounds: int = Field(default=100, ge=1, le=MAX_INT)
     """In total: replies with labels."""
-    max_queries: Annotated[int, Total(name="labels", title="Labels", of=attrgetter("queries"), younger=False)] = Field(
-        default=1_000_000, ge=1, le=MAX_INT
-    )
+    max_queries: int = Field(default=1_000_000, ge=1, le=MAX_INT)
     """In total: labels of public examples. Each vote that is counted is one, and each class's probability."""
-    max_bytes: Annotated[int, Total(name="bytes", title="Bytes", of=attrgetter("bytes"), younger=False)] = Field(
-        default=10_000_000, ge=1, le=MAX_INT
-    )
+    max_bytes: int = Field(default=10_000_000, ge=1, le=MAX_INT)
     """In total: bytes of all replies, of refusals too."""
-    max_local_rounds: Annotated[
-        int,
-        AtOnce(
-            name="local_rounds",
-            numbers=True,
-            asked=attrgetter("local_rounds"),
-            approval="Rounds of training here: {limit:,}",
-            short="{limit:,} rounds of training",
-            may="ask for {limit:,} rounds of training",
-        ),
-    ] = Field(default=100, ge=1, le=1000)
+    max_local_rounds: int = Field(default=100, ge=1, le=1000)
     """For each question for probabilities: rounds of training that it may ask for. They cost time here and no bytes."""
-    max_consensus_weight: Annotated[
-        float,
-        AtOnce(
-            name="consensus_weight",
-            numbers=True,
-            asked=attrgetter("weight"),
-            approval="Others' {of} count at most {limit:g} beside 1 for the silo's records, when its model learns from "
-            "both",
-            short="others' {of} count {limit:g} at most",
-            may="have others' count {limit:g} beside 1 for the records",
-        ),
-    ] = Field(default=1.0, ge=0, le=1e6)
+    max_consensus_weight: float = Field(default=1.0, ge=0, le=1e6)
     """For each question for probabilities: the weight of others' probabilities next to 1 for the silo's own records.
     The coordinator chooses it. With a large weight the personal model would learn what the coordinator says, and little
     else. Learned in turn with the records, as fedmd asks, they count 1."""
-    min_summands: Annotated[int, AtLeast(name="min_summands")] = Field(default=3, ge=3, le=100)
+    min_summands: int = Field(default=3, ge=3, le=100)
     """For secure sums: the fewest silos whose sum a study may open."""
-    may_collude: Annotated[int, AtLeast(name="may_collude")] = Field(default=1, ge=0, le=98)
+    may_collude: int = Field(default=1, ge=0, le=98)
     """For secure sums: how many silos a study must at least allow to collude without learning this silo's answers."""
-    sum_epsilon: Annotated[float, AtLeast(name="sum_epsilon")] = Field(default=0.0, ge=0)
+    sum_epsilon: float = Field(default=0.0, ge=0)
     """For secure sums: what all of them together may tell of this silo as a whole. Then only sums leave to which silos
     add noise in shares, and nobody is told more, the coordinator included. 0: sums without noise leave."""
-    sum_delta: Annotated[float, AtLeast(name="sum_delta")] = Field(default=1e-5, gt=0, lt=1)
+    sum_delta: float = Field(default=1e-5, gt=0, lt=1)
     """The delta of ``sum-epsilon``."""
 
     @property
@@ -141,14 +113,14 @@ class Policy(Settings):
         A limit that is younger than what was approved before is there only where it differs from its default: so that
         stays approved.
         """
-        caps, fields = caps_of(Policy, Cap), type(self).model_fields
-        same = {name for name, cap in caps.items() if cap.younger and getattr(self, name) == fields[name].default}
+        fields = type(self).model_fields
+        same = {name for name in YOUNGER if getattr(self, name) == fields[name].default}
         return self.model_dump(mode="json", exclude=same)
 
     @property
     def told(self) -> dict[str, object]:
         """What an approval writes of it into the log: the limits of sums only where sums may leave."""
-        return self.model_dump(mode="json", exclude=set() if self.adds else {*caps_of(Policy, AtLeast)})
+        return self.model_dump(mode="json", exclude=set() if self.adds else {*AT_LEAST})
 
 
 _ADDED: Final = ("sum", "count-sum", "soft-sum", "joint")
@@ -166,8 +138,8 @@ _EFFECTS: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
     *(("privacy", own_keys([name]), (name,)) for name in _PROTECTED),
     # Students have teachers of their own, under [transfer].
     ("privacy", own_keys(COVER_VOTES), ("hard", "shares", "sum")),
-    ("policy", [*map(kebab, caps_of(Policy, AtLeast))], _ADDED),
-    ("policy", [kebab(name) for name, cap in caps_of(Policy, AtOnce).items() if cap.numbers], _UNCOVERED),
+    ("policy", [*map(kebab, AT_LEAST)], _ADDED),
+    ("policy", [*map(kebab, AT_ONCE)], _UNCOVERED),
     ("transfer", [*map(kebab, TransferSettings.model_fields)], _TAUGHT),
     ("transfer", ("noise", "gamma", "lessons"), COVER_VOTES),
     ("learner", ("pseudo-weight",), ("hard", "shares", "sum", "joint")),

@@ -31,7 +31,7 @@ from typing import Any, Final, Self
 from flwr.app import RecordDict
 
 from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.config.caps import AtOnce, Total, caps_of
+from fedct_flwr.config.caps import AT_ONCE, TOTALS
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
@@ -218,7 +218,7 @@ class Gate:
         if instruction.joint is not None and (self._joint is None or not instruction.joint.same_labeler(self._joint)):
             raise Refused(Refusal.POLICY)
         cost = kind.cost(instruction, self._terms)
-        for field, cap in caps_of(Policy, AtOnce).items():
+        for field, cap in AT_ONCE.items():
             asked, limit = cap.asked(cost), getattr(policy, field)
             if asked > limit:
                 logger.warning("Silo %s is asked for %g, and its %s is %g", self._silo, asked, kebab(field), limit)
@@ -232,7 +232,7 @@ class Gate:
 
     def _totals(self, step: Spent) -> Iterator[tuple[int, int, int]]:
         """For each total: what is used, what this step adds, and the limit."""
-        for field, cap in caps_of(Policy, Total).items():
+        for field, cap in TOTALS.items():
             yield cap.of(self._books.spent), cap.of(step), getattr(self._policy, field)
 
     def _checked_reply(self, content: RecordDict, instruction: Instruction) -> bytes:

@@ -17,8 +17,8 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.config.caps import Total, caps_of
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.caps import TOTALS
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.hospital.log_entry import Spent
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
@@ -52,7 +52,7 @@ class SharedBooks:
             return None
         raw = key.public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""
         study = hashlib.sha256(raw + config.silo.encode()).hexdigest()
-        limits = {field: getattr(records, field) for field in caps_of(Policy, Total)}
+        limits = {field: getattr(records, field) for field in TOTALS}
         return cls(records.folder, study, limits, mark_in(config.state, records.folder))
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class SharedBooks:
         return _sum(found), len({study for study, _, _ in found})
 
     def _check(self, counted: Spent, step: Spent) -> None:
-        for field, cap in caps_of(Policy, Total).items():
+        for field, cap in TOTALS.items():
             used, more, limit = cap.of(counted), cap.of(step), self._limits[field]
             if more and used + more > limit:
                 logger.warning(

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.config.caps import Total, caps_of
+from fedct_flwr.config.caps import TOTALS
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
@@ -136,7 +136,7 @@ def _lines(*lines: object) -> list[str]:
 
 
 def _totals(limits: object, used: Spent) -> Iterator[str]:
-    for field, cap in caps_of(Policy, Total).items():
+    for field, cap in TOTALS.items():
         yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
 
 

@@ -17,8 +17,8 @@ from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.metrics import Sample, show
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.cli.silo.status import read_agent
-from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.config.caps import AtOnce, Total, caps_of
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.caps import AT_ONCE, TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import approving_digests, in_force
@@ -83,7 +83,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "free_bytes": shutil.disk_usage(next(p for p in (config.state, *config.state.parents) if p.exists())).free,
         "kinds": list(policy.kinds),
         **_limits(policy, used),
-        "at_once": {cap.name: getattr(policy, field) for field, cap in caps_of(Policy, AtOnce).items()},
+        "at_once": {cap.name: getattr(policy, field) for field, cap in AT_ONCE.items()},
         **({"records": over_studies(config)} if config.records.folder else {}),
         **dict(_budgets(config, study)),
         "judgment": _judgment(config, study),
@@ -95,10 +95,9 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
 
 
 def _limits(limits: object, used: Spent | None) -> dict[str, dict[str, int] | None]:
-    totals = caps_of(Policy, Total)
     return {
-        "used": None if used is None else {cap.name: cap.of(used) for cap in totals.values()},
-        "limits": {cap.name: getattr(limits, field) for field, cap in totals.items()},
+        "used": None if used is None else {cap.name: cap.of(used) for cap in TOTALS.values()},
+        "limits": {cap.name: getattr(limits, field) for field, cap in TOTALS.items()},
     }
 
 
