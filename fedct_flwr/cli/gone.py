@@ -16,6 +16,7 @@ GONE: Final[dict[str, str]] = {
     "coordinator start": "run the coordinator with docker/coordinator/compose.yaml or the units in docker/systemd",
     "silo metrics --listen": _TEXTFILE,
     "coordinator metrics --listen": _TEXTFILE,
+    "silo status --watch": "'watch fedct silo status FOLDER' repeats it",
     "coordinator list": "'fedct coordinator status FOLDER' shows the same",
     "audit --canaries": "add the made-up records to a silo's table and simulate: 'fedct audit' draws from all records",
     "compare --resume": "give the command of the comparison again, with --run-dir FOLDER",

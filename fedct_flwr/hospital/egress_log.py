@@ -5,8 +5,12 @@ guaranteed.
 
 Order of writing: the line, fsync, the head. So after a crash the log is at most one whole line ahead of its head, and
 a last line that was cut short, or that a power cut left as noise, stands for something that never left.
+
+Each reply that left, and its request, are files next to the log, under the digests that its line has. Their contents
+are labels that the coordinator has, too. Messages of secure sums are not kept: they are masked.
 """
 
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -211,3 +215,32 @@ class EgressLog:
 def _write_all(file: int, content: bytes) -> None:
     while content:
         content = content[os.write(file, content) :]
+
+
+FOLDER: Final = "released"
+
+
+def keep(state: Path, entry: LogEntry, payload: bytes, request: bytes) -> None:
+    """Write a reply and its request before they are logged. Raises OSError."""
+    folder = state / FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for digest, content in ((entry.payload, payload), (entry.request, request)):
+        if not (folder / digest).exists():
+            write_atomically(folder / digest, content)
+
+
+def kept(state: Path, entry: LogEntry) -> tuple[bytes, bytes] | None:
+    """The reply and the request of a line with labels; None where they were not kept.
+
+    Raises RunError for files that are not what the line says.
+    """
+    try:
+        found = tuple((state / FOLDER / digest).read_bytes() for digest in (entry.payload, entry.request))
+    except OSError:
+        return None
+    if tuple(hashlib.sha256(content).hexdigest() for content in found) != (entry.payload, entry.request):
+        raise RunError(
+            f"a file in {state / FOLDER} is not what line {entry.number:,} of the egress log says: it was changed "
+            "after the reply left"
+        )
+    return found[0], found[1]

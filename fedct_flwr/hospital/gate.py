@@ -37,9 +37,8 @@ from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
 from fedct_flwr.hospital.admission import Books
 from fedct_flwr.hospital.approval import approving_digests
-from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
-from fedct_flwr.hospital.released import keep
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import GRADIENTS, HARD, SUMS, kind_of, kinds_let_out
 from fedct_flwr.secure_sum.faults import Fault

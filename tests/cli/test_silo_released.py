@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fedct_flwr.cli.silo.released import _rows
+from fedct_flwr.hospital.egress_log import FOLDER
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.offline_transport import Question, seal
-from fedct_flwr.hospital.released import FOLDER
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Terms

@@ -22,7 +22,14 @@ HELPS = {
     "revoke": "Withdraw the approval: from now on nothing leaves.",
 }
 
-MODULES = {"answer": "start", "carry": "connect", "metrics": "status_report", "rotate": "renew"}
+MODULES = {
+    "answer": "start",
+    "carry": "connect",
+    "metrics": "status_report",
+    "renew": "join",
+    "revoke": "approve",
+    "rotate": "join",
+}
 
 app = lazy_group(
     __name__, HELPS, MODULES, "For a silo: what would leave it, under which limits, and the proof of what has left."

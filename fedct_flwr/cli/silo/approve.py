@@ -1,7 +1,8 @@
-"""``fedct silo approve``: what would leave, in plain words, and a question."""
+"""``fedct silo approve`` and ``revoke``: what would leave, in plain words, and a question; and that nothing leaves."""
 
 import getpass
 import os
+import time
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,14 +19,17 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.study_folder import read_records, read_study
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.adding import check_sums
+from fedct_flwr.hospital.approval import current
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
+from fedct_flwr.hospital.egress_log import AtWorkError, EgressLog
 from fedct_flwr.hospital.four_eyes import approvers_now, approvers_of, as_hex, last_decision, sign
+from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import Event, read_entries, spent
-from fedct_flwr.hospital.revocation import is_revoked, put_down
+from fedct_flwr.hospital.revocation import is_revoked, put_down, withdraw
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
-from fedct_flwr.text.printable import printable
+from fedct_flwr.text.printable import in_shell, printable
 from fedct_flwr.types import ConfigError, RunError
 
 _DESPITE: Final = "despite duplicates"
@@ -161,3 +165,56 @@ def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool, err:
         if typer.prompt(question, default="", show_default=False, err=err) != _DESPITE:
             return False
     return yes or typer.confirm("Approve this?", err=err)
+
+
+_AGENT_SECONDS: Final = 5.0
+"""The agent looks once a second, whatever else it does."""
+_POLL_SECONDS: Final = 0.1
+
+
+def revoke(
+    folder: Folder = None,
+    folder_option: FolderOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Withdraw the approval at once, also while the agent is at work. What has left cannot be called back."""
+    silo = silo_file(folder, folder_option)
+    config = SiloConfig.read_toml(silo)
+    out = Output()
+    # Whatever the log says that cannot be read: revoked is revoked.
+    if is_revoked(config.state) or not _is_approved(config.state):
+        out.say("Nothing is approved: nothing leaves.")
+        return
+    if not yes and not typer.confirm("Withdraw the approval, so that nothing leaves from now on?"):
+        raise typer.Exit(1)
+    withdraw(config.state)
+    if _logged(config):
+        out.say("Revoked: nothing leaves from now on, and the log says so.")
+    else:
+        out.say(
+            "Revoked: nothing leaves from now on. The log does not say so yet, and until it does that stands in a file "
+            f"alone: end the agent, if it hangs, or see fedct silo verify {in_shell(silo.parent)}"
+        )
+    out.say("To allow it again: fedct silo approve")
+
+
+def _logged(config: SiloConfig) -> bool:
+    """Put it into the log, or wait for the agent that is at work to do so. Whether it stands there."""
+    try:
+        with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
+            put_down(log, config.state)
+        return True
+    except AtWorkError:
+        end = time.monotonic() + _AGENT_SECONDS
+        while (waits := is_revoked(config.state)) and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+        return not waits and not _is_approved(config.state)
+    except (ConfigError, RunError):
+        return False
+
+
+def _is_approved(state: Path) -> bool:
+    try:
+        return current(read_entries(state)) is not None
+    except RunError:
+        return True

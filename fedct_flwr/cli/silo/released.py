@@ -11,8 +11,8 @@ from fedct_flwr.cli.output import Output, echo
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.egress_log import kept
 from fedct_flwr.hospital.log_entry import Event, read_entries
-from fedct_flwr.hospital.released import kept
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply

@@ -10,7 +10,6 @@ from typing import Annotated, Final
 
 import psutil
 import typer
-from rich.live import Live
 
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
@@ -21,13 +20,10 @@ from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.types import FedctError
 
-_REFRESH_SECONDS: Final = 1.0
-
 
 def status(
     folder: Folder = None,
     folder_option: FolderOption = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Stay, and show what changes.")] = False,
     json_: Json = False,
     healthy: Annotated[
         bool,
@@ -44,16 +40,8 @@ def status(
 
     from fedct_flwr.cli.silo.status_report import facts, study_of, table
 
-    study = study_of(config)
-    out = Output(as_json=json_)
-    if json_ or not (watch and out.console.is_terminal):
-        said = facts(config, study)
-        out.show(said, table(said))
-        return
-    with Live(table(facts(config, study)), console=out.console, auto_refresh=False) as live:
-        while True:
-            time.sleep(_REFRESH_SECONDS)
-            live.update(table(facts(config, study)), refresh=True)
+    said = facts(config, study_of(config))
+    Output(as_json=json_).show(said, table(said))
 
 
 CONTACT_SECONDS: Final = 60.0

@@ -10,10 +10,10 @@ import typer
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.hospital.egress_log import kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries, spent
 from fedct_flwr.hospital.log_proof import verify_log
-from fedct_flwr.hospital.released import kept
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import ConfigError, RunError
@@ -41,10 +41,10 @@ def verify(
         raise ConfigError(f"--since {since!r} is no hash of a line: give the 64 digits that were written down")
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     public_key = load_public_key(key or public_key_path(config.egress_key))
-    out = Output(as_json=json_)
-    with bar("proving line by line", _size(config.state / LOG_FILE)) as advance:
+    out, log = Output(as_json=json_), config.state / LOG_FILE
+    with bar("proving line by line", log.stat().st_size if log.is_file() else None) as advance:
         verdict = verify_log(config.state, public_key, config.silo, advance)
-    found = _line_with(since, config.state / LOG_FILE, verdict.lines) if since and verdict.intact else None
+    found = _line_with(since, log, verdict.lines) if since and verdict.intact else None
     # The agent may write meanwhile: only what was proven is added up.
     proven = [entry for entry in read_entries(config.state) if entry.number <= verdict.lines] if verdict.intact else []
     # Raises for a reply that was changed after it left.
@@ -85,14 +85,6 @@ def verify(
     if verdict.lines:
         out.say(f"Hash of its last line: {verdict.last}")
         out.say("Write that down elsewhere: 'fedct silo verify --since HASH' proves later that nothing is gone.")
-
-
-def _size(path: Path) -> int | None:
-    """In bytes; None for what cannot be looked at, of which the verdict tells."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
 
 
 def _line_with(digest: str, path: Path, lines: int) -> int | None:
