@@ -25,10 +25,9 @@ from benchmarks.privacy_votes import (
     DELTA,
     HIDDEN,
     MECHANISMS,
-    PAPERS_BITS,
     PAPERS_EPSILON,
     PAPERS_MECHANISM,
-    Xor,
+    PAPERS_XOR,
     no_labels,
     xor_votes,
 )
@@ -124,7 +123,7 @@ def measure(setting: Setting, epsilons: Sequence[float], sizes: Sizes, seeds: Se
                 found.setdefault(key(epsilon, name), Runs()).add(**_scores(federation, counts, sizes, seed))
             reached = dp_fedavg(federation, epsilon, seed)
             found.setdefault(key(epsilon, "dp-fedavg"), Runs()).add(personal=reached)
-        paper = Xor(len(federation.schema.classes), PAPERS_EPSILON / PAPERS_BITS)
+        paper = PAPERS_XOR(len(federation.schema.classes))
         counts = xor_votes(federation, paper, sizes.public, seed)
         found.setdefault("paper's xor", Runs()).add(**_scores(federation, counts, sizes, seed))
     return found

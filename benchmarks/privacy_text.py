@@ -15,8 +15,8 @@ from benchmarks.privacy_votes import (
     PAPERS_MECHANISM,
     PAPERS_PUBLIC,
     PAPERS_ROUNDS,
+    PAPERS_XOR,
     UNPROTECTED,
-    Xor,
 )
 from fedct_flwr.privacy.accounting import quick_epsilon
 from fedct_flwr.privacy.mechanisms.base import repeated
@@ -78,7 +78,7 @@ def about(sizes: Sizes) -> str:
 
 def notes() -> str:
     """The paper's own setting, with its price."""
-    mechanism = Xor(10, PAPERS_EPSILON / PAPERS_BITS)
+    mechanism = PAPERS_XOR(10)
     release = 2 * PAPERS_PUBLIC * mechanism.theta
     composed = quick_epsilon(repeated(mechanism.event(PAPERS_PUBLIC), PAPERS_ROUNDS), DELTA)
     flipped = 1 / (1 + math.exp(mechanism.theta))

@@ -2,13 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from dp_accounting import DpEvent
-from numpy.typing import NDArray
 
 from benchmarks.methods import one_thread_per_silo
 from benchmarks.privacy_data import Federation, Sizes, learner_of
@@ -18,9 +15,9 @@ from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.randomized import RandomizedLabeler
 from fedct_flwr.labelers.teachers import TeachersLabeler, default_teachers
 from fedct_flwr.privacy.calibration import calibrate
-from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.mechanisms.base import repeated
-from fedct_flwr.privacy.randomness import SimulatedNoise, bernoulli, chance_of_noise
+from fedct_flwr.privacy.mechanisms import Xor
+from fedct_flwr.privacy.mechanisms.on_labels import Sensitivity, tally_bits
+from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, HardLabels, VoteCounts
 
@@ -136,31 +133,6 @@ def _randomized(federation: Federation, epsilon: float, sizes: Sizes, seed: int)
     return tally(votes, len(public), classes)
 
 
-@dataclass(frozen=True)
-class Xor:
-    """Flips each bit of one-hot labels with probability 1 / (1 + exp(theta)): ``theta`` is the epsilon **per bit**.
-
-    Ji, Li, Yilmaz, Ayday, Ye, Sun, VLDB 2021, with diagonal Theta and all Lambda = 0; used by Abourayya et al.,
-    arXiv:2310.05696, §4, Corollary 1.
-
-    Formal guarantees:
-        Pure: n labels are ``2 n theta``-DP, as one changed label is two bits. The paper's smaller sensitivity of n
-        labels (Proposition 2) bounds an average, and is not proven.
-    """
-
-    num_classes: int
-    theta: float
-
-    def __call__(self, labels: HardLabels, noise: SimulatedNoise) -> NDArray[np.bool_]:
-        """Bits ``(examples, classes)``, often none or several in a row."""
-        flipped = bernoulli(noise, chance_of_noise(self.theta, 1), labels.size * self.num_classes)
-        return flipped.reshape(-1, self.num_classes) ^ (labels[:, None] == np.arange(self.num_classes))
-
-    def event(self, labels: int) -> DpEvent:
-        """Two randomized bits for each label."""
-        return repeated(pure(self.theta), 2 * labels)
-
-
 def _xor(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
     classes, labels = len(federation.schema.classes), min(sizes.paid, federation.public.size)
     if math.isinf(epsilon):
@@ -178,15 +150,10 @@ def _xor(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> Vot
 
 def xor_votes(federation: Federation, mechanism: Xor, labels: int, seed: int) -> VoteCounts:
     """Votes on the first ``labels`` public examples, tallied from the bits that XOR releases."""
-    counts: VoteCounts = np.sum(
-        [
-            mechanism(votes[:labels], SimulatedNoise(generator(seed, "noise", number)))
-            for number, votes in enumerate(federation.own_votes)
-        ],
-        axis=0,
-        dtype=np.int32,
+    return tally_bits(
+        mechanism(votes[:labels], SimulatedNoise(generator(seed, "noise", number)))
+        for number, votes in enumerate(federation.own_votes)
     )
-    return counts
 
 
 MECHANISMS: Final[dict[str, Votes]] = {
@@ -202,3 +169,6 @@ PAPERS_BITS: Final = 3_000
 PAPERS_EPSILON: Final = 0.1
 PAPERS_ROUNDS: Final = 400
 PAPERS_PUBLIC: Final = 50_000
+PAPERS_XOR: Final = partial(
+    Xor.for_release, epsilon=PAPERS_EPSILON, sensitivity=Sensitivity(PAPERS_BITS, "the paper's", "estimated")
+)

@@ -91,7 +91,7 @@ FAULTS = [
         "privacy/mechanisms",
     ),
     Fault(
-        "privacy/mechanisms/randomized_response.py",
+        "privacy/mechanisms/on_labels.py",
         "changed[abstains] = False",
         "labels[abstains] = 0",
         "privacy/mechanisms",

@@ -114,6 +114,7 @@ def test_a_real_silo_answers_no_more_once_the_others_have_spent_it(tmp_path: Pat
     with gated():
         release = open_workplace(context).release
         assert release
-        with release.ledger, pytest.raises(BudgetExceeded, match="over all studies"):
-            release.ledger.charge(release.study, "records", release.budget, pure(0.5))
+        purse = release.purse
+        with purse.ledger, pytest.raises(BudgetExceeded, match="over all studies"):
+            purse.ledger.charge(release.study, "records", purse.budget, pure(0.5))
     assert spent(tmp_path) == pytest.approx(1.0)

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace, Mechanism, RandomizedResponse
+from fedct_flwr.privacy.mechanisms import (
+    MECHANISMS,
+    Gaussian,
+    Gumbel,
+    Laplace,
+    Mechanism,
+    RandomizedResponse,
+    Xor,
+)
 
 Output = int | tuple[int, ...]
 Input = int | tuple[int, ...]
@@ -32,6 +40,15 @@ def release(mechanism: Mechanism, vote: Input, times: int, noise) -> np.ndarray:
     """Independent outputs for the same vote, ``(times,)`` or ``(times, classes)``."""
     dtype = np.int16 if isinstance(vote, int) else np.int32
     return mechanism(np.tile(np.asarray(vote, dtype=dtype), (times,) + (1,) * np.ndim(vote)), noise)
+
+
+def _xor(vote: Input, theta: float, classes: int) -> Mapping[Output, float]:
+    flip = 1 / (1 + math.exp(theta))
+    true = [int(c == vote) for c in range(classes)]
+    return {
+        bits: math.prod(flip if bit != truth else 1 - flip for bit, truth in zip(bits, true, strict=True))
+        for bits in itertools.product((0, 1), repeat=classes)
+    }
 
 
 def _randomized_response(vote: Input, epsilon: float, classes: int) -> Mapping[Output, float]:
@@ -68,6 +85,10 @@ THREE = (
 TWICE = (((6, 3), (4, 5)), ((4, 5), (6, 3)), ((9, 0), (7, 2)), ((18, 2), (20, 0)))
 
 CASES: dict[str, list[Case]] = {
+    "xor": [
+        Case(Xor(classes, theta), _pairs(-1, *range(classes)), lambda v, t=theta, k=classes: _xor(v, t, k), 2 * theta)
+        for classes, theta in [(2, 0.3), (3, 1.0), (4, 0.01), (3, 3.0)]
+    ],
     "randomized-response": [
         Case(
             RandomizedResponse(classes, epsilon),
@@ -101,5 +122,5 @@ CASES: dict[str, list[Case]] = {
     ],
 }
 
-ALL = [(name, case) for name, cases in CASES.items() for case in cases]
-IDS = [f"{name}-{number}" for name, cases in CASES.items() for number, _ in enumerate(cases)]
+ALL = [(name, case) for name in MECHANISMS for case in CASES.get(name, [])]
+IDS = [f"{name}-{number}" for name in MECHANISMS for number, _ in enumerate(CASES.get(name, []))]

@@ -9,14 +9,20 @@ from dp_accounting import DpEvent
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.events import from_json, to_json
-from fedct_flwr.privacy.mechanisms import Laplace, Mechanism
+from fedct_flwr.privacy.mechanisms import (
+    MECHANISMS,
+    Laplace,
+    Mechanism,
+    Xor,
+)
+from fedct_flwr.privacy.mechanisms.on_labels import proposition_2, worst_case
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.types import ConfigError
 from tests.privacy.mechanisms import audit
 from tests.privacy.mechanisms.cases import ALL, CASES, IDS, Case, release
 
 every_case = pytest.mark.parametrize(("name", "case"), ALL, ids=IDS)
-every_mechanism = pytest.mark.parametrize("name", CASES)
+every_mechanism = pytest.mark.parametrize("name", MECHANISMS)
 SOURCES = {"secure": SecureNoise, "simulated": lambda: SimulatedNoise(np.random.default_rng(0))}
 
 
@@ -79,7 +85,7 @@ def test_a_hundred_thousand_runs_show_no_more_than_is_claimed(name: str, case: C
         assert audit.empirical_epsilon(on_a, on_b, delta) <= promised
 
 
-@pytest.mark.parametrize("name", ["randomized-response", "gumbel"])
+@pytest.mark.parametrize("name", ["xor", "randomized-response", "gumbel"])
 def test_a_hundred_thousand_runs_show_most_of_a_large_epsilon(name: str) -> None:
     case = next(case for case in CASES[name] if case.claim >= 2)
     shown = max(
@@ -98,6 +104,21 @@ def test_secure_noise_does_not_repeat_itself_and_simulated_noise_does(name: str)
     assert seeded[0] == seeded[1]
 
 
+def test_the_papers_setting_is_a_coin_and_says_what_it_costs() -> None:
+    estimated = proposition_2(50_000, stability=0.028, delta=0.05)
+    mechanism = Xor.for_release(10, 0.1, estimated)
+    assert mechanism._flip / 2**64 == pytest.approx(0.49999, abs=1e-5)
+    said = mechanism.statement(50_000, estimated)
+    assert "no formal guarantee" in said
+    assert f"epsilon {2 * 50_000 * mechanism.theta:.4g} per example" in said
+
+
+def test_the_worst_case_sensitivity_needs_no_reservation() -> None:
+    mechanism = Xor.for_release(10, 0.1, worst_case(50_000))
+    assert mechanism.statement(50_000, worst_case(50_000)) == "a release of 50000 labels costs epsilon 0.1 per example"
+    assert epsilon(mechanism.event(50_000), 0).upper == pytest.approx(0.1)
+
+
 def test_laplace_noise_on_one_count_is_no_better_than_on_two() -> None:
     """The event has the whole L1 distance in one count; a moved vote has half of it in each of two."""
     for scale in (0.7, 2.0, 10.0):
@@ -114,9 +135,10 @@ def test_laplace_noise_on_one_count_is_no_better_than_on_two() -> None:
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf])
 @every_mechanism
 def test_noise_that_is_none_is_refused(name: str, bad: float) -> None:
-    settings = {"num_classes": 3, "epsilon": bad} if name == "randomized-response" else {"scale": bad}
+    field = {"xor": "theta", "randomized-response": "epsilon"}.get(name, "scale")
+    settings = {"num_classes": 3, field: bad} if field != "scale" else {field: bad}
     with pytest.raises(ConfigError, match=r"is (0|-1.0|nan|inf); set it to a number") as refused:
-        type(of(name))(**settings)
+        MECHANISMS[name](**settings)
     assert "\n" not in str(refused.value)
 
 

@@ -4,11 +4,21 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
-from fedct_flwr.privacy.mechanisms import Gumbel, Laplace, RandomizedResponse
+from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.mechanisms import Gumbel, Laplace, RandomizedResponse, Xor
 from fedct_flwr.privacy.randomness import SecureNoise
 from tests.privacy.mechanisms import audit
 from tests.privacy.mechanisms.cases import CASES, Case
+
+
+@dataclass(frozen=True)
+class HalfPrice(Xor):
+    """One changed label taken for one bit, as in a footnote of the paper."""
+
+    def event(self, num_queries):
+        return super().event(num_queries).event
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,17 @@ def shown(case: Case, pair: int) -> float:
     return audit.empirical_epsilon(on_a, on_b, 0)
 
 
-def test_a_price_for_half_the_sensitivity_is_found() -> None:
-    case = broken(SensitivityOne, "laplace")
+@pytest.mark.parametrize("number", range(4))
+def test_a_price_for_half_the_bits_is_found(number: int) -> None:
+    case = broken(HalfPrice, "xor", number)
+    assert epsilon(case.mechanism.event(1), 0).upper < case.claim
     assert audit.breaks_its_event(case)
-    assert audit.breaks_its_ratio(dataclasses.replace(case, claim=case.claim / 2))
+    cheap = dataclasses.replace(case, claim=case.claim / 2)
+    assert audit.breaks_its_ratio(cheap)
+
+
+def test_a_price_for_half_the_sensitivity_is_found() -> None:
+    assert audit.breaks_its_event(broken(SensitivityOne, "laplace"))
 
 
 def test_too_little_noise_is_found_by_its_distribution_and_by_its_runs() -> None:
