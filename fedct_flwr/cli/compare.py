@@ -35,9 +35,9 @@ from fedct_flwr.simulation.comparing import (
     compared,
     fitting,
     groups_of,
-    of_pair,
     pairs_of,
     settings_for,
+    verdict,
 )
 from fedct_flwr.simulation.repeats import Plan, is_repeated, planned_seeds, run_seeds, seed_folder
 from fedct_flwr.simulation.simulation import Simulation
@@ -83,7 +83,7 @@ def compare(
     ] = None,
     seed: Annotated[int, typer.Option(help="The first seed.", rich_help_panel=_METHOD)] = 0,
     test: Annotated[
-        str | None,
+        Test | None,
         typer.Option(
             help="The records to score with: 'own' of each silo, or 'pooled'.",
             show_default="own, where silos have some",
@@ -107,14 +107,9 @@ def compare(
     random-forest,logistic-regression --repeats 10. All see the same splits. Or name folders of runs that are there.
     """
     out = Output(as_json=json_)
-    chosen: Test | None = None
-    if test is not None:
-        if test not in ("own", "pooled"):
-            raise ConfigError(f"--test {test!r} is no test set: give 'own' or 'pooled'")
-        chosen = "own" if test == "own" else "pooled"
     if runs:
         refuse_options(context, allowed={"runs", "test", "json_"}, why="on runs that are there")
-        _show(out, compared(groups_of(runs), test=chosen))
+        _show(out, compared(groups_of(runs), test=test))
         return
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
     # As on the engine, silos have a thread each.
@@ -149,7 +144,7 @@ def compare(
         raise
     if not groups:
         raise RunError(f"no method could be run; {left_out[0].name}: {left_out[0].reason}")
-    _show(out, compared(groups, left_out, chosen))
+    _show(out, compared(groups, left_out, test))
     out.say(f"runs: {from_here(folder)}")
 
 
@@ -158,7 +153,7 @@ def _names(text: str) -> list[str]:
 
 
 def _check(settings: Mapping[str, Any], pair: Pair, seed: int, folder: Path, named: Mapping[str, Any]) -> None:
-    chosen = {**of_pair(settings, pair), "seed": seed}
+    chosen = {**settings_for(settings, pair, [pair]), "seed": seed}
     Simulation.checked(chosen, folder / pair.folder / "checked", named=named)
 
 
@@ -179,10 +174,10 @@ def _show(out: Output, found: Standings) -> None:
         "test": found.test,
         "seeds": list(found.seeds),
         "methods": [{**plain(standing._asdict()), "differs": standing.differs} for standing in found.standings],
-        "left_out": [{"name": out.name, "reason": out.reason} for out in found.left_out],
-        "verdict": found.verdict,
+        "left_out": [one._asdict() for one in found.left_out],
+        "verdict": verdict(found.standings),
     }
     out.show(document, "", found._table())
     for one in found.left_out:
         out.warn(f"left out: {one.name}: {one.reason}")
-    out.say(found.verdict)
+    out.say(verdict(found.standings))

@@ -168,13 +168,8 @@ class Standings(Drawn):
         self.standings, self.left_out = tuple(standings), tuple(left_out)
         self.test, self.measure, self.seeds = test, measure, tuple(seeds)
 
-    @property
-    def verdict(self) -> str:
-        """One sentence: which differences mean something."""
-        return verdict(self.standings)
-
     def _headline(self) -> str:
-        return self.verdict
+        return verdict(self.standings)
 
     def _table(self) -> Table:
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
@@ -213,8 +208,7 @@ def compared(
     _check_data(everything)
     out = list(left_out)
     chosen: Test = test or "own"
-    found = _scores_by_name(runs, chosen)
-    if test is None and not any(found.values()):
+    if not any((found := _scores_by_name(runs, chosen)).values()) and test is None:
         chosen = "pooled"
         found = _scores_by_name(runs, chosen)
     out += [LeftOut(name, "its runs have no scores of silos' models") for name, scores in found.items() if not scores]
@@ -321,16 +315,15 @@ def fitting(pairs: Sequence[Pair], check: Callable[[Pair], None]) -> tuple[list[
 
 
 def settings_for(settings: Mapping[str, Any], pair: Pair, kept: Sequence[Pair]) -> dict[str, Any]:
-    """The run-config values of a pair; silos alone are trained once for each learner, with its first algorithm."""
+    """The run-config values of a pair, of which silos alone are trained once for each learner of those ``kept``.
+
+    How many rounds there are is said to the algorithms that have several.
+    """
     first = next(other for other in kept if other.learner == pair.learner)
-    return {**of_pair(settings, pair), "baselines": "local" if pair == first else "none"}
-
-
-def of_pair(settings: Mapping[str, Any], pair: Pair) -> dict[str, Any]:
-    """The same; how many rounds there are is said to the algorithms that have several."""
     asks_once = pair.algorithm in ALGORITHMS and ALGORITHMS[pair.algorithm].asks_once
     return {
         **{key: value for key, value in settings.items() if not (asks_once and key == "num-server-rounds")},
         "algorithm": pair.algorithm,
         "learner": pair.learner,
+        "baselines": "local" if pair == first else "none",
     }

@@ -99,7 +99,6 @@ def test_it_goes_on_where_it_was_stopped(fedct: Fedct, here: Path, monkeypatch: 
         ("--learners", "naive-bayes,naive-bayes"),
         ("--learners", "naive-bayes,svm", "--repeats", "1"),
         ("--learners", "naive-bayes,svm", "--set", "baselines=all"),
-        ("--learners", "naive-bayes,svm", "--test", "mine"),
         ("--algorithms", "fedavg,feddf"),
     ],
 )
