@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from fedct_flwr.config.names import Name, name_fault
+from fedct_flwr.config.names import Name
 from fedct_flwr.config.settings import (
     ClassName,
     OptionalVisiblePath,
@@ -19,21 +19,13 @@ from fedct_flwr.config.tables import Side, StudyTables
 class StudySums(Settings):
     """``[sums]``: who takes part in secure sums, and what they protect."""
 
-    keys: dict[VisibleName, VisibleName] = Field(default_factory=dict)
+    # People compare keys by these names: none of them reads like a sentence, or looks like another name.
+    keys: dict[Name, VisibleName] = Field(default_factory=dict)
     """Each silo's public key: the line of its egress.pub between the first and the last."""
     min_summands: int = Field(default=3, ge=3, le=100)
     """Fewest silos whose sum is opened."""
     may_collude: int = Field(default=1, ge=0, le=98)
     """Silos that may collude with the coordinator, and see no other silo's part."""
-
-    @field_validator("keys")
-    @classmethod
-    def _check_names(cls, value: dict[str, str]) -> dict[str, str]:
-        # People compare keys by these names: none of them reads like a sentence, or looks like another name.
-        for name in value:
-            if why := name_fault(name):
-                raise ValueError(why)
-        return value
 
 
 class StudyJoint(Settings):

@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
 from fedct_flwr.cli import findings
 from fedct_flwr.cli.findings import Finding, Unread, bad, by_amount, good, or_bad, warning
-from fedct_flwr.cli.silo.status_report import over_studies
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspections import inspect_records
@@ -29,9 +28,10 @@ from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_stu
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
-from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.log_entry import Spent, read_entries
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import Examples, FedctError
@@ -216,22 +216,15 @@ def shared_limits(silo: Silo) -> Iterator[Finding]:
             "compose.limits.yaml says how",
         )
         return
-    found = over_studies(config)
-    used, privacy = found["used"], found.get("privacy")
-    if used is None or (privacy and privacy["spent"] is None):
-        yield bad(
-            f"limits over all studies: what has left cannot be told from {silo.shown(folder)}, so nothing leaves",
-            "restore the folder as a whole from the latest backup, with the user that all agents run as",
-        )
-        return
-    parts = [f"{used[name]:,} of {limit:,} {name}" for name, limit in found["limits"].items()]
-    if privacy:
-        parts.append(f"epsilon {privacy['spent']:.3g} of {privacy['epsilon']:g}")
-    said = f"limits over all studies: {', '.join(parts)} used"
-    if all(used[name] < limit for name, limit in found["limits"].items()):
-        yield good(said)
-    else:
-        yield warning(said, "stop here, or raise the limit under [records] in silo.toml and approve that")
+    said = f"limits over all studies: what has left cannot be told from {silo.shown(folder)}, so nothing leaves"
+    fix = "restore the folder as a whole from the latest backup, with the user that all agents run as"
+    books = SharedBooks.of(config)
+    with or_bad(said, fix):
+        used = books.spent()[0] if books else Spent()
+    yield good(
+        f"limits over all studies: {used.rounds:,} rounds, {used.queries:,} labels, {used.bytes:,} bytes used; fedct "
+        "silo status says of how many"
+    )
 
 
 def _can_write(folder: Path) -> bool:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from rich.markup import escape
@@ -84,7 +85,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "kinds": list(policy.kinds),
         **_limits(policy, used),
         "at_once": {cap.name: getattr(policy, field) for field, cap in AT_ONCE.items()},
-        **({"records": over_studies(config)} if config.records.folder else {}),
+        **({"records": _over_studies(config, folder)} if (folder := config.records.folder) else {}),
         **dict(_budgets(config, study)),
         "judgment": _judgment(config, study),
         "refusals": [
@@ -123,19 +124,16 @@ def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] |
     return facts_of(found) if found else None
 
 
-def over_studies(config: SiloConfig) -> dict[str, Any]:
+def _over_studies(config: SiloConfig, folder: Path) -> dict[str, Any]:
     """Limits that several studies share; ``used`` is None if what they have used cannot be told.
 
-    With a budget of epsilon, ``privacy`` has it, and what of it is spent; None if that cannot be told. Raises
-    ValueError where ``silo.toml`` names no folder that studies share.
+    With a budget of epsilon, ``privacy`` has it, and what of it is spent; None if that cannot be told.
     """
-    if config.records.folder is None:
-        raise ValueError("no folder under [records]")
     books = SharedBooks.of(config)
     used, studies = (_told(books.spent) if books else (Spent(), 0)) or (None, 0)
     return {
         # Studies that name it each from their own folder on show the same.
-        "folder": str(config.records.folder.resolve()),
+        "folder": str(folder.resolve()),
         "studies": studies,
         **_limits(config.records, used),
         **({"privacy": _epsilon_over_studies(config)} if config.records.epsilon else {}),
