@@ -223,12 +223,6 @@ class RunConfig(SimulatedSilos):
             )
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
-        if self.data not in ("files", MEMORY, STUDY):
-            for name in ("data_dir", "label_column", "text_columns", "group_column"):
-                if getattr(self, name):
-                    raise ValueError(
-                        f"{kebab(name)} has no effect on {self.data!r}: set data to 'files', or leave it out"
-                    )
         twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})
         if twice:
             raise ValueError(f"the roster names {', '.join(map(repr, twice))} more than once")

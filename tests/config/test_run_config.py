@@ -179,8 +179,6 @@ def test_a_value_out_of_range_is_one_sentence_with_key_and_value(key: str, value
         ({"data": "files"}, ["data-dir"]),
         ({"data": "adult", "outcome": "number"}, ["data", "outcome"]),
         ({"data": "files", "data-dir": "/", "label-column": "y", "outcome": "size"}, ["outcome", "'number'"]),
-        ({"data-dir": "/data"}, ["data-dir"]),
-        ({"label-column": "3"}, ["label-column"]),
         ({"data": STUDY}, ["data-dir", "roster"]),
         ({"data": STUDY, "roster": "a,b"}, ["data-dir"]),
         ({"roster": "a"}, ["roster", "min-silos"]),
