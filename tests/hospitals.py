@@ -7,7 +7,7 @@ import tomli_w
 
 import fedct_flwr
 from fedct_flwr import datasets
-from fedct_flwr.cli.demo import LABEL, write_records, write_study
+from fedct_flwr.cli.demo import LABEL, write_study, write_table
 from fedct_flwr.config import RunConfig
 from fedct_flwr.silo import workplace
 
@@ -36,7 +36,7 @@ def in_collusion(**arguments: Any) -> fedct_flwr.Run:
 
 def write_study_folder(folder: Path) -> Path:
     """The study's folder as a coordinator hands it out."""
-    write_study(folder, STUDY, dataset())
+    write_study(folder, dataset())
     return folder
 
 
@@ -49,8 +49,8 @@ def write_silo_folder(folder: Path, silo: str = "cleveland", **tables: dict[str,
     data = whole.silos[whole.position(silo)]
     folder.mkdir(parents=True, exist_ok=True)
     write_study_folder(folder / "study")
-    write_records(folder / "data.csv", whole.schema, data.private)
-    write_records(folder / "test.csv", whole.schema, data.test)
+    write_table(folder / "data.csv", whole.schema, *data.private)
+    write_table(folder / "test.csv", whole.schema, *data.test)
     settings: dict[str, Any] = {
         "silo": silo,
         "data": {"file": "data.csv", "label": LABEL, "test-file": "test.csv"},

@@ -26,36 +26,9 @@ from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.latest_state import open_log
-from fedct_flwr.types import ConfigError, DataError, Examples, Features, HardLabels
+from fedct_flwr.types import ConfigError, Features, HardLabels
 
 LABEL = "class"
-
-
-def write_study(folder: Path, study: str, dataset: FederatedDataset) -> None:
-    """``study.toml``, ``public.csv``, and ``test.csv`` with the pooled test set, if there is one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = {"study": study, "classes": list(dataset.schema.classes), "public": "public.csv"}
-    _write(folder / "public.csv", dataset.schema, dataset.public.X)
-    if dataset.test.size:
-        settings |= {"test-file": "test.csv", "test-label": LABEL}
-        write_records(folder / "test.csv", dataset.schema, dataset.test)
-    (folder / STUDY_FILE).write_text(tomli_w.dumps(settings), encoding="utf-8")
-
-
-def write_records(path: Path, schema: Schema, records: Examples) -> None:
-    """A CSV file with the label column ``LABEL``. Numbers are read back as they are."""
-    _write(path, schema, records.X, records.y)
-
-
-def _write(path: Path, schema: Schema, X: Features, y: HardLabels | None = None) -> None:
-    if not schema.columns or schema.categorical:
-        raise DataError("only tables of numbers can be written as a study")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([column.name for column in schema.columns] + ([LABEL] if y is not None else []))
-        for number, row in enumerate(np.asarray(X, dtype=np.float64).tolist()):
-            fields = ["" if math.isnan(value) else repr(value) for value in row]
-            writer.writerow(fields + ([schema.classes[y[number]]] if y is not None else []))
 
 
 STUDY: Final = "heart-disease"
@@ -106,16 +79,12 @@ def demo(
         raise ConfigError(f"{folder} holds something that is no complete demonstration: remove it, or name another one")
     hosts = host or ["localhost", "127.0.0.1"]
     check_hosts(hosts)
-    for option, given in {
-        "--superlink": superlink,
-        "--address": address,
-        "--supernode": supernode,
-    }.items():
+    for option, given in (("--superlink", superlink), ("--address", address), ("--supernode", supernode)):
         host_and_port(given.replace("{port}", str(_RUNTIME_PORT)).replace("{silo}", "silo"), option)
     dataset = datasets.load(RunConfig.from_flower({"study": STUDY, "data": STUDY}))
     folder.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
     coordinator, _ = prepare(folder / "coordinator", hosts, address, gateway=superlink)
-    write_study(coordinator.study, STUDY, dataset)
+    write_study(coordinator.study, dataset)
     for position, data in enumerate(dataset.silos):
         silo = folder / "silos" / data.name
         listens = supernode.replace("{silo}", data.name).replace("{port}", str(_RUNTIME_PORT + position))
@@ -134,13 +103,23 @@ def demo(
     out.say(f"{folder} is complete: a coordinator and {len(dataset.silos)} silos")
 
 
+def write_study(folder: Path, dataset: FederatedDataset) -> None:
+    """``study.toml``, ``public.csv``, and ``test.csv`` with the pooled test set."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {"study": STUDY, "classes": list(dataset.schema.classes), "public": "public.csv"}
+    settings |= {"test-file": "test.csv", "test-label": LABEL}
+    write_table(folder / "public.csv", dataset.schema, dataset.public.X)
+    write_table(folder / "test.csv", dataset.schema, *dataset.test)
+    (folder / STUDY_FILE).write_text(tomli_w.dumps(settings), encoding="utf-8")
+
+
 def _write_silo(
     folder: Path, data: SiloData, dataset: FederatedDataset, study: Path, connection: dict[str, str]
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
     shutil.copytree(study, folder / "study")
-    write_records(folder / "data.csv", dataset.schema, data.private)
-    write_records(folder / "test.csv", dataset.schema, data.test)
+    write_table(folder / "data.csv", dataset.schema, *data.private)
+    write_table(folder / "test.csv", dataset.schema, *data.test)
     settings: dict[str, Any] = {
         "silo": data.name,
         "data": {"file": "data.csv", "label": LABEL, "test-file": "test.csv"},
@@ -159,3 +138,13 @@ def _write_silo(
 def _give(folder: Path, owner: int) -> None:
     for path in (folder, *folder.rglob("*")):
         os.chown(path, owner, owner)
+
+
+def write_table(path: Path, schema: Schema, X: Features, y: HardLabels | None = None) -> None:
+    """A CSV file, with the label column ``LABEL`` where there are labels. Numbers are read back as they are."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([column.name for column in schema.columns] + ([LABEL] if y is not None else []))
+        for number, row in enumerate(np.asarray(X, dtype=np.float64).tolist()):
+            fields = ["" if math.isnan(value) else repr(value) for value in row]
+            writer.writerow(fields + ([schema.classes[y[number]]] if y is not None else []))
