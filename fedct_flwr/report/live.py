@@ -3,7 +3,6 @@
 What the browser is sent is made again when the run folder has changed, in half a hundredth of the time at most.
 """
 
-import hashlib
 import sys
 import threading
 import time
@@ -38,7 +37,7 @@ class Feed:
         self._path = path
         self._lock = threading.Lock()
         self._content = Content(path.name)
-        self._data, self._version = b"", ""
+        self._data = b""
         self._seen: Any = ()
         self._not_before = 0.0
         self._asked_at = float("-inf")
@@ -50,12 +49,12 @@ class Feed:
             self._look()
             return document(self._content, live=True).encode()
 
-    def data(self) -> tuple[str, bytes]:
-        """What changes, as JSON, and its version."""
+    def data(self) -> bytes:
+        """What changes, as JSON."""
         with self._lock:
             self._look()
             self._asked_at, self._told = time.monotonic(), self._seen
-            return self._version, self._data
+            return self._data
 
     @property
     def somebody_waits(self) -> bool:
@@ -74,7 +73,6 @@ class Feed:
             self._content = content(read_run(self._path))
         shown = self._content
         self._data = as_script({**shown.head, "main": fragment(shown), "plots": shown.plots}).encode()
-        self._version = f'"{hashlib.sha256(self._data).hexdigest()[:32]}"'
         self._seen = state
         self._not_before = time.monotonic() + (time.thread_time() - began) / _SHARE
 
@@ -125,21 +123,16 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/":
             self._answer("text/html; charset=utf-8", self.server.feed.page())
         elif self.path == "/data":
-            version, data = self.server.feed.data()
-            self._answer("application/json", data, version)
+            self._answer("application/json", self.server.feed.data())
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
-    def _answer(self, kind: str, body: bytes, version: str = "") -> None:
-        known = bool(version) and self.headers.get("If-None-Match") == version
-        self.send_response(HTTPStatus.NOT_MODIFIED if known else HTTPStatus.OK)
+    def _answer(self, kind: str, body: bytes) -> None:
+        self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(0 if known else len(body)))
-        if version:
-            self.send_header("ETag", version)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if not known:
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-store")

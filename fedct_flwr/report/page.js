@@ -83,7 +83,7 @@
 
   const main = document.getElementById("main");
   const status = document.getElementById("status");
-  let version = "";
+  let last = "";
   let ended = false;
   let failures = 0;
 
@@ -141,14 +141,11 @@
 
   const ask = async () => {
     try {
-      const answer = await fetch("data", { headers: version ? { "If-None-Match": version } : {}, cache: "no-store" });
-      if (answer.status === 200) {
-        const news = await answer.json();
-        version = answer.headers.get("ETag") ?? "";
-        await update(news);
-      } else if (answer.status !== 304) {
-        throw new Error(String(answer.status));
-      }
+      const answer = await fetch("data", { cache: "no-store" });
+      if (!answer.ok) throw new Error(String(answer.status));
+      const text = await answer.text();
+      if (text !== last) await update(JSON.parse(text));
+      last = text;
       failures = 0;
     } catch {
       failures += 1;

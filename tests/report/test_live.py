@@ -45,7 +45,7 @@ def ask(server: LiveServer, path: str, method: str = "GET", **headers: str) -> t
 
 
 def told(feed: Feed) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(feed.data()[1])
+    data: dict[str, Any] = json.loads(feed.data())
     return data
 
 
@@ -84,11 +84,8 @@ class TestFeed:
     def test_follows_the_run(self, folder: RunFolder):
         feed = Feed(folder.path)
         assert (told(feed)["status"], told(feed)["words"]) == ("unfinished", "round 1 has ended")
-        first = feed.data()[0]
-        assert feed.data()[0] == first
         add_round(folder, 2)
         assert told(feed)["words"] == "round 2 has ended"
-        assert feed.data()[0] != first
         folder.finish("completed")
         assert told(feed)["status"] == "completed"
 
