@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.types import ConfigError, DataError, FedctError, RunError, TrainingError
+from fedct_flwr.types import ConfigError, DataError, RunError
 from tests.cli.runner import files_below
 from tests.cli.silos import Fedct
 
-ERRORS: list[type[FedctError]] = [ConfigError, DataError, RunError, TrainingError]
 SETTINGS, DATA, RUN = ConfigError.exit_code, DataError.exit_code, RunError.exit_code
 
 MISTAKES: dict[str, tuple[list[str], int, str]] = {
@@ -53,12 +52,6 @@ def test_a_mistake_is_one_sentence_with_its_exit_code_and_leaves_nothing(
     assert said in outcome.sentence
     assert (outcome.code, outcome.out) == (code, "")
     assert files_below(here.parent) == ["here", "home"]
-
-
-def test_every_kind_of_error_has_an_exit_code_of_its_own() -> None:
-    codes = [kind.exit_code for kind in ERRORS]
-    assert len(set(codes)) == len(codes)
-    assert set(codes).isdisjoint({0, 1, 130})
 
 
 def test_an_interrupt_is_no_traceback(fedct: Fedct, monkeypatch: pytest.MonkeyPatch) -> None:

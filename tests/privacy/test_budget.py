@@ -5,8 +5,7 @@ import math
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import PrivacySettings
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit, budget_of
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.types import ConfigError
 
 
@@ -27,8 +26,3 @@ def test_a_delta_of_one_in_n_is_weak() -> None:
     budget = Budget(1.0, 1e-3, PrivacyUnit.EXAMPLE)
     assert "publishes one of the 1000 examples" in str(budget.weakness(1000))
     assert budget.weakness(999) is None
-
-
-def test_the_budget_of_settings_is_theirs_per_record() -> None:
-    settings = PrivacySettings.read({"protection": "teachers", "epsilon": 2.0, "delta": 1e-6}, "a test")
-    assert budget_of(settings) == Budget(2.0, 1e-6, PrivacyUnit.EXAMPLE)
