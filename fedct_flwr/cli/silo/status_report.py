@@ -89,7 +89,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         **dict(_budgets(config, study)),
         "judgment": _judgment(config, study),
         "refusals": [
-            {"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)}
+            {"time": entry.time, "round": entry.round, "reason": _words(entry.reason)}
             for entry in refused[-_LAST_REFUSALS:]
         ],
     }
@@ -192,8 +192,7 @@ def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[st
         yield told("sums", "noise in secure sums", policy.sum_epsilon, policy.sum_delta)
 
 
-def sentence(reason: str) -> str:
-    """A reason from the log in words."""
+def _words(reason: str) -> str:
     return Refusal[reason].sentence if reason in Refusal.__members__ else reason
 
 
@@ -219,27 +218,25 @@ def table(said: dict[str, Any]) -> Table:
     if agent["alive"] and agent["missed"]:
         result.add_row("missed", f"[yellow]{agent_status.missed_rounds(agent['missed'], agent['seconds'])}[/]")
     if agent["link"]:
-        result.add_row("coordinator", _coordinator(LinkStatus(**agent["link"])))
+        link = LinkStatus(**agent["link"])
+        answered = f"[green]answered {span(link.silence)} ago[/]"
+        result.add_row("coordinator", f"[bold red]{escape(link.sentence)}[/]" if link.silent else answered)
     if agent["asked"]:
         result.add_row("last question", f"{span(time.time() - agent['asked'])} ago")
     if said["kinds"] != ["hard"]:
         result.add_row("may leave", "; ".join(kind.in_short for kind in kinds))
     for name, limit in said["limits"].items():
-        used = said["used"][name]
-        left = max(0, limit - used)
-        result.add_row(
-            name, f"{used:,} of {limit:,} used, {left:,} left" if left else f"[yellow]{used:,}: the limit[/]"
-        )
-    if "records" in said:
-        for name, line in _shared(said["records"]):
-            result.add_row(name, line)
+        result.add_row(name, _used(said["used"][name], limit))
+    for line in _shared(said["records"]) if "records" in said else ():
+        result.add_row("all studies", line)
     for line in dict.fromkeys(filter(None, (kind.at_once(said["at_once"]) for kind in kinds))):
         result.add_row("at once", line)
     for budget, of in (("privacy", "on these records"), ("sums", "by sums of this silo")):
         if budget in said:
             result.add_row("privacy", _budget(said[budget]))
-            if said[budget]["others"]:
-                result.add_row("all studies", _together(said[budget], of))
+            if others := said[budget]["others"]:
+                together = f"epsilon {said[budget]['together']:.3g} spent {of}"
+                result.add_row("all studies", f"{together}, with {count(others, 'other')}")
     if said["judgment"]:
         for name, line in _judged(said["judgment"]):
             result.add_row(name, escape(line))
@@ -255,25 +252,25 @@ def table(said: dict[str, Any]) -> Table:
     return result
 
 
-def _shared(records: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _used(used: int, limit: int) -> str:
+    return f"{used:,} of {limit:,} used, {limit - used:,} left" if used < limit else f"[yellow]{used:,}: the limit[/]"
+
+
+def _shared(records: dict[str, Any]) -> Iterator[str]:
     """The limits over all studies."""
     if records["used"] is None:
-        yield "all studies", "[bold red]what has left cannot be told, so nothing leaves[/]"
+        yield "[bold red]what has left cannot be told, so nothing leaves[/]"
         return
     for name, limit in records["limits"].items():
-        used = records["used"][name]
-        yield (
-            "all studies",
-            f"{name}: {used:,} of {limit:,} used" if used < limit else f"[yellow]{name}: {used:,}: the limit[/]",
-        )
+        yield f"{name}: {_used(records['used'][name], limit)}"
     if privacy := records.get("privacy"):
-        yield (
-            "all studies",
-            "[bold red]epsilon: what is spent cannot be told, so nothing leaves[/]"
-            if privacy["spent"] is None
-            else f"epsilon: {privacy['spent']:.3g} of {privacy['epsilon']:g} spent, {privacy['left']:.3g} left",
-        )
-    yield "all studies", f"{count(records['studies'], 'silo folder')} counted in {escape(records['folder'])}"
+        lost = "[bold red]epsilon: what is spent cannot be told, so nothing leaves[/]"
+        yield lost if privacy["spent"] is None else _epsilon(privacy)
+    yield f"{count(records['studies'], 'silo folder')} counted in {escape(records['folder'])}"
+
+
+def _epsilon(budget: dict[str, Any]) -> str:
+    return f"epsilon {budget['spent']:.3g} of {budget['epsilon']:g} spent, {budget['left']:.3g} left"
 
 
 def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -301,25 +298,14 @@ def _agent(agent: dict[str, Any]) -> str:
     return f"[green]{doing}[/] (process {agent['pid']})"
 
 
-def _coordinator(link: LinkStatus) -> str:
-    """When it last answered the SuperNode, and why it does not."""
-    if not link.silent:
-        return f"[green]answered {span(link.silence)} ago[/]"
-    return f"[bold red]{escape(link.sentence)}[/]"
-
-
 def _budget(privacy: dict[str, Any]) -> str:
-    name, epsilon = privacy["protection"], privacy["epsilon"]
     if privacy["spent"] is None:
-        return f"{name}; [bold red]the ledger cannot be read, so nothing leaves[/]: fedct privacy-sheet"
-    if privacy["ahead"]:
-        return f"{name}; [bold red]the clock is earlier than the ledger's last charge[/]: fedct silo check"
-    return f"{name}: epsilon {privacy['spent']:.3g} of {epsilon:g} spent, {privacy['left']:.3g} left"
-
-
-def _together(privacy: dict[str, Any], of: str) -> str:
-    others = "one other" if privacy["others"] == 1 else f"{privacy['others']:,} others"
-    return f"epsilon {privacy['together']:.3g} spent {of}, with {others}"
+        said = "[bold red]the ledger cannot be read, so nothing leaves[/]: fedct privacy-sheet"
+    elif privacy["ahead"]:
+        said = "[bold red]the clock is earlier than the ledger's last charge[/]: fedct silo check"
+    else:
+        said = _epsilon(privacy)
+    return f"{privacy['protection']}: {said}"
 
 
 def _when(time_: str) -> str:
