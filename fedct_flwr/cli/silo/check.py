@@ -43,7 +43,6 @@ PROBES: Final[Mapping[str, Probe]] = {
     "approval": checks.approval,
     "file modes": checks.modes,
     "link": checks_network.link,
-    "agent": checks_network.contact,
 }
 
 # What the SuperNode needs and an agent in a container has not: neither a way out nor the node's key and ca.crt.

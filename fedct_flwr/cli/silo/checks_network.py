@@ -16,10 +16,8 @@ from cryptography import x509
 from fedct_flwr.cli.findings import Finding, bad, good, or_bad, warning
 from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.cli.silo.connect import NO_KIT
-from fedct_flwr.cli.silo.status import read_agent
 from fedct_flwr.config.names import split_address
-from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.link import Answer, call, sentence_of, span
+from fedct_flwr.hospital.link import Answer, call, sentence_of
 
 _SECONDS: Final = 5.0
 _DAYS_LEFT: Final = 30
@@ -120,33 +118,10 @@ def _is_near(host: str) -> bool:
 
 
 def supernode(silo: Silo) -> Iterator[Finding]:
-    """Whether the SuperNode listens for its agent, and when the coordinator last answered it."""
+    """Whether the SuperNode listens for its agent. What both do then is for ``fedct silo status``."""
     address = silo.config.connection.supernode
     try:
         socket.create_connection(split_address(address), timeout=_SECONDS).close()
+        yield good(f"SuperNode: it listens at {address}")
     except OSError:
         yield warning(f"SuperNode: nobody listens at {address}", "fedct silo connect")
-        return
-    link = read_agent(silo.config).link
-    if link and (link.silent or link.error):
-        yield bad(f"SuperNode: {link.sentence}", "see the log of fedct silo connect")
-    else:
-        answered = f", and the coordinator answered it {span(link.silence)} ago" if link else ""
-        yield good(f"SuperNode: it listens at {address}{answered}")
-
-
-def contact(silo: Silo) -> Iterator[Finding]:
-    """Whether an agent that is at work can be asked anything. Reads a file, makes no connection."""
-    agent = read_agent(silo.config)
-    if not agent.alive and not agent.status.pid:
-        # It was stopped, and has said so.
-        return
-    if agent.alive and agent.status.stale:
-        said, _, fix = agent_status.STALE.partition(": ")
-        yield warning(f"agent: {said}", fix)
-    said, _, fix = agent.trouble.partition(": ")
-    if not said:
-        yield good("agent: it is at work, and in contact with its SuperNode")
-    else:
-        waits = agent.alive and not agent.status.connected
-        yield warning(f"agent: {said}", fix) if waits else bad(f"agent: {said}", fix)
