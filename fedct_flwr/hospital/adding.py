@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from fedct_flwr.config import SiloConfig, StudyJoint
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.admission import Books
 from fedct_flwr.labelers.protect import check_all_installed
@@ -37,24 +37,19 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
             f"for it, or leave {added[0]!r} out"
         )
     if config.adds_noise and joint:
-        _check_cost(config, joint)
+        check_all_installed(config)
+        privacy = config.privacy
+        if joint.epsilon > privacy.epsilon or joint.delta > privacy.delta:
+            raise ConfigError(
+                f"[joint] in study.toml costs each record epsilon {joint.epsilon:g} at delta {joint.delta:g}, and "
+                f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"
+            )
     if config.silo not in terms.keys:
         raise ConfigError(f"[sums] in study.toml has no key of silo {config.silo}: send the coordinator egress.pub")
     if terms.min_summands < policy.min_summands or terms.may_collude < policy.may_collude:
         raise ConfigError(
             f"the study opens sums of {terms.min_summands} silos of which {terms.may_collude} may collude, and "
             f"[policy] asks for {policy.min_summands} and {policy.may_collude}: agree on them with the coordinator"
-        )
-
-
-def _check_cost(config: SiloConfig, joint: StudyJoint) -> None:
-    """Raise ConfigError where one training of the joint labeler costs more than the silo's budget, or needs more."""
-    check_all_installed(config)
-    privacy = config.privacy
-    if joint.epsilon > privacy.epsilon or joint.delta > privacy.delta:
-        raise ConfigError(
-            f"[joint] in study.toml costs each record epsilon {joint.epsilon:g} at delta {joint.delta:g}, and "
-            f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"
         )
 
 

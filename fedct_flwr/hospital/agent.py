@@ -35,7 +35,6 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.hospital.watch import Watch, Watched
-from fedct_flwr.kinds import ADDED, kind_of
 from fedct_flwr.process_end import end_process
 from fedct_flwr.silo.state import WRITING
 from fedct_flwr.silo.summing import ACTION
@@ -239,19 +238,16 @@ class Agent:
             request = gate.admit(task.message.content, run, task.code_hash)
         except Held as held:
             return held.record
-        instruction = decode_instruction(request, self._terms)
-        number = instruction.round
+        number = decode_instruction(request, self._terms).round
         self._look_for_missed(run, number)
-        # What is added leaves later, and the reply only says that it is ready.
-        left = "an answer" if kind_of(instruction, self._terms).policy in ADDED else "labels"
         self._status.put(round=number)
         with about(round=number):
-            return self._answered(task, request, number, left, afterwards)
+            return self._answered(task, request, number, afterwards)
 
     def _answered(
-        self, task: Task, request: bytes, number: int, left: str, afterwards: list[Callable[[], None]]
+        self, task: Task, request: bytes, number: int, afterwards: list[Callable[[], None]]
     ) -> RecordDict | None:
-        """The same for a question that was let in; ``left``: what leaves, for people."""
+        """The same for a question that was let in."""
         gate, run = self._gate, task.run_id
         began, before, answers = time.monotonic(), gate.spent(), gate.answers()
         reply = self._trained(task, afterwards)
@@ -267,7 +263,7 @@ class Agent:
         answer = gate.release(reply.content, request, run, task.code_hash)
         if gate.answers() != answers:
             sent, seconds = gate.spent().bytes - before.bytes, time.monotonic() - began
-            self._say(f"round {number} of run {run}: {left} left in {sent} bytes, after {seconds:.1f} s")
+            self._say(f"round {number} of run {run}: an answer left in {sent} bytes, after {seconds:.1f} s")
             self._last_round, self._seconds = (run, number), seconds
             self._status.put(seconds=seconds)
         return answer

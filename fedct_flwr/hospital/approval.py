@@ -19,7 +19,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.four_eyes import approvers_of, as_hex, named
+from fedct_flwr.hospital.four_eyes import KEYS, approvers_of, as_hex
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.learners.catalog import LANGUAGE
 from fedct_flwr.learners.encoder_folder import fingerprint, located
@@ -141,7 +141,7 @@ def approve(
     if config.promises:
         details[_PRIVACY] = config.privacy.decides
     if config.approvers:
-        details |= named(config)
+        details[KEYS] = as_hex(approvers_of(config))
     details |= {name: value for name, value in said.items() if value}
     return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
 

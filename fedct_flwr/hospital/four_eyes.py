@@ -28,7 +28,8 @@ from fedct_flwr.types import ConfigError
 _PURPOSE: Final = b"fedct approver "
 FIRST: Final = "approval.first"
 """The signature of the first of two approvers, which waits for the second."""
-_KEYS: Final = "approver-keys"
+KEYS: Final = "approver-keys"
+"""In the line of an approval: the approvers of then, with their keys."""
 
 
 def last_decision(entries: Iterable[LogEntry]) -> int:
@@ -44,7 +45,7 @@ def approvers_now(config: SiloConfig, entries: Iterable[LogEntry]) -> dict[str, 
     last: Mapping[str, Any] = {}
     for entry in entries:
         last = entry.details if entry.event is Event.APPROVED else last
-    keys = last.get(_KEYS)
+    keys = last.get(KEYS)
     if isinstance(keys, Mapping):
         return {name: Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)) for name, key in keys.items()}
     return approvers_of(config)
@@ -61,11 +62,6 @@ def approvers_of(config: SiloConfig) -> dict[str, Ed25519PublicKey]:
 def as_hex(keys: Mapping[str, Ed25519PublicKey]) -> dict[str, str]:
     """The keys as 64 hexadecimal digits each."""
     return {name: key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex() for name, key in keys.items()}
-
-
-def named(config: SiloConfig) -> dict[str, object]:
-    """What the line of an approval says of the approvers in ``silo.toml``."""
-    return {_KEYS: as_hex(approvers_of(config))}
 
 
 def sign(

@@ -80,10 +80,5 @@ def lost_ledger(config: SiloConfig, entries: Iterable[LogEntry]) -> bool:
     return has_promised_labels(entries) and not LedgerFile(config.state).used
 
 
-def is_latest(config: SiloConfig, entries: Iterable[LogEntry]) -> bool:
-    """Whether nothing is missing from the state folder with these entries in its log, as far as that shows."""
-    return not lost_line(config) and not lost_ledger(config, entries)
-
-
 def _path(config: SiloConfig) -> Path:
     return config.egress_key.with_suffix(_SUFFIX)

@@ -11,8 +11,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-
+from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.findings import Finding, bad, good, or_bad, warning
 from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.cli.silo.connect import NO_KIT
@@ -36,18 +35,9 @@ def certificates(silo: Silo) -> Iterator[Finding]:
 
 def _how_long(what: str, silo: Silo, path: Path, fix: str) -> Finding:
     """Whether a file has a certificate in PEM, and how long that is valid."""
-    try:
-        found = x509.load_pem_x509_certificates(path.read_bytes())
-    except OSError:
-        return bad(f"{what}: {silo.shown(path)} is not there", "ask the coordinator for ca.crt, and put it there")
-    except ValueError:
-        return bad(f"{what}: {silo.shown(path)} is no certificate in PEM", f"ask the coordinator for {path.name} again")
-    now = datetime.now(UTC)
-    days = (min(one.not_valid_after_utc for one in found) - now).days
-    if max(one.not_valid_before_utc for one in found) > now:
-        return bad(
-            f"{what}: it is not valid yet", f"set this machine's clock, or ask the coordinator for {path.name} again"
-        )
+    missing = f"{what}: {silo.shown(path)} is not there, or no certificate in PEM"
+    with or_bad(missing, f"ask the coordinator for {path.name}, and put it there"):
+        days = days_left(path)
     if days < 0:
         return bad(f"{what}: it has expired", fix)
     if days < _DAYS_LEFT:

@@ -23,7 +23,7 @@ from fedct_flwr.config.caps import AT_ONCE, TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import approving_digests, in_force
-from fedct_flwr.hospital.latest_state import is_latest
+from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
 from fedct_flwr.hospital.link import LinkStatus, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, read_entries, spent
 from fedct_flwr.hospital.revocation import is_revoked
@@ -103,7 +103,7 @@ def _limits(limits: object, used: Spent | None) -> dict[str, dict[str, int] | No
 
 
 def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEntry]) -> dict[str, str]:
-    if not is_latest(config, entries):
+    if lost_line(config) or lost_ledger(config, entries):
         return {"state": "lost"}
     if is_revoked(config.state):
         return {"state": "revoked"}
