@@ -163,12 +163,14 @@ def _run(lie: Lie, liar: int, settings: dict[str, Any]) -> tuple[list[float], li
         tests, score = [dataset.test] * len(names), _explained
     else:
         tests, score = [silo.test for silo in dataset.silos], balanced_accuracy
-    before = [score(local_only(config, dataset, place), tests[place]) for place in honest]
-    # A run that ends before a hospital has learned leaves it its own model.
-    after = [
-        score(models[names[place]], tests[place]) if names[place] in models else before[number]
-        for number, place in enumerate(honest)
-    ]
+    pairs = []
+    for place in honest:
+        alone = score(local_only(config, dataset, place), tests[place])
+        # A run that ends before a hospital has learned leaves it its own model.
+        learned = score(models[names[place]], tests[place]) if names[place] in models else alone
+        # A small test set may hold a single class, and has no score then.
+        pairs += [] if np.isnan(alone) else [(alone, learned)]
+    before, after = map(list, zip(*pairs, strict=True))
     return before, after, warned, early
 
 

@@ -63,6 +63,9 @@ SOURCES: Final = {
         "mushroom", "mushroom.csv.gz", "habitat", "class", "poisonous", ("edible", "poisonous")
     ),
     "wine-by-type": Source("wine-quality", "wine_quality.csv.gz", "type", "quality", 6, ("5 or less", "6 or more")),
+    "fractures": Source("sites", "glow500.csv.gz", "site", "fracture", "Yes", ("No", "Yes")),
+    "burns": Source("sites", "burn1000.csv.gz", "site", "death", "Dead", ("Alive", "Dead")),
+    "covid-tests": Source("sites", "covid_clinics.csv.gz", "site", "result", "positive", ("negative", "positive")),
     "schools": Source(
         "chem97", "chem97.csv.gz", "school", "score", 8, ("below 8", "8 or more"), ["lea", "student"], most=10**9
     ),

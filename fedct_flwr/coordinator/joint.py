@@ -74,6 +74,8 @@ class Training:
 
     def run(self) -> dict[str, Any]:
         """All rounds, to what ``result.json`` tells. Raises RunError."""
+        from fedct_flwr.labelers.joint_linear import expected
+
         study, before = self._study, self._study.checkpoint
         plan, labeler = self._labeler.plan, self._labeler
         logger.info(
@@ -81,6 +83,7 @@ class Training:
             "silos are honest",
             plan.steps, labeler.start.weights.size, plan.epsilon, plan.delta, plan.honest,
         )  # fmt: skip
+        logger.info("What to expect: %s", expected(plan.num_records, plan.epsilon, plan.delta)[1])
         progress = labeler.start
         if before is not None:
             progress = progress._replace(step=min(before.round, plan.steps), **before.state)

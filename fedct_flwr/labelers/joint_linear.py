@@ -42,6 +42,8 @@ _LOOKS: Final = 5
 """Steps of an additive labeler at weights of zero, after which it chooses its columns."""
 _COLUMNS: Final = 10
 """So many columns it chooses."""
+_ENOUGH: Final = 60
+"""Records for each unit of noise from which labels helped on all tables measured (benchmarks/results/joint-few.md)."""
 _FEW: Final = 20
 """So few components are the columns' own: those of cosines did no better."""
 
@@ -113,6 +115,24 @@ def plan_for(
         epsilon=epsilon,
         delta=delta,
     )
+
+
+def expected(num_records: int, epsilon: float, delta: float) -> tuple[bool, str]:
+    """Whether labels of so many records of all silos may be mostly noise, and what to expect of them in a sentence.
+
+    By the records for each unit of noise alone: how much columns say of the class, no one knows before.
+
+    >>> print(*expected(100, 1.0, 1e-5), sep=": ")
+    True: joint labels of 100 records at epsilon 1 can be mostly noise: on all tables measured they helped from 224 on
+    >>> expected(500, 1.0, 1e-5)[0]
+    False
+    """
+    enough = math.ceil(_ENOUGH * least_multiplier(epsilon, delta))
+    if num_records < enough:
+        worth = f"can be mostly noise: on all tables measured they helped from {enough:,} on"
+    else:
+        worth = f"are worth their noise, as on all tables measured with {enough:,} or more"
+    return num_records < enough, f"joint labels of {num_records:,} records at epsilon {epsilon:g} {worth}"
 
 
 class Descent(NamedTuple):
