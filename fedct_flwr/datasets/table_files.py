@@ -47,15 +47,8 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
     ``ENDINGS`` are CSV. Dates are numbers, if their form is told; columns to be left out are not there, nor those with
     neither a name nor any value, nor empty records at the end. Raises DataError, which quotes no record.
     """
-    _check_regular(path)
     told = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
-    ending = path.name.lower()
-    if ending.endswith(".parquet"):
-        table = _read_parquet(path)
-    elif ending.endswith(".xlsx"):
-        table = read_excel(path, told, tables)
-    else:
-        table = read_delimited(path, told, tables)
+    table = _read(path, told, tables)
     # One list of each: a table makes them anew whenever it is asked.
     table = table.slice(0, _records_of(table.columns))
     everything = list(zip(table.column_names, table.columns, strict=True))
@@ -97,7 +90,14 @@ def _is_there(name: str, values: pa.ChunkedArray) -> bool:
     return bool(name.strip()) or values.null_count < len(values)
 
 
-def _read_parquet(path: Path) -> pa.Table:
+def _read(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa.Table:
+    """The table as its file has it; the columns named in ``text`` are text, None: all of a CSV file are."""
+    _check_regular(path)
+    ending = path.name.lower()
+    if ending.endswith(".xlsx"):
+        return read_excel(path, text or (), tables)
+    if not ending.endswith(".parquet"):
+        return read_delimited(path, text, tables)
     # Before reading: a table with columns of the same name cannot be read.
     if repeated := _repeated(names_in_parquet(path)):
         raise _same_name(path, repeated)
@@ -162,12 +162,7 @@ def as_written(path: Path) -> pa.Table:
 
     Raises DataError as ``read_table``.
     """
-    _check_regular(path)
-    tables = TableSettings.of_folder(path.parent).of(path.name)
-    ending = path.name.lower()
-    if ending.endswith(".parquet"):
-        return _read_parquet(path)
-    return read_excel(path, (), tables) if ending.endswith(".xlsx") else read_delimited(path, None, tables)
+    return _read(path, None, TableSettings.of_folder(path.parent).of(path.name))
 
 
 def column_names(path: Path, tables: TableSettings = PLAIN) -> list[str]:

@@ -104,9 +104,7 @@ def _array(answer: Any, model: str, expected: str) -> NDArray[Any]:
         if np.ma.is_masked(answer):
             raise TrainingError(f"{model} answered with values left out by a mask: {expected}")
         found = np.asarray(answer)
-        if found.dtype.kind == "O" and all(
-            isinstance(value, int | float | np.number | np.bool_) for value in found.flat
-        ):
+        if found.dtype == object and all(isinstance(value, int | float | np.number | np.bool_) for value in found.flat):
             found = np.asarray(found.tolist())
     except (ValueError, TypeError, RuntimeError, OverflowError):
         raise TrainingError(f"{model} answered a {type(answer).__name__} that is no array: {expected}") from None
@@ -130,13 +128,10 @@ def _kind(found: NDArray[Any]) -> str:
 def _range(found: NDArray[Any]) -> str:
     """Kind and range, without a value of a single example but the least and the largest."""
     finite = found[np.isfinite(found)]
-    if len(finite) < found.size:
-        missing = "NaN" if np.isnan(found).any() else "infinite numbers"
-        return (
-            f"{missing} for {found.size - len(finite):,} of {found.size:,} {'examples' if found.ndim == 1 else 'cells'}"
-        )
+    if missing := found.size - len(finite):
+        what = "NaN" if np.isnan(found).any() else "infinite numbers"
+        return f"{what} for {missing:,} of {found.size:,} {'examples' if found.ndim == 1 else 'cells'}"
     fractions = " with fractions" if found.dtype.kind == "f" and not (found == np.floor(found)).all() else ""
-    least, most = (
-        f"{value:.4g}" if fractions or found.ndim > 1 else f"{int(value):,}" for value in (found.min(), found.max())
-    )
+    form = "{:.4g}" if fractions or found.ndim > 1 else "{:,.0f}"
+    least, most = (form.format(float(value)) for value in (found.min(), found.max()))
     return f"numbers{fractions} from {least} to {most}"

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.catalog import TFIDF, make, make_regressor
+from fedct_flwr.learners.catalog import TFIDF, make
 from fedct_flwr.learners.out_of_fold import Looked, OwnRecords, OwnValues
-from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare, prepare_regressor
+from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
@@ -350,4 +350,4 @@ def _of_numbers(candidate: Candidate) -> Candidate:
 
 def _regressor(candidate: Candidate, seed: int) -> Any:
     params: dict[str, Any] = {"min_samples_leaf": candidate.leaf} if candidate.leaf else {}
-    return prepare_regressor(make_regressor(candidate.name, params), candidate.name, seed)
+    return prepare(make(candidate.name, params, number=True), candidate.name, seed, number=True)

@@ -14,10 +14,10 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, make_regressor, packages
+from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, packages
 from fedct_flwr.learners.language import Encoder, Tokens, same_folder
 from fedct_flwr.learners.preprocessing import apply
-from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare, prepare_regressor
+from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.text import Table, transformer_for
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.suggest import suggest
@@ -130,7 +130,8 @@ def untrained(
         transformer = transformer.for_parts
     wanted = wanted_of(num_classes or 1, examples, transformer)
     if not num_classes:
-        estimator = prepare_regressor(make_regressor(name, settings.params, **wanted), name, seed)
+        model = make(name, settings.params, number=True, **wanted)
+        estimator = prepare(model, name, seed, number=True)
         return SklearnRegressor(estimator, transformer, packages=packages(name))
     params, augment = split_augment(settings.params)
     if name in LANGUAGE:
@@ -212,10 +213,10 @@ def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples:
     return Automatic(num_classes, settings.seed, seed, transformer, balanced=settings.balanced)
 
 
-def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, int]:
+def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, Any]:
     """What a function that makes networks may ask for: classes, features after the transformer, channels of images."""
     first = examples[:1] if transformer is None else apply(transformer, examples[:1])
-    wanted = {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
+    wanted: dict[str, Any] = {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
     return {**wanted, "num_channels": first.shape[1]} if first.ndim == _IMAGES else wanted
 
 

@@ -123,29 +123,19 @@ class HeldLearner:
 _HELD: Final[WeakValueDictionary[str, HeldLearner]] = WeakValueDictionary()
 
 
-def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
+def make(name: str, params: dict[str, Any], *, number: bool = False, **wanted: Any) -> Any:
     """Make what a short name or an import path such as ``my_package.models.make_pipeline`` leads to.
 
     The path leads to a class, which must be a learner's, or to a function that makes one; ``params`` are its keyword
-    arguments, and so are those of ``wanted`` that it takes. Importing and calling run code, see ``check_allowed``.
-    Raises LearnerError for whatever goes wrong, naming the nearest name or the missing extra.
+    arguments, and so are those of ``wanted`` that it takes. Short names are those of ``REGRESSORS`` where a ``number``
+    is predicted. Importing and calling run code, see ``check_allowed``. Raises LearnerError for whatever goes wrong,
+    naming the nearest name or the missing extra.
     """
-    if name in REGRESSORS and name not in _OF_CLASSES:
+    names = REGRESSORS if number else _OF_CLASSES
+    if name in _ALL_NAMES and name not in names:
+        if number:
+            raise LearnerError(f"learner {name!r} predicts classes, and here a number is predicted: {SOME_REGRESSORS}")
         raise LearnerError(f"learner {name!r} predicts a number, and here classes are predicted: choose another")
-    return _make(name, params, _OF_CLASSES, wanted)
-
-
-def make_regressor(name: str, params: dict[str, Any], **wanted: Any) -> Any:
-    """The same of ``REGRESSORS``, or by an import path; whether that leads to a regressor is not looked at.
-
-    Raises LearnerError, also for the short name of what predicts classes.
-    """
-    if name in _OF_CLASSES and name not in REGRESSORS:
-        raise LearnerError(f"learner {name!r} predicts classes, and here a number is predicted: {SOME_REGRESSORS}")
-    return _make(name, params, REGRESSORS, wanted)
-
-
-def _make(name: str, params: dict[str, Any], names: Mapping[str, Any], wanted: Mapping[str, Any]) -> Any:
     if "@" in name:
         return _held(name, params)
     path, defaults = names.get(name, (name, {}))

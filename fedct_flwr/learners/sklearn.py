@@ -79,20 +79,16 @@ def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
     return prepare(make(name, params), name, random_state)
 
 
-def prepare(estimator: Any, name: str, random_state: int) -> Any:
-    """Set every ``random_state`` left open, also inside pipelines. Raises LearnerError for what is no classifier."""
-    if not is_kind(estimator, is_classifier):
-        raise LearnerError(
-            f"learner {name!r} is no classifier: it must make a scikit-learn classifier or a torch module"
-        )
-    return seeded(estimator, name, random_state)
-
-
-def seeded(estimator: Any, name: str, random_state: int) -> Any:
+def prepare(estimator: Any, name: str, random_state: int, *, number: bool = False) -> Any:
     """With every ``random_state`` set that was left open, also inside pipelines.
 
-    Raises LearnerError, which says ``name``, for parameters that scikit-learn would refuse once it trains.
+    Raises LearnerError, which says ``name``, for what is no classifier, or no regressor where a ``number`` is
+    predicted, and for parameters that scikit-learn would refuse once it trains.
     """
+    if not is_kind(estimator, is_regressor if number else is_classifier):
+        why = "classifier: it must make a scikit-learn classifier or a torch module"
+        why = f"regressor, and here a number is predicted: {SOME_REGRESSORS}" if number else why
+        raise LearnerError(f"learner {name!r} is no {why}")
     open_states = {
         key: random_state
         for key, value in estimator.get_params(deep=True).items()
@@ -335,13 +331,6 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
     trusted = {"sklearn", "numpy", "scipy", "fedct_flwr", *packages}
     advice = "which is not trusted: load it only if you wrote it yourself"
     return read_object(content, f"the model {path}", trusted, ["functools.partial"], advice)
-
-
-def prepare_regressor(estimator: Any, name: str, random_state: int) -> Any:
-    """Set every ``random_state`` left open, also inside pipelines. Raises LearnerError for what is no regressor."""
-    if not is_kind(estimator, is_regressor):
-        raise LearnerError(f"learner {name!r} is no regressor, and here a number is predicted: {SOME_REGRESSORS}")
-    return seeded(estimator, name, random_state)
 
 
 class SklearnRegressor(SklearnLearner):

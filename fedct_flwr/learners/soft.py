@@ -21,15 +21,7 @@ from fedct_flwr.learners.base import (
     SoftFittable,
     SoftTrainable,
 )
-from fedct_flwr.types import (
-    ABSTAIN,
-    LABEL_DTYPE,
-    ConfigError,
-    Examples,
-    Features,
-    HardLabels,
-    SoftVotes,
-)
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, SoftVotes
 
 
 class Weighted(NamedTuple):

@@ -31,7 +31,6 @@ from fedct_flwr.learners.catalog import (
     TFIDF,
     TRANSFORMER,
     make,
-    make_regressor,
 )
 from fedct_flwr.learners.language import Encoder, Sentences, Tokens, unusual
 from fedct_flwr.learners.preprocessing import Stateless
@@ -46,7 +45,7 @@ all columns by their names; or nothing or TF-IDF, whichever suits the records.""
 _IMAGES: Final = 4
 """Axes of images."""
 _READINGS: Final[dict[str, Reading]] = {TFIDF: "tf-idf", EMBEDDING: "sentences", TRANSFORMER: "tokens"}
-_PROBED: Final = {"num_classes": 2, "num_features": 1, "num_channels": 3}
+_PROBED: Final[dict[str, Any]] = {"num_classes": 2, "num_features": 1, "num_channels": 3}
 _BY_COLUMN: Final = (
     "categorical_features", "monotonic_cst", "interaction_cst", "cat_features", "text_features", "enable_categorical",
     "monotone_constraints", "interaction_constraints",
@@ -114,7 +113,7 @@ def reading_of(settings: LearnerSettings, *, number: bool = False) -> Reading:
         return "nothing" if settings.preprocessing == "none" else "choice"
     if name in SHORT_NAMES or name in REGRESSORS or name in NETWORKS:
         return "nothing"
-    model = make_regressor(name, settings.params) if number else make(name, settings.params, **_PROBED)
+    model = make(name, settings.params, number=number, **_PROBED)
     if not hasattr(model, "get_params"):
         return "nothing"
     if _is_vectorizer(_first(model)):
@@ -131,9 +130,7 @@ def _table_for(settings: LearnerSettings, schema: Schema) -> "Table | None":
     if not schema.columns:
         return None
     number = schema.outcome.number
-    model = (
-        make_regressor(settings.name, settings.params) if number else make(settings.name, settings.params, **_PROBED)
-    )
+    model = make(settings.name, settings.params, number=number, **_PROBED)
     if not hasattr(model, "get_params") or (schema.texts and reading_of(settings, number=number) != "table"):
         return None
     named, names = _columns_named(model), [column.name for column in schema.columns]

@@ -192,16 +192,12 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
         nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    def chosen(name: str, positions: list[int]) -> str:
-        return node(
-            "Gather", [FEATURES, constant(f"{name}_columns", np.array(positions, dtype=np.int64))], name, axis=1
-        )
+    def chosen(name: str, source: str, positions: list[int]) -> str:
+        return node("Gather", [source, constant(f"{name}_columns", np.array(positions, np.int64))], name, axis=1)
 
     def filled(name: str, fill: Any) -> str:
-        missing = node("IsNaN", [name], f"{name}_missing")
-        return node(
-            "Where", [missing, constant(f"{name}_fill", np.asarray(fill, dtype=np.float64)), name], f"{name}_filled"
-        )
+        known = constant(f"{name}_fill", np.asarray(fill, dtype=np.float64))
+        return node("Where", [node("IsNaN", [name], f"{name}_missing"), known, name], f"{name}_filled")
 
     parts, inputs = [], []
     for name, fitted, positions in transformer.transformers_ if transformer is not None else []:
@@ -213,33 +209,19 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
         if not len(positions):
             continue
         *_, imputer, last = (step for _, step in fitted.steps)
-        values = filled(chosen(name, list(positions)), imputer.statistics_)
+        values = filled(chosen(name, FEATURES, list(positions)), imputer.statistics_)
         if name == "numeric":
             centered = node("Sub", [values, constant("mean", last.mean_)], "centered")
             parts.append(node("Div", [centered, constant("scale", last.scale_)], "scaled"))
             continue
         for number, categories in enumerate(last.categories_):
-            one = node(
-                "Gather",
-                [values, constant(f"at_{number}", np.array([number], dtype=np.int64))],
-                f"value_{number}",
-                axis=1,
-            )
-            same = node(
-                "Equal",
-                [one, constant(f"known_{number}", np.asarray(categories, dtype=np.float64)[None])],
-                f"is_{number}",
-            )
+            known = constant(f"known_{number}", np.asarray(categories, dtype=np.float64)[None])
+            same = node("Equal", [chosen(f"value_{number}", values, [number]), known], f"is_{number}")
             parts.append(node("Cast", [same], f"hot_{number}", to=TensorProto.DOUBLE))
     together = node("Concat", parts, "together", axis=1) if parts else FEATURES
     node("Cast", [together], _PREPARED, to=TensorProto.FLOAT)
     if any(FEATURES in one.input for one in nodes):
         inputs.append(helper.make_tensor_value_info(FEATURES, TensorProto.DOUBLE, [None, columns]))
-    graph = helper.make_graph(
-        nodes,
-        "fedct",
-        inputs,
-        [helper.make_tensor_value_info(_PREPARED, TensorProto.FLOAT, [None, None])],
-        constants,
-    )
+    prepared = helper.make_tensor_value_info(_PREPARED, TensorProto.FLOAT, [None, None])
+    graph = helper.make_graph(nodes, "fedct", inputs, [prepared], constants)
     return helper.make_model(graph, opset_imports=list(opsets), ir_version=_IR)
