@@ -25,9 +25,9 @@ from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels

@@ -23,10 +23,10 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.joint_linear import train_together
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import Guard
 from fedct_flwr.privacy.noise_shares import surely_honest
 from fedct_flwr.privacy.randomness import SimulatedNoise

@@ -29,9 +29,9 @@ from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import Guard
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator

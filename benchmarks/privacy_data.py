@@ -12,8 +12,9 @@ from fedct_flwr.datasets.federated import pool
 from fedct_flwr.datasets.partition import iid
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.public_features import PublicFeatures
+from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.preprocessing import standard
-from fedct_flwr.learners.sklearn import SklearnLearner, make_estimator
+from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Examples, Features, HardLabels
@@ -114,4 +115,4 @@ def _features(setting: Setting, schema: Schema, public: Features) -> Callable[[F
 
 def learner_of(seed: int) -> SklearnLearner:
     """Logistic regression, untrained."""
-    return SklearnLearner(make_estimator("logistic-regression", MODEL, seed))
+    return SklearnLearner(prepare(make("logistic-regression", MODEL), "logistic-regression", seed))

@@ -161,7 +161,7 @@ FAULTS = [
     ),
     # Training on a table, and with networks.
     Fault("learners/sklearn.py", "self.classes_[codes]", "codes", "learners/test_sklearn.py"),
-    Fault("learners/drift.py", "value - own[name] for", "own[name] - value for", "learners/test_drift.py"),
+    Fault("silo/weights.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
     Fault("labelers/dp_linear.py", "residuals = _clipped(residuals, longest)", "pass", "labelers/test_joint_linear.py"),
     # Readers.
     Fault("datasets/delimited.py", "decimal_point=tables.decimal,", "", "datasets/test_delimited.py"),

@@ -1,7 +1,7 @@
 """FedDyn: FedAvg with a term in every silo's loss that makes its optimum agree with that of all silos.
 
 Acar, Zhao, Matas Navarro, Mattina, Whatmough, Saligrama, "Federated learning based on dynamic regularization",
-arXiv:2111.04263, Algorithm 1. The silos' part is ``learners.drift.Dynamic``. The paper minimizes the plain mean of the
+arXiv:2111.04263, Algorithm 1. The silos' part is ``silo.weights.dynamic``. The paper minimizes the plain mean of the
 silos' losses; here, as in FedAvg, each weighs as its number of records.
 """
 
@@ -18,7 +18,7 @@ from fedct_flwr.baselines.weight_sharing import WeightSharing, network, num_reco
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.learners.drift import FEDDYN_ALPHA
+from fedct_flwr.silo.weights import FEDDYN_ALPHA
 from fedct_flwr.wire.weights import to_arrays, to_weights
 
 

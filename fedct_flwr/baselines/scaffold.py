@@ -2,7 +2,7 @@
 
 Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: stochastic controlled averaging for federated learning",
 arXiv:1910.06378, Algorithm 1 with option II and a global step size of 1. The silos' part is
-``learners.drift.control_variates``. The paper minimizes the plain mean of the silos' losses; here, as in FedAvg, each
+``silo.weights.control_variates``. The paper minimizes the plain mean of the silos' losses; here, as in FedAvg, each
 weighs as its number of records, so what is minimized is the loss on all records.
 """
 
@@ -19,7 +19,7 @@ from fedct_flwr.baselines.weight_sharing import WeightSharing, network, num_reco
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.learners.drift import CONTROL_VARIATES
+from fedct_flwr.silo.weights import CONTROL_VARIATES
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import to_arrays, to_weights, with_control, without_control
 

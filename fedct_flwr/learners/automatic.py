@@ -7,13 +7,13 @@ without; regressors by squared error. The choice is a function of the records an
 """
 
 import contextlib
-import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Self
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
@@ -196,14 +196,7 @@ class _Table:
 
     def __init__(self, views: Mapping[str, Any], y: HardLabels, groups: Groups | None) -> None:
         self.views, self.y, self.groups = views, y, groups
-        digest = hashlib.sha256(y.tobytes())
-        for name, X in views.items():
-            parts = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
-            digest.update(repr((name, X.shape)).encode())
-            for part in parts:
-                digest.update(part.tobytes())
-        digest.update(b"" if groups is None else groups.tobytes())
-        self._digest = digest.digest()
+        self._digest: str = joblib.hash((dict(views), y, groups))
 
     def forget(self) -> None:
         """Let the records go: what was chosen for them is kept by what they are known by."""

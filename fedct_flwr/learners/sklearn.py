@@ -20,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.answered import classes_of, probabilities_of, values_of
 from fedct_flwr.learners.by_class import by_number, for_classes, wants_dense
-from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS, make
+from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.text import with_plain_numbers
@@ -72,11 +72,6 @@ _RATE: Final = 0.2
 _BINS: Final = 63
 """Of boosted trees: fewer steps, each longer, and fewer limits between values learn as much in less than half the time.
 """
-
-
-def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
-    """An untrained classifier from a short name or an import path, see ``catalog.make``. Raises LearnerError."""
-    return prepare(make(name, params), name, random_state)
 
 
 def prepare(estimator: Any, name: str, random_state: int, *, number: bool = False) -> Any:

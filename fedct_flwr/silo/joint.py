@@ -1,7 +1,6 @@
 """A silo's part in the joint labeler's training: noisy gradients, charged to its ledger before they are drawn."""
 
 import hashlib
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -34,7 +33,7 @@ def plan_of(joint: Joint, num_classes: int) -> Plan:
 
 def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinear:
     """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
-    return _made(plan_of(joint, len(schema.classes)), _Subject(public, schema), joint.seed)
+    return _made(plan_of(joint, len(schema.classes)), public, schema, joint.seed)
 
 
 def together_in(study: StudyFolder) -> Together:
@@ -47,22 +46,10 @@ def together_in(study: StudyFolder) -> Together:
     return Together(joint.steps, numbers, joint.honest, multiplier, sums.min_summands, sums.may_collude)
 
 
-@dataclass(frozen=True, eq=False)
-class _Subject:
-    public: PublicSet
-    schema: Schema
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Subject) and other.public.fingerprint == self.public.fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self.public.fingerprint)
-
-
 # Silos of one process share it, and all steps do.
 @lru_cache(maxsize=2)
-def _made(plan: Plan, subject: _Subject, seed: int) -> JointLinear:
-    return JointLinear(plan, subject.public.X, subject.schema, seed=seed)
+def _made(plan: Plan, public: PublicSet, schema: Schema, seed: int) -> JointLinear:
+    return JointLinear(plan, public.X, schema, seed=seed)
 
 
 def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> NDArray[np.uint64]:

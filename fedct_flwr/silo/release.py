@@ -8,7 +8,7 @@ with the same labels, and no draw goes without a charge.
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,8 +17,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from dp_accounting import DpEvent, NoOpDpEvent
 
-from fedct_flwr.config import PrivacySettings, SiloConfig, TransferSettings
-from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.config import PrivacySettings, SiloConfig
 from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.protect import decides_labeler
 from fedct_flwr.privacy.budget import Budget, budget_of
@@ -202,62 +201,37 @@ class _Kept(NamedTuple):
 
 
 class Answering(NamedTuple):
-    """Who answers in place of the personal model or students, and what decides that: as said today, and before."""
+    """Who answers in place of the personal model or students, and what decides that next to the silo's settings."""
 
     labeler: Labeler
-    decisive: Sequence[Mapping[str, object]] = ({},)
+    decisive: Mapping[str, object]
 
 
 def by_labeler(site: Site) -> Answering:
     """The silo's labeler. Raises ConfigError."""
-    return Answering(site.labeler)
+    return Answering(site.labeler, {})
 
 
 def by_students(site: Site, votes: int, keep: Path | None) -> Answering:
     """The silo's students, ``votes`` on each example, kept in ``keep``. Raises ConfigError or DataError."""
     from fedct_flwr.labelers.students import StudentVotes
 
-    return Answering(StudentVotes(site.students(votes, keep)), decides_students(site.transfer, votes))
+    transfer = site.transfer.model_dump(mode="json")
+    return Answering(StudentVotes(site.students(votes, keep)), {"transfer": transfer, "votes": votes})
 
 
-def decides_students(transfer: TransferSettings, votes: int) -> list[Mapping[str, object]]:
-    """What decides what students are, for so many votes on each example, as in ``Answering``."""
-    said = transfer.model_dump(mode="json"), transfer.as_before_lessons
-    return [{"transfer": found, "votes": votes} for found in said if found is not None]
-
-
-def settings_digest(
-    site: Site, labels: Mapping[str, object], state: LocalState, of_labeler: Sequence[Mapping[str, object]] = ({},)
-) -> bytes:
-    """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean.
-
-    ``of_labeler`` is as in ``Answering``. It did not always have the names of classes and columns, nor students'
-    lessons. A study that began without them, or when there were none, goes on under the digest that it has: under
-    another its labeler would begin anew, and find the budget spent.
-    """
-    decisive: dict[str, object] = {
+def settings_digest(site: Site, labels: Mapping[str, object], of_labeler: Mapping[str, object]) -> bytes:
+    """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean."""
+    columns = [
+        {key: value for key, value in asdict(each).items() if key != "text" or value} for each in site.schema.columns
+    ]
+    decisive = {
         "labeler": decides_labeler(site.privacy, site.settings),
         "labels": dict(labels),
         "public": site.public.fingerprint.hex(),
+        "schema": {"classes": site.schema.classes, "columns": columns},
+        **of_labeler,
     }
-    named = {"schema": _of_schema(site.schema)}
-    versions = [version | dict(own) for own in of_labeler for version in (decisive | named, decisive)]
-    now, *earlier = (_digest(version) for version in versions)
-    begun = (digest for digest in earlier if state.get(_name(site.terms.study, digest), 0) is not None)
-    return next(begun, now)
-
-
-def _of_schema(schema: Schema) -> dict[str, object]:
-    """Classes and columns as digests were first made of them, without what came later and says nothing of them."""
-    columns = [asdict(column) if column.text else _without_text(column) for column in schema.columns]
-    return {"classes": schema.classes, "columns": columns}
-
-
-def _without_text(column: Column) -> dict[str, object]:
-    return {"name": column.name, "categories": column.categories}
-
-
-def _digest(decisive: Mapping[str, object]) -> bytes:
     return hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
 
 

@@ -252,7 +252,7 @@ def _release(
     from fedct_flwr.silo.release import Release, settings_digest
 
     purse, state = purse_of(budget_of(site.privacy)), FolderState(folder())
-    digest = settings_digest(site, labels, state, answering.decisive)
+    digest = settings_digest(site, labels, answering.decisive)
     return Release(answering.labeler, purse, state, site.terms.study, digest)
 
 

@@ -11,10 +11,10 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, TFIDF, package
-from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.types import ABSTAIN, Examples, TrainingError
 

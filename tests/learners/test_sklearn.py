@@ -1,8 +1,6 @@
 """Every learner with a short name keeps the promises of Learner; others come by import path."""
 
-import io
 import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -17,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from syrupy.assertion import SnapshotAssertion
 from threadpoolctl import threadpool_limits
 
-from fedct_flwr.learners.catalog import CLASSIFIERS, package
-from fedct_flwr.learners.sklearn import SklearnLearner, load_model, make_estimator
+from fedct_flwr.learners.catalog import CLASSIFIERS, make, package
+from fedct_flwr.learners.sklearn import SklearnLearner, load_model, prepare
 from fedct_flwr.types import ConfigError, DataError, TrainingError
 
 HERE = __name__
@@ -77,6 +75,10 @@ def blobs(classes: list[int], examples: int = 60) -> tuple[np.ndarray, np.ndarra
     rng = np.random.default_rng(0)
     y = np.resize(np.array(classes, dtype=np.int16), examples)
     return 3 * np.eye(4)[y] + rng.normal(size=(examples, 4)), y
+
+
+def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
+    return prepare(make(name, params), name, random_state)
 
 
 def learner(name: str, random_state: int = 0, **params: Any) -> SklearnLearner:
@@ -196,15 +198,6 @@ class TestModelFile:
         with pytest.raises(DataError) as caught:
             load_model(path)
         assert str(caught.value) == wording
-
-
-def archive(schema: str | None) -> bytes:
-    """A zip archive with this skops schema in it, or none."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as file:
-        if schema is not None:
-            file.writestr("schema.json", schema)
-    return content.getvalue()
 
 
 class LikeCatBoosts:
