@@ -7,9 +7,8 @@ from scipy.stats import binom
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit, OfSeat
 from fedct_flwr.audit.success import CONFIDENCE, Success
-from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.text.markdown import template
-from fedct_flwr.text.printable import printable
+from fedct_flwr.text.printable import plain, printable
 
 FILE: Final = "audit.json"
 PAGE: Final = "audit.md"
@@ -71,24 +70,23 @@ def page(study: str, found: Audit, *, short: bool = False) -> str:
     return template(__package__, "page.md").render(values)
 
 
-def document(study: str, found: Audit) -> dict[str, Any]:
+_TOLD: Final = (
+    "algorithm", "protection", "epsilon", "delta", "lower_epsilon", "refits", "candidates", "planted", "forged",
+)  # fmt: skip
+
+
+def document(study: str, found: Audit) -> Any:
     """The same for programs; docs/reference/json.md says what the keys mean."""
-    return {
-        "study": study,
-        "algorithm": found.algorithm,
-        "protection": found.protection,
-        "epsilon": found.epsilon,
-        "delta": found.delta,
-        "lower_epsilon": found.lower_epsilon,
-        "refits": found.refits,
-        "candidates": found.candidates,
-        "planted": found.planted,
-        "forged": found.forged,
-        "seats": [_seat(seat) for seat in found.seats],
-        "silos": {silo: _interval(area) for silo, area in found.silos.items()},
-        "exposed": [{"silo": one.silo, "record": one.record, "right": one.right} for one in found.exposed],
-        "seconds": found.seconds,
-    }
+    return plain(
+        {
+            "study": study,
+            **{name: getattr(found, name) for name in _TOLD},
+            "seats": [_seat(seat) for seat in found.seats],
+            "silos": found.silos,
+            "exposed": found.exposed,
+            "seconds": found.seconds,
+        }
+    )
 
 
 def _seat(seat: OfSeat) -> dict[str, Any]:
@@ -97,7 +95,7 @@ def _seat(seat: OfSeat) -> dict[str, Any]:
         "seat": seat.seat,
         "strongest": name,
         "vul": best.auc.value,
-        "right": _interval(seat.guesses.right),
+        "right": seat.guesses.right,
         "sentence": headline(seat),
         "attacks": {attack: _success(found) for attack, found in seat.attacks.items()},
     }
@@ -106,13 +104,9 @@ def _seat(seat: OfSeat) -> dict[str, Any]:
 def _success(found: Success) -> dict[str, Any]:
     one_percent, one_in_a_thousand = found.true_positives
     return {
-        "auc": _interval(found.auc),
-        "tpr_at_1_percent": _interval(one_percent),
-        "tpr_at_01_percent": _interval(one_in_a_thousand),
+        "auc": found.auc,
+        "tpr_at_1_percent": one_percent,
+        "tpr_at_01_percent": one_in_a_thousand,
         "members": found.members,
         "non_members": found.non_members,
     }
-
-
-def _interval(found: Estimate) -> dict[str, float]:
-    return {"value": found.value, "low": found.low, "high": found.high}

@@ -16,7 +16,7 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, check_from_file
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.console import progress as bar_of
-from fedct_flwr.text.printable import from_here, json_text, plain, printable
+from fedct_flwr.text.printable import from_here, json_text, printable
 from fedct_flwr.types import ConfigError, DataError, RunError
 
 _ATTACKING: Final = "running it again with members held out"
@@ -71,7 +71,7 @@ def audit(
     how = How(refits, candidates, minutes, planted, forge, seed)
     dataset, out = datasets.load(config), Output(as_json=json_)
     found = attack(config, dataset, how, progress=partial(bar_of, what=_ATTACKING))
-    text, told = page(config.study, found), plain(document(config.study, found))
+    text, told = page(config.study, found), document(config.study, found)
     target = output or folder.path / PAGE
     write_atomically(target, printable(text, keep="\n").encode())
     write_atomically(folder.path / FILE, json_text(told).encode())

@@ -26,14 +26,7 @@ from fedct_flwr.text.printable import from_here, plain
 
 def finding_document(found: Finding) -> dict[str, Any]:
     """A finding of the inspection of tables for programs."""
-    return {
-        "code": found.code,
-        "severity": found.severity.value,
-        "column": found.column,
-        "silo": found.silo,
-        "said": found.said,
-        "fix": found.fix,
-    }
+    return {name: getattr(found, name) for name in ("code", "severity", "column", "silo", "said", "fix")}
 
 
 def run_document(

@@ -15,7 +15,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.text.console import progress as bar_of
-from fedct_flwr.text.printable import plain, printable
+from fedct_flwr.text.printable import printable
 
 _REHEARSING: Final = "training on random halves of the records"
 
@@ -47,5 +47,5 @@ def audit(
     text = printable(page(study.name, found), keep="\n")
     if output:
         write_atomically(output, text.encode())
-    out.show(plain(document(study.name, found)), Markdown(text))
+    out.show(document(study.name, found), Markdown(text))
     out.say("This names records of the silo: keep it here.")
