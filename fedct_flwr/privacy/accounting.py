@@ -19,9 +19,7 @@ from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
-    LaplaceDpEvent,
     NeighboringRelation,
-    NonPrivateDpEvent,
     NoOpDpEvent,
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
@@ -67,7 +65,7 @@ class Epsilon(NamedTuple):
 def epsilon(event: DpEvent, delta: float) -> Epsilon:
     """The least epsilon at ``delta`` that can be promised for ``event``, by all accountants.
 
-    Infinite where there is none: a non-private event, or delta = 0 for Gaussian noise. Raises UnsupportedEventError
+    Infinite where there is none: an answer without noise, or delta = 0 for Gaussian noise. Raises UnsupportedEventError
     for events that are unknown, ConfigError for a delta outside of [0, 1).
 
     Forty releases of a mechanism that is 0.1-DP:
@@ -145,8 +143,6 @@ def _pure_epsilon(leaf: DpEvent) -> float:
         case RandomizedResponseDpEvent():
             kept, lost = _odds(leaf)
             return math.log(kept / lost) if lost > 0 else math.inf
-        case LaplaceDpEvent():
-            return float(1 / leaf.noise_multiplier)
         case DiscreteLaplaceDpEvent():
             return float(leaf.noise_parameter * leaf.sensitivity)
         case BoundedRangeDpEvent():
@@ -198,8 +194,6 @@ def _divergences(leaf: DpEvent) -> NDArray[np.float64]:
 
 def _loss_distribution(leaves: Counter[DpEvent], delta: float, *, pessimistic: bool) -> float:
     """Epsilon by privacy loss distributions; without one, infinity as upper and NaN as lower bound."""
-    if any(isinstance(leaf, NonPrivateDpEvent) for leaf in leaves):
-        return math.inf
     if len(leaves) > _MOST_LOSSES or any(map(_lacks_losses, leaves)):
         return math.inf if pessimistic else math.nan
     total: Any = None
@@ -210,14 +204,10 @@ def _loss_distribution(leaves: Counter[DpEvent], delta: float, *, pessimistic: b
 
 
 def _lacks_losses(leaf: DpEvent) -> bool:
-    """Whether it has no loss distribution (only known to be zCDP, or tells all), or one that takes too long."""
-    match leaf:
-        case DiscreteGaussianDpEvent():
-            return leaf.scale > _LARGEST_SCALE
-        case RandomizedResponseDpEvent():
-            return bool(leaf.noise_parameter == 0)
-        case _:
-            return isinstance(leaf, ZCDpEvent)
+    """Whether it has no loss distribution, as it tells all, or one that takes too long."""
+    if isinstance(leaf, DiscreteGaussianDpEvent):
+        return leaf.scale > _LARGEST_SCALE
+    return isinstance(leaf, RandomizedResponseDpEvent) and bool(leaf.noise_parameter == 0)
 
 
 def _losses(leaf: DpEvent, count: int, pessimistic: bool) -> Any:
@@ -243,8 +233,6 @@ def _one_loss(leaf: DpEvent, pessimistic: bool) -> Any:
     match leaf:
         case RandomizedResponseDpEvent():
             return _few_losses(leaf) if pessimistic else _randomized_response(leaf.noise_parameter, leaf.num_buckets)
-        case LaplaceDpEvent():
-            return _PLDS.from_laplace_mechanism(leaf.noise_multiplier, **how)
         case DiscreteLaplaceDpEvent():
             if leaf.sensitivity == 0:
                 return _PLDS.identity(_GRID)

@@ -14,14 +14,11 @@ from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
-    LaplaceDpEvent,
-    NonPrivateDpEvent,
     NoOpDpEvent,
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
     SelfComposedDpEvent,
     UnsupportedEventError,
-    ZCDpEvent,
 )
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
@@ -81,22 +78,15 @@ def _several(value: object) -> bool:
     return _natural(value) and value != 0 and value != 1
 
 
-def _nonnegative(value: object) -> bool:
-    return _positive(value) or value == 0
-
-
 def _event(value: object) -> bool:
     return isinstance(value, DpEvent)
 
 
 _KNOWN: Final[Mapping[type[DpEvent], Mapping[str, Callable[[object], bool]]]] = {
     NoOpDpEvent: {},
-    NonPrivateDpEvent: {},
     RandomizedResponseDpEvent: {"noise_parameter": _probability, "num_buckets": _several},
     GaussianDpEvent: {"noise_multiplier": _positive},
-    LaplaceDpEvent: {"noise_multiplier": _positive},
     DiscreteLaplaceDpEvent: {"noise_parameter": _positive, "sensitivity": _natural},
-    ZCDpEvent: {"rho": _nonnegative, "xi": _nonnegative},
     DiscreteGaussianDpEvent: {"scale": _positive, "sensitivity": _natural},
     BoundedRangeDpEvent: {"eta": _positive},
     PoissonSampledDpEvent: {"sampling_probability": _probability, "event": _event},

@@ -8,9 +8,7 @@ import pytest
 from dp_accounting import (
     ComposedDpEvent,
     GaussianDpEvent,
-    LaplaceDpEvent,
     NeighboringRelation,
-    NonPrivateDpEvent,
     NoOpDpEvent,
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
@@ -36,17 +34,14 @@ DELTA = 1e-5
 SGD = PoissonSampledDpEvent(0.01, GaussianDpEvent(1.1))
 KNOWN = [
     NoOpDpEvent(),
-    NonPrivateDpEvent(),
     RandomizedResponseDpEvent(0.3, 10),
     GaussianDpEvent(2.0),
-    LaplaceDpEvent(5.0),
     DiscreteLaplaceDpEvent(0.1, 2),
-    ZCDpEvent(0.01),
     DiscreteGaussianDpEvent(3.0, 1),
     BoundedRangeDpEvent(0.08),
     SGD,
     SelfComposedDpEvent(SGD, 100),
-    composed(pure(0.1), SelfComposedDpEvent(composed(SGD, LaplaceDpEvent(9.0)), 3)),
+    composed(pure(0.1), SelfComposedDpEvent(composed(SGD, DiscreteLaplaceDpEvent(0.1, 1)), 3)),
 ]
 
 
@@ -115,7 +110,8 @@ def test_fits_agrees_with_epsilon(event) -> None:
 
 
 def test_what_is_not_private_costs_infinitely_much_beside_anything() -> None:
-    for event in (NonPrivateDpEvent(), composed(pure(0.1), NonPrivateDpEvent()), RandomizedResponseDpEvent(0.0, 2)):
+    plain = RandomizedResponseDpEvent(0.0, 2)
+    for event in (plain, composed(pure(0.1), plain)):
         assert math.isinf(epsilon(event, DELTA).upper)
         assert math.isinf(epsilon(event, 0).upper)
         assert not fits(event, 1e6, DELTA)
@@ -127,14 +123,13 @@ def test_what_is_not_private_costs_infinitely_much_beside_anything() -> None:
     [
         UnsupportedDpEvent(),
         SampledWithoutReplacementDpEvent(100, 10, GaussianDpEvent(1.0)),
-        PoissonSampledDpEvent(0.1, LaplaceDpEvent(1.0)),
+        PoissonSampledDpEvent(0.1, pure(1.0)),
         SelfComposedDpEvent(pure(0.1), -3),
         ComposedDpEvent([pure(0.1), UnsupportedDpEvent()]),
         SelfComposedDpEvent(UnsupportedDpEvent(), 2),
         GaussianDpEvent(-1.0),
         GaussianDpEvent(math.nan),
-        LaplaceDpEvent(math.inf),
-        ZCDpEvent(-0.1),
+        ZCDpEvent(0.1),
         RandomizedResponseDpEvent(1.5, 2),
         RandomizedResponseDpEvent(0.5, 1),
         DiscreteLaplaceDpEvent(0.5, -2),

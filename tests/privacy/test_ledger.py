@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, UnsupportedDpEvent, UnsupportedEventError
+from dp_accounting import GaussianDpEvent, RandomizedResponseDpEvent, UnsupportedDpEvent, UnsupportedEventError
 
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.events import pure
@@ -84,7 +84,7 @@ class TestCharging:
         with pytest.raises(UnsupportedEventError):
             ledger.charge(*WHERE, ONE, UnsupportedDpEvent())
         with pytest.raises(BudgetExceeded):
-            ledger.charge(*WHERE, ONE, NonPrivateDpEvent())
+            ledger.charge(*WHERE, ONE, RandomizedResponseDpEvent(0.0, 2))
         with pytest.raises(BudgetExceeded):
             ledger.charge(*WHERE, ONE, GaussianDpEvent(1e6))  # no epsilon at delta 0
         assert ledger.spent(*WHERE) is None
