@@ -11,10 +11,6 @@ from fedct_flwr.privacy.randomness import Noise
 
 _KEY_BYTES: Final = 32
 _BLOCK_BYTES: Final = 16
-_PAIRS_AT_ONCE: Final = 1 << 14
-"""So that what is worked on stays in the processor's cache."""
-_MOST_BYTES: Final = 12 * _PAIRS_AT_ONCE
-_ZEROS: Final = memoryview(bytes(_MOST_BYTES))
 
 
 def gaussians(noise: Noise, count: int, std: float) -> NDArray[np.float32]:
@@ -29,17 +25,14 @@ def gaussians(noise: Noise, count: int, std: float) -> NDArray[np.float32]:
         ``Noise.discrete_gaussian``, and which floating-point numbers can occur in a sum tells something about what
         they were added to (Mironov, CCS 2012). Use them where the sum itself is not released.
     """
-    pairs = (count + 1) // 2
-    drawn = np.empty((2, pairs), dtype=np.float32)
-    stream = _Stream(noise)
-    for start in range(0, pairs, _PAIRS_AT_ONCE):
-        part = slice(start, start + _PAIRS_AT_ONCE)
-        _pairs(stream.words(3 * len(drawn[0, part])), np.float32(std), drawn[:, part])
-    return drawn.reshape(-1)[:count]
+    key = noise.octets(_KEY_BYTES)
+    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(_BLOCK_BYTES))).encryptor()
+    words = np.frombuffer(stream.update(bytes(12 * ((count + 1) // 2))), "<u4")
+    return _pairs(words, np.float32(std)).reshape(-1)[:count]
 
 
-def _pairs(words: NDArray[np.uint32], std: np.float32, out: NDArray[np.float32]) -> None:
-    """Fill ``out`` ``(2, pairs)`` from three words for each pair."""
+def _pairs(words: NDArray[np.uint32], std: np.float32) -> NDArray[np.float32]:
+    """Numbers ``(2, pairs)`` from three words for each pair."""
     coarse, fine, turn = words.reshape(3, -1)
     # A float32 near zero has room for all 63 bits. Signed integers convert much faster.
     uniform = (coarse >> np.uint32(1)).view(np.int32).astype(np.float32)
@@ -55,19 +48,4 @@ def _pairs(words: NDArray[np.uint32], std: np.float32, out: NDArray[np.float32])
     radius *= std
     angle = turn.view(np.int32).astype(np.float32)
     angle *= np.float32(math.tau * 2.0**-32)
-    np.multiply(radius, np.cos(angle), out=out[0])
-    np.multiply(radius, np.sin(angle, out=angle), out=out[1])
-
-
-class _Stream:
-    """Pseudorandom words: AES-256 in counter mode under a key of its own."""
-
-    def __init__(self, noise: Noise) -> None:
-        key = noise.octets(_KEY_BYTES)
-        self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(_BLOCK_BYTES))).encryptor()
-        self._room = bytearray(_MOST_BYTES + _BLOCK_BYTES - 1)
-
-    def words(self, count: int) -> NDArray[np.uint32]:
-        """So many, valid until the next call."""
-        self._encryptor.update_into(_ZEROS[: 4 * count], self._room)
-        return np.frombuffer(self._room, "<u4", count)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)])
