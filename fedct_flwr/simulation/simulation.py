@@ -44,8 +44,6 @@ Engine: TypeAlias = Literal["loopback", "flower"]
 Runner: TypeAlias = Callable[[Mapping[str, Any], int, Path, Callable[[], bool]], None]
 
 LOG: Final = "flower.log"
-_MOST_LINES: Final = 20
-"""Of a log, about what went wrong, in the note of an error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +135,7 @@ class Simulation:
     def run(self, runner: Runner, watch: Watch, *, keep_log: bool = True) -> None:
         """Run it, with the log in its folder at the end. Raises RunError with the reason that the folder gives.
 
-        Without ``keep_log`` the folder is to go if the run fails: the reason then does not say where the log is, and
-        a note of the error has what the log says of failures.
+        Without ``keep_log`` the folder is to go if the run fails: the reason then does not say where the log is.
         """
         log = Path(tempfile.mkdtemp(prefix="fedct-log-")) / LOG
         try:
@@ -153,12 +150,10 @@ class Simulation:
                 why = why.replace("; see the log at the silo", "")
                 why = f"{why}. What the silos' learners raised: {'; '.join(told)}"
             if keep_log:
-                raise RunError(f"{why} (log: {self._keep(log)})") from None
-            shutil.rmtree(log.parent, ignore_errors=True)
-            failed = RunError(why)
-            told = [line for line in said.splitlines() if line.startswith(("ERROR", "WARNING"))]
-            failed.add_note("\n".join(told[-_MOST_LINES:]))
-            raise failed from None
+                why = f"{why} (log: {self._keep(log)})"
+            else:
+                shutil.rmtree(log.parent, ignore_errors=True)
+            raise RunError(why) from None
         except BaseException:
             # Stopped from outside: what was begun is there to be looked at and gone on with.
             if self.folder.exists():
