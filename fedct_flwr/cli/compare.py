@@ -27,11 +27,11 @@ from fedct_flwr.cli.run_options import (
 )
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, named_in, package
 from fedct_flwr.runs.places import check_new, dated
+from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.comparing import (
     LeftOut,
     Pair,
     Standings,
-    Test,
     compared,
     fitting,
     groups_of,

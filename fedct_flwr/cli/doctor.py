@@ -76,7 +76,6 @@ _GOOD_MEMORY: Final = 4.0
 _LEAST_DISK: Final = 1.0
 _GOOD_DISK: Final = 5.0
 _MEMORY_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-_THREADS: Final = "OMP_NUM_THREADS"
 _PARTS_OF_FLOWER: Final = ("flwr", "flower-superlink")
 _BUILT_IN: Final = ("heart-disease", "breast-cancer", "diabetes")
 
@@ -102,11 +101,7 @@ def packages(_: None) -> Iterator[Finding]:
 def machine(_: None) -> Iterator[Finding]:
     """How many silos can train at the same time, and what memory is free within the limit of a container."""
     number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = os.environ.get(_THREADS, "")
-    if threads.isdecimal() and int(threads) > number:
-        yield warning(f"cores: {number}, {_THREADS} = {threads}", f"unset {_THREADS}: threads would share cores")
-    else:
-        yield good(f"cores: {number}")
+    yield good(f"cores: {number}")
     limits = [int(text) for path in _MEMORY_LIMITS if path.is_file() and (text := path.read_text().strip()).isdecimal()]
     free = min(psutil.virtual_memory().available, *limits, psutil.virtual_memory().total) / _GIGABYTE
     yield by_amount(

@@ -22,9 +22,9 @@ from fedct_flwr.report.figures import (
     score,
 )
 from fedct_flwr.report.round_log import Course
-from fedct_flwr.report.summary import TESTS, Run, Test
+from fedct_flwr.report.summary import Run
 from fedct_flwr.runs.score_notes import metric_means, notes
-from fedct_flwr.runs.scores import METHODS
+from fedct_flwr.runs.scores import METHODS, TESTS, Test
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
 from fedct_flwr.scoring.assessment import OF_CLASSES, OF_VALUES
 from fedct_flwr.scoring.calibration import BINS

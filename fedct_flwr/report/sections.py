@@ -26,9 +26,9 @@ from fedct_flwr.report.figures import (
     score,
     size,
 )
-from fedct_flwr.report.summary import TESTS, Run
+from fedct_flwr.report.summary import Run
 from fedct_flwr.runs.score_notes import of_sums
-from fedct_flwr.runs.scores import METHODS
+from fedct_flwr.runs.scores import METHODS, TESTS
 from fedct_flwr.text.plural import count
 
 _SHARE: Final = Scale("Share", ".1~%", ".1%")

@@ -21,14 +21,10 @@ from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.spending import ALL_SILOS, SILOS_TOGETHER, Spending
 from fedct_flwr.report.round_log import Course, finite, read_course
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import FILE, SiloScores, means, read
+from fedct_flwr.runs.scores import FILE, SiloScores, Test, means, read
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
 Status: TypeAlias = Literal["unfinished", "completed", "failed"]
-
-Test: TypeAlias = Literal["own", "pooled"]
-
-TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
 
 _ARRAY_HEADER: Final = 128
 """What NumPy's format, in which Flower sends arrays, puts before each."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from fedct_flwr.verdict import Verdict
 
 METHODS: Final = ("local", "federated", "centralized")
 """Every silo alone, as it ended the run, and with all data in one place."""
-TESTS: Final = ("own", "pooled")
+Test: TypeAlias = Literal["own", "pooled"]
+TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
 FILE: Final = "scores.json"
 """Where a run folder has them."""
 _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))

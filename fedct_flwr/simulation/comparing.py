@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -24,6 +24,7 @@ from scipy import stats
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.repeats import Plan, is_complete, is_repeated, seed_folder, settings_of
 from fedct_flwr.simulation.run import Comparison, Drawn, Run, read_run
 from fedct_flwr.types import ConfigError, FedctError, SiloName
@@ -116,8 +117,6 @@ def verdict(standings: Sequence[Standing]) -> str:
         "time, or compare over more seeds"
     )
 
-
-Test: TypeAlias = Literal["own", "pooled"]
 
 ALONE: Final = "alone"
 _OF_DATA: Final = frozenset(key for used in datasets.SETTINGS.values() for key in used) | {

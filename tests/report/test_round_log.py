@@ -32,18 +32,6 @@ def test_columns_have_a_row_for_each_round_and_a_column_for_each_silo(folder: Ru
     assert course.shares_labels
 
 
-def test_a_line_is_read_when_it_is_whole(folder: RunFolder):
-    path = folder.path / "rounds.jsonl"
-    add_round(folder, 1)
-    add_round(folder, 2)
-    content = path.read_bytes()
-    path.write_bytes(content[:-20])
-    assert len(read(folder)) == 1
-    with path.open("ab") as file:
-        file.write(content[-20:])
-    assert len(read(folder)) == 2
-
-
 @pytest.mark.parametrize(
     "line",
     [
