@@ -1,7 +1,7 @@
 """What a mechanism is, and which votes it takes."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -24,16 +24,18 @@ class Mechanism(Protocol):
     def unit(self) -> PrivacyUnit:
         """Whom it protects."""
 
+    @abstractmethod
     def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[Any]:
         """The votes as they may be released. Raises ConfigError for votes that it does not cover."""
 
+    @abstractmethod
     def event(self, num_queries: int) -> DpEvent:
         """What the release of ``num_queries`` examples spends, per unit."""
 
 
 @dataclass(frozen=True)
-class CountNoise(ABC):
-    """Noise on vote counts ``(examples, classes)``, of a ``scale`` in votes, that labels every example.
+class CountNoise(Mechanism):
+    """Noise on vote counts ``(examples, classes)``, of a ``scale`` in votes: noisy counts, or the labels they decide.
 
     ``votes_per_unit``: how many votes a unit casts on an example at most.
     """
@@ -56,14 +58,6 @@ class CountNoise(ABC):
             raise ConfigError(
                 f"votes-per-unit of the mechanism {self.name} is {self.votes_per_unit}; set it to 1 or more"
             )
-
-    @abstractmethod
-    def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[Any]:
-        """Noisy counts ``(examples, classes)``, or the labels ``(examples,)`` that they decide."""
-
-    @abstractmethod
-    def event(self, num_queries: int) -> DpEvent:
-        """What the release of ``num_queries`` examples spends, per unit."""
 
     @property
     def gumbel_scale(self) -> float:
