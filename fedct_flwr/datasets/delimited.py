@@ -22,6 +22,7 @@ from fedct_flwr.types import DataError
 
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "upright strokes"}
 _SAMPLE: Final = 1_000_000
+_LONGEST_HEADER: Final = 1 << 24
 _LINES: Final = 50
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _OTHERS: Final = {
@@ -109,31 +110,22 @@ def names_in_delimited(path: Path, tables: TableSettings) -> list[str]:
 def _look_into(path: Path, tables: TableSettings) -> Look:
     """Look at the beginning of a file. Raises DataError where the settings are others than the file's."""
     with _opened(path) as file:
-        sample = file.read(_SAMPLE)
-        _check_kind(sample, path, tables)
-        _check_encoding(sample, path, tables)
-        _check_width(itertools.chain([sample], iter(lambda: file.read(_SAMPLE), b"")), path)
+        begin = file.read(_LONGEST_HEADER)
+    sample = begin[:_SAMPLE]
+    _check_kind(sample, path, tables)
+    _check_encoding(sample, path, tables)
+    _check_width(_LINE_ENDS.split(begin, 1)[0], path)
     longest = max(map(len, sample.split(b"\n", _LINES)[:_LINES]))
     return Look(_checked_separator(_first_lines(sample, tables.encoding), path, tables), longest)
 
 
-def _check_width(blocks: Iterable[bytes], path: Path) -> None:
-    """Raise DataError for a header of more columns than any table has: each takes kilobytes, whatever is in it.
-
-    Of the file's ``blocks`` those of its first line are read.
-    """
-    signs = [sign.encode() for sign in _SEPARATORS]
-    found = dict.fromkeys(signs, 0)
-    for block in blocks:
-        line, *others = _LINE_ENDS.split(block, 1)
-        found = {sign: count + line.count(sign) for sign, count in found.items()}
-        if max(found.values()) >= MOST_COLUMNS:
-            raise KindError(
-                f"cannot read {path}: its first line has more than {MOST_COLUMNS:,} fields, so export the table "
-                "anew with a line for each record"
-            )
-        if others:
-            return
+def _check_width(header: bytes, path: Path) -> None:
+    """Raise DataError for a header of more columns than any table has: each takes kilobytes, whatever is in it."""
+    if max(header.count(sign.encode()) for sign in _SEPARATORS) >= MOST_COLUMNS:
+        raise KindError(
+            f"cannot read {path}: its first line has more than {MOST_COLUMNS:,} fields, so export the table "
+            "anew with a line for each record"
+        )
 
 
 def _check_swallowed(table: pa.Table, separator: str, path: Path) -> None:

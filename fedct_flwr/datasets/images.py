@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.types import Features
 
-_AXES: Final = 4
+AXES: Final = 4
+"""Of images: example, channel, row and column."""
 
 
 def scaled(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -19,7 +20,7 @@ def scaled(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 def are_bytes(X: Features) -> bool:
     """Whether these are images ``(n, channels, height, width)`` of bytes, which stand for 0..1."""
-    return X.dtype == np.uint8 and X.ndim == _AXES
+    return X.dtype == np.uint8 and X.ndim == AXES
 
 
 def as_numbers(X: Features) -> Features:

@@ -77,10 +77,6 @@ class Unreachable(NoAnswer):
     """The SuperLink does not answer."""
 
 
-class Garbled(NoAnswer):
-    """``flwr`` has said something that is no answer."""
-
-
 class RunOver(RunError):
     """The run is over for the SuperLink, and the coordinator's app will not say how it ended."""
 
@@ -97,7 +93,7 @@ class SuperLink:
     """What may be asked of a running SuperLink, by way of ``flwr``. A context manager.
 
     ``address`` is ``host:port``; ``authority`` the certificate that has signed the SuperLink's. All methods raise
-    Unreachable, Garbled for an unclear answer, and RunError if it declines.
+    NoAnswer, Unreachable where nothing answers, and RunError if it declines.
     """
 
     def __init__(self, address: str, authority: Path) -> None:
@@ -177,7 +173,7 @@ class SuperLink:
             content: dict[str, Any] = json.loads(answer.stdout[answer.stdout.index("{") :])
             success = bool(content["success"])
         except (ValueError, KeyError, TypeError):
-            raise Garbled(f"'flwr {command[0]}' gave no answer: {_one_line(answer.stderr or answer.stdout)}") from None
+            raise NoAnswer(f"'flwr {command[0]}' gave no answer: {_one_line(answer.stderr or answer.stdout)}") from None
         if success:
             return content
         said = str(content.get("error-message", ""))
@@ -213,11 +209,11 @@ class SuperLink:
 
 @contextmanager
 def _understood(command: str) -> Iterator[None]:
-    """Raise Garbled for an answer in which something is missing."""
+    """Raise NoAnswer for an answer in which something is missing."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError):
-        raise Garbled(f"'flwr {command}' gave an answer in which something is missing") from None
+        raise NoAnswer(f"'flwr {command}' gave an answer in which something is missing") from None
 
 
 def _one_line(text: str) -> str:

@@ -93,30 +93,26 @@ def check_interpreter() -> None:
 def superlink(variables: Mapping[str, str], output: IO[str]) -> Iterator[None]:
     """A simulating SuperLink on a free port, which ends with all processes of its home. Raises RunError."""
     with reserved_port("127.0.0.1") as port:
-        yield from _superlink_at(port, variables, output)
-
-
-def _superlink_at(port: int, variables: Mapping[str, str], output: IO[str]) -> Iterator[None]:
-    connection = {"address": f"127.0.0.1:{port}", "insecure": True}
-    config = {"superlink": {"default": _CONNECTION, _CONNECTION: connection}}
-    home = Path(variables["FLWR_HOME"])
-    (home / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
-    patient_ray.install(home / "bin")
-    process = subprocess.Popen(
-        [str(BIN / "flower-superlink"), "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)],
-        env={**variables, "PATH": f"{home / 'bin'}{os.pathsep}{variables['PATH']}"}, start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        end = time.monotonic() + _START_SECONDS
-        while not _listens(port):
-            if process.poll() is not None or time.monotonic() > end:
-                raise RunError("Flower's SuperLink did not start")
-            time.sleep(_POLL_SECONDS)
-        yield
-    finally:
-        _stop_all(variables["FLWR_HOME"])
-        process.wait()
+        connection = {"address": f"127.0.0.1:{port}", "insecure": True}
+        config = {"superlink": {"default": _CONNECTION, _CONNECTION: connection}}
+        home = Path(variables["FLWR_HOME"])
+        (home / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+        patient_ray.install(home / "bin")
+        process = subprocess.Popen(
+            [str(BIN / "flower-superlink"), "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)],
+            env={**variables, "PATH": f"{home / 'bin'}{os.pathsep}{variables['PATH']}"}, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            end = time.monotonic() + _START_SECONDS
+            while not _listens(port):
+                if process.poll() is not None or time.monotonic() > end:
+                    raise RunError("Flower's SuperLink did not start")
+                time.sleep(_POLL_SECONDS)
+            yield
+        finally:
+            _stop_all(variables["FLWR_HOME"])
+            process.wait()
 
 
 def _listens(port: int) -> bool:

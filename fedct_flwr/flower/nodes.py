@@ -11,7 +11,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 from google.protobuf.message import DecodeError
 
-from fedct_flwr.flower.command import Garbled, Unreachable
+from fedct_flwr.flower.command import NoAnswer, Unreachable
 from fedct_flwr.flower.runtime_client import MEDIA_TYPE, version_headers
 from fedct_flwr.types import RunError
 
@@ -30,15 +30,8 @@ class Node:
     seen: datetime | None
 
 
-def _declined(address: str, answer: httpx.Response) -> str:
-    said = f"the SuperLink at {address} declines with HTTP status {answer.status_code}"
-    if answer.is_server_error:
-        return f"{said}: see its log, and whether the disk with its database is full"
-    return said
-
-
 def list_nodes(address: str, authority: Path) -> list[Node]:
-    """All nodes that are registered. Raises Unreachable, Garbled, or RunError if the SuperLink declines."""
+    """All nodes that are registered. Raises Unreachable, NoAnswer, or RunError if the SuperLink declines."""
     from flwr.proto.control_pb2 import ListNodesRequest, ListNodesResponse
 
     headers = {"accept": MEDIA_TYPE, "content-type": MEDIA_TYPE, **version_headers("flwr CLI")}
@@ -55,9 +48,11 @@ def list_nodes(address: str, authority: Path) -> list[Node]:
             "the address"
         ) from None
     except httpx.HTTPStatusError as error:
-        raise RunError(_declined(address, error.response)) from None
+        why = ": see its log, and whether the disk with its database is full" * error.response.is_server_error
+        status = error.response.status_code
+        raise RunError(f"the SuperLink at {address} declines with HTTP status {status}{why}") from None
     except (ValueError, DecodeError):
-        raise Garbled(f"what answers at {address} is no SuperLink") from None
+        raise NoAnswer(f"what answers at {address} is no SuperLink") from None
     nodes = []
     for node in answer.nodes_info:
         if node.unregistered_at:

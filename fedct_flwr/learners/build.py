@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Final, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import LearnerSettings, RunConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.images import AXES
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
@@ -53,9 +55,6 @@ class Colluder:
 
 AUGMENT: Final = "augment"
 """A parameter of all networks: how images are changed at random while they train, see ``learners.augment``."""
-
-_IMAGES: Final = 4
-"""Axes of images."""
 
 
 def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
@@ -101,14 +100,7 @@ def learner_for(
     transformer = transformer_for(settings, schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
     # What is tried out first are public examples: a record must not decide whether there is a learner.
-    return untrained(
-        settings,
-        seed,
-        schema.classes,
-        public.X[:2],
-        transformer,
-        total_steps=total_steps,
-    )
+    return untrained(settings, seed, schema.classes, public.X[:2], transformer, total_steps=total_steps)
 
 
 def untrained(
@@ -163,18 +155,9 @@ def untrained(
     from fedct_flwr.learners.torch_net import TorchLearner, Training
 
     _check_augment(augment, examples)
-    training = Training(
-        steps=settings.local_steps,
-        total_steps=total_steps,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        decay_steps=settings.decay_steps,
-        weight_decay=settings.weight_decay,
-        optimizer=settings.optimizer,
-        balanced=settings.balanced,
-        epochs=settings.epochs,
-        augment=augment,
-    )
+    same = {field.name for field in fields(Training)} & LearnerSettings.model_fields.keys()
+    told = {name: getattr(settings, name) for name in same} | {"balanced": settings.balanced, "augment": augment}
+    training = Training(steps=settings.local_steps, total_steps=total_steps, **told)
     learner = TorchLearner(
         lambda: make(name, params, **wanted),
         num_classes,
@@ -217,7 +200,7 @@ def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[st
     """What a function that makes networks may ask for: classes, features after the transformer, channels of images."""
     first = examples[:1] if transformer is None else apply(transformer, examples[:1])
     wanted: dict[str, Any] = {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
-    return {**wanted, "num_channels": first.shape[1]} if first.ndim == _IMAGES else wanted
+    return {**wanted, "num_channels": first.shape[1]} if first.ndim == AXES else wanted
 
 
 def split_augment(params: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -240,7 +223,7 @@ def _check_augment(names: Sequence[str], examples: Features) -> None:
 
     if unknown := next((name for name in names if name not in NAMES), None):
         raise LearnerError(f"{AUGMENT!r} in the learner's parameters names {unknown!r}: {suggest(unknown, NAMES)}")
-    if names and examples.ndim != _IMAGES:
+    if names and examples.ndim != AXES:
         raise LearnerError(
             f"{AUGMENT!r} in the learner's parameters is for images, but features have shape {examples.shape[1:]}: "
             "leave it out"

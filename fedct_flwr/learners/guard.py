@@ -135,9 +135,8 @@ class Deciding:
 
     def _decide(self, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
         """Decide by what is said of own records, with what is learned of others at a weight."""
-        return self._first_trusted(said) if self._can_tell else Trust(WEIGHTS[0])
-
-    def _first_trusted(self, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
+        if not self._can_tell:
+            return Trust(WEIGHTS[0])
         first, least = None, 0.0
         if self._alone is None:
             self._alone = Looked(self._own, partial(said, 0.0))

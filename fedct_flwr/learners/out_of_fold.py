@@ -4,7 +4,7 @@ Folds are the same for all models that are compared, so that differences are pai
 their shares: G. King, L. Zeng, "Logistic regression in rare events data", Political Analysis 9(2), 2001, §4.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Final, NamedTuple, Self
@@ -234,15 +234,10 @@ def _folds(y: HardLabels, rng: Generator, groups: NDArray[np.generic] | None) ->
     """The fold of each record ``(n,)``: classes are dealt out in turn, groups as a whole."""
     of = np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
     _, first = np.unique(of, return_index=True)
+    order = rng.permutation(len(first))
     fold = np.empty(len(first), dtype=np.intp)
-    for position, unit in enumerate(_by_class(y[first], rng)):
-        fold[unit] = position % FOLDS
+    fold[order[np.argsort(y[first][order], kind="stable")]] = np.arange(len(first)) % FOLDS
     return fold[of]
-
-
-def _by_class(y: HardLabels, rng: Generator) -> Iterator[int]:
-    order = rng.permutation(len(y))
-    yield from order[np.argsort(y[order], kind="stable")].tolist()
 
 
 class OwnValues(OwnRecords):

@@ -15,6 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from fedct_flwr.datasets.images import AXES
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import DataError, Features, TrainingError
 
@@ -36,17 +37,8 @@ _FREQUENT: Final = 0.001
 """Share of the examples from which on a category is kept in any case: no column has more than 1,000 of them."""
 _MISSING: Final = -1
 """The category of a missing value."""
-_IMAGES: Final = 4
-"""Axes of images."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
-
-
-def fitted(kind: str, schema: Schema, *references: Features, texts: Any = None) -> Any:
-    """The fitted ``standard`` transformer; None where ``kind`` is 'none', and for images."""
-    if kind == "none" or references[0].ndim == _IMAGES:
-        return None
-    return standard(schema, *references, texts=texts)
 
 
 def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
@@ -130,7 +122,7 @@ def rows(X: Features, which: NDArray[Any]) -> Features:
 
 def as_input(X: Features) -> Features:
     """Features as transformers take them: tables in double precision, images and objects (text) as they are."""
-    return X if X.dtype == np.object_ or X.ndim == _IMAGES else X.astype(np.float64, copy=False)
+    return X if X.dtype == np.object_ or X.ndim == AXES else X.astype(np.float64, copy=False)
 
 
 class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.config.learner import AUTO
+from fedct_flwr.datasets.images import AXES
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import (
@@ -42,8 +43,6 @@ Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts"
 """What a learner takes of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
 all columns by their names; or nothing or TF-IDF, whichever suits the records."""
 
-_IMAGES: Final = 4
-"""Axes of images."""
 _READINGS: Final[dict[str, Reading]] = {TFIDF: "tf-idf", EMBEDDING: "sentences", TRANSFORMER: "tokens"}
 _PROBED: Final[dict[str, Any]] = {"num_classes": 2, "num_features": 1, "num_channels": 3}
 _BY_COLUMN: Final = (
@@ -63,7 +62,7 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
     Raises LearnerError for a learner that cannot be made, or reads text alone where there is none or none where there
     is nothing else; DataError for features that cannot be preprocessed.
     """
-    if settings.name == AUTO and (references[0].ndim == _IMAGES or settings.preprocessing != "none"):
+    if settings.name == AUTO and (references[0].ndim == AXES or settings.preprocessing != "none"):
         # What may be chosen is made of learners, which import this.
         from fedct_flwr.learners.views import views_for
 
@@ -78,7 +77,9 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
                 f"learner {settings.name!r} reads columns of text, and none is named: name them in text-columns, or in "
                 "data.toml or study.toml as text"
             )
-        return preprocessing.fitted(settings.preprocessing, schema, *references)
+        if settings.preprocessing == "none" or references[0].ndim == AXES:
+            return None
+        return preprocessing.standard(schema, *references)
     reading = reading_of(settings, number=schema.outcome.number)
     if reading == "texts":
         return Texts(list(schema.texts))
@@ -88,16 +89,16 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
         if settings.preprocessing == "none":
             raise LearnerError(f"preprocessing = 'none' has no effect on learner {settings.name!r}: leave it out")
         if reading == "tf-idf":
-            return preprocessing.fitted("standard", schema, *references, texts=preprocessing.Words())
+            return preprocessing.standard(schema, *references, texts=preprocessing.Words())
         encoder = _encoder(settings)
         sentences = Sentences(encoder.folder, encoder.max_length, encoder.layers)
-        return preprocessing.fitted("standard", schema, *references, texts=sentences)
+        return preprocessing.standard(schema, *references, texts=sentences)
     others = schema.without_texts
     if not others:
         raise LearnerError(f"learner {settings.name!r} reads no text, and all columns hold text: {_INSTEAD}")
     if settings.preprocessing == "none":
         return preprocessing.Numbers(list(others))
-    return preprocessing.fitted("standard", schema, *references)
+    return preprocessing.standard(schema, *references)
 
 
 def reading_of(settings: LearnerSettings, *, number: bool = False) -> Reading:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
 
-from fedct_flwr.datasets.images import as_numbers
+from fedct_flwr.datasets.images import AXES, as_numbers
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.automatic import BOOSTED, Candidate, Views
@@ -171,9 +171,6 @@ PIXELS: Final = "pixels"
 TABLE: Final = "the other columns"
 WORDS: Final = "all columns"
 
-_IMAGES: Final = 4
-"""Axes of images."""
-
 _OF_IMAGES: Final = (
     # Features are many and correlated: stronger than the default, which is best at no size of silo.
     Candidate("logistic-regression", strength=0.1, view=PATCHES),
@@ -190,13 +187,13 @@ _OF_TEXT: Final = Candidate(TFIDF, view=WORDS)
 
 def views_for(schema: Schema, *references: Features) -> Views | None:
     """The views of such examples, images' fitted to the first ``references``; None for tables. Raises DataError."""
-    if references[0].ndim == _IMAGES:
+    if references[0].ndim == AXES:
         return Views({PATCHES: patches_of(references[0]), PIXELS: Pixels()}, _OF_IMAGES, _OF_IMAGES[0], PATCHES)
     if not schema.texts:
         return None
-    words = preprocessing.fitted("standard", schema, *references, texts=preprocessing.Words())
+    words = preprocessing.standard(schema, *references, texts=preprocessing.Words())
     if not schema.without_texts:
         return Views({WORDS: words}, (_OF_TEXT,), _OF_TEXT, "")
-    table = preprocessing.fitted("standard", schema, *references)
+    table = preprocessing.standard(schema, *references)
     linear, *trees = _OF_TABLES
     return Views({TABLE: table, WORDS: words}, (linear, _OF_TEXT, *trees), _OF_TEXT, TABLE)

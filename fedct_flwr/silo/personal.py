@@ -343,7 +343,7 @@ class Personal:
         public = self._site.public
         nobody = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
         for _ in range(_ROUNDS_ALONE):
-            learner.advance(records, public.X, nobody, self._site.pseudo_weight)
+            learner.advance(records, public.X, nobody, self._site.settings.full_weight)
 
     def _write_judgment(self, question: Question) -> None:
         """Write what the silo makes of the consensus, for itself alone."""

@@ -63,11 +63,6 @@ class Site:
     findings: tuple[Finding, ...] = ()
     """What the inspection says of a real silo's records; no value of a cell is in it."""
 
-    @property
-    def pseudo_weight(self) -> float:
-        """Weight of a pseudo-labeled public example, where a private one has 1 and the consensus is trusted."""
-        return self.settings.full_weight
-
     @cached_property
     def guard(self) -> Guard | None:
         """What decides how much the consensus counts here; None where ``pseudo-weight`` is a number."""

@@ -85,5 +85,5 @@ def test_a_learner_of_a_package_that_the_silo_trusts_is_made_with_its_parameters
         tmp_path,
         learner={"name": "sklearn.svm.SVC", "packages": ["sklearn"], "params": {"C": 2.5}, "pseudo-weight": 0.5},
     )
-    assert site.pseudo_weight == 0.5
+    assert site.settings.full_weight == 0.5
     site.learner.fit(*site.private)

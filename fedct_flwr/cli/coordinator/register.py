@@ -140,7 +140,7 @@ def admit(superlink: SuperLink, key: Path, name: str) -> bool:
 def nodes_of(folder: CoordinatorFolder) -> tuple[dict[str, Node | None], dict[str, list[Node]], int]:
     """Each silo's node, None where it is not registered; each silo's former nodes; how many nodes are nobody's.
 
-    Raises Unreachable, Garbled, RunError or ConfigError.
+    Raises NoAnswer, RunError or ConfigError.
     """
     nodes = {node.key: node for node in list_nodes(folder.address(), folder.ca)}
     current = {name: nodes.pop(node_key(path), None) for name, path in folder.keys().items()}
