@@ -78,8 +78,8 @@ def hold_out(records: Examples, shares: tuple[float, ...], rng: Generator) -> li
     return [take(records, part) for part in np.split(order, cuts)]
 
 
-def take(records: Examples, positions: NDArray[np.intp]) -> Examples:
-    """The records at these positions, in their order."""
+def take(records: Examples, positions: NDArray[np.intp] | NDArray[np.bool_]) -> Examples:
+    """The records at these positions, in their order; or those of a mask."""
     return Examples(records.X[positions], records.y[positions])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.counting import plurality, tally
+from fedct_flwr.datasets.federated import take
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.preprocessing import rows, transformed
 from fedct_flwr.learners.workers import spread
@@ -182,7 +183,7 @@ class Transfer:
         # All draws are made here, in one order, whatever workers do.
         parts = [part for partition in range(self._partitions) for part in self._parts(partition, private.size, noise)]
         jobs = [
-            (random_state(self._seed, "teacher", *divmod(number, self._teachers)), part_of(private, part))
+            (random_state(self._seed, "teacher", *divmod(number, self._teachers)), take(private, part))
             for number, part in enumerate(parts)
         ]
         votes = spread(partial(_teach, self._make_learner, self._transformer, lectures), jobs, self._workers)
@@ -309,13 +310,8 @@ def trained_on(
 
     ``make_learner(teacher)`` makes an untrained one.
     """
-    voters = (trained(make_learner(teacher), part_of(private, parts == teacher)) for teacher in range(num_teachers))
+    voters = (trained(make_learner(teacher), take(private, parts == teacher)) for teacher in range(num_teachers))
     return [voter for voter in voters if voter is not None]
-
-
-def part_of(records: Examples, mine: NDArray[np.bool_] | NDArray[np.intp]) -> Examples:
-    """The records of a mask, or at these positions."""
-    return Examples(records.X[mine], records.y[mine])
 
 
 def votes_of(voters: Sequence[Learner], public: Features, num_classes: int) -> VoteCounts:

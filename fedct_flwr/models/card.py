@@ -64,33 +64,26 @@ def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
         return {"protection": "the silos' own", "words": _OF_SILOS}
     if config.protection == "none":
         return {"protection": "none", "words": f"Nothing is promised: {kind.unprotected}."}
-    return {
-        "protection": config.protection,
-        "epsilon": config.epsilon,
-        "delta": config.delta,
-        "unit": _UNIT,
-        "words": _KEPT,
-    }
+    return _kept(config.protection, config.epsilon, config.delta)
 
 
 def promised_together(epsilon: float, delta: float) -> dict[str, Any]:
     """What the joint labeler promises: the noise of all silos, for these totals."""
-    return {"protection": "joint labeler", "epsilon": epsilon, "delta": delta, "unit": _UNIT, "words": _KEPT}
+    return _kept("joint labeler", epsilon, delta)
 
 
 def promised_by_noise(spent: Spending) -> dict[str, Any]:
     """What noise on counts of votes promises. Raises ValueError where there was no such noise."""
     if spent.noise is None:
         raise ValueError("there is no noise on votes to tell of")
-    of_silo = spent.unit is PrivacyUnit.SILO
-    words = (_IN_SHARES if spent.noise.honest else _AT_COORDINATOR) if of_silo else _KEPT
-    return {
-        "protection": f"{spent.noise.mechanism} noise {spent.added_by}",
-        "epsilon": spent.epsilon,
-        "delta": spent.delta,
-        "unit": _SILO if of_silo else _UNIT,
-        "words": words,
-    }
+    how = f"{spent.noise.mechanism} noise {spent.added_by}", spent.epsilon, spent.delta
+    if spent.unit is not PrivacyUnit.SILO:
+        return _kept(*how)
+    return _kept(*how, _SILO, _IN_SHARES if spent.noise.honest else _AT_COORDINATOR)
+
+
+def _kept(protection: str, epsilon: float, delta: float, unit: str = _UNIT, words: str = _KEPT) -> dict[str, Any]:
+    return {"protection": protection, "epsilon": epsilon, "delta": delta, "unit": unit, "words": words}
 
 
 def card(
