@@ -43,8 +43,6 @@ class AtOnce(NamedTuple):
     """A line of the approval page."""
     short: str
     """The same in a few words."""
-    may: str
-    """The same as what a question may do."""
 
 
 AT_ONCE: Final[Mapping[str, AtOnce]] = {
@@ -53,7 +51,6 @@ AT_ONCE: Final[Mapping[str, AtOnce]] = {
         attrgetter("local_rounds"),
         approval="Rounds of training here: {limit:,}",
         short="{limit:,} rounds of training",
-        may="ask for {limit:,} rounds of training",
     ),
     "max_consensus_weight": AtOnce(
         "consensus_weight",
@@ -61,7 +58,6 @@ AT_ONCE: Final[Mapping[str, AtOnce]] = {
         approval="Others' {of} count at most {limit:g} beside 1 for the silo's records, when its model learns from "
         "both",
         short="others' {of} count {limit:g} at most",
-        may="have others' count {limit:g} beside 1 for the records",
     ),
 }
 """By setting of the policy."""

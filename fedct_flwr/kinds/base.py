@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from fedct_flwr.config import LearnerSettings, Policy
-from fedct_flwr.config.caps import AT_ONCE, AtOnce
+from fedct_flwr.config.caps import AT_ONCE
 from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.facts import AGREEMENT, LABELS, Decided, Decision, Facts, Near, facts_of_labels
@@ -209,19 +209,11 @@ class Kind(Protocol):
 
     def at_once(self, limits: Mapping[str, float]) -> str:
         """The limits of each question, by name, in a few words; empty if there are none."""
-        return ", ".join(
-            cap.short.format(limit=limits[cap.name], of=self.of) for cap in AT_ONCE.values() if self.for_numbers
-        )
-
-    def may_ask(self, policy: Policy) -> str:
-        """The same as the end of a sentence that begins with "a question may"."""
-        return ", and ".join(self._said(policy, lambda cap: cap.may))
+        caps = AT_ONCE.values() if self.for_numbers else ()
+        return ", ".join(cap.short.format(limit=limits[cap.name], of=self.of) for cap in caps)
 
     def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
         """Limits of a policy that hold for each question of this kind: titles, and sentences below them."""
-        said = self._said(policy, lambda cap: cap.approval)
-        return {f"Limits of each question for {self.of}": said} if said else {}
-
-    def _said(self, policy: Policy, text: Callable[[AtOnce], str]) -> list[str]:
         caps = AT_ONCE if self.for_numbers else {}
-        return [text(cap).format(limit=getattr(policy, field), of=self.of) for field, cap in caps.items()]
+        said = [cap.approval.format(limit=getattr(policy, field), of=self.of) for field, cap in caps.items()]
+        return {f"Limits of each question for {self.of}": said} if said else {}

@@ -189,8 +189,6 @@ def learner(silo: Silo) -> Iterator[Finding]:
         other = f"choose another learner, or leave {kind.policy!r} out of kinds"
         with or_bad(said, f"{other}; fedct silo check --details says which can"):
             kind.check_learner(made)
-        if may := kind.may_ask(config.policy):
-            yield good(f"{kind.name}: a question may {may}")
     yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")
 
 
