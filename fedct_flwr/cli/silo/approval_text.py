@@ -61,7 +61,7 @@ def sections(
     model, accepted, longest = approval.language_model(config), study.config.tables.accept, _longest(config, study)
     texts = listed([column.name for column in schema.columns if column.text])
     of_texts = f", of which {texts} hold text" if texts else ""
-    height, width = study.config.image_size or (0, 0)
+    (height, width), governance = study.config.image_size or (0, 0), study.config.governance
     told = {
         "The study": _lines(
             f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {len(schema.classes):,} "
@@ -76,7 +76,8 @@ def sections(
             accepted and f"This study disables these data checks, also for your table: {listed(accepted)}",
         ),
         "What the study states": [
-            f"{title}: {_stated(getattr(study.config.governance, field))}" for field, title in _STATED.items()
+            f"{title}: {quoted(stated, 300) if (stated := getattr(governance, field)) else 'not stated'}"
+            for field, title in _STATED.items()
         ],
         "What leaves, to the coordinator": _lines(
             f"The coordinator's address: {config.connection.superlink}",
@@ -126,10 +127,6 @@ def sections(
     return {title: lines for title, lines in told.items() if lines}
 
 
-def _stated(text: str) -> str:
-    return quoted(text, 300) if text else "not stated"
-
-
 def _lines(*lines: object) -> list[str]:
     """Those that there are."""
     return [str(line) for line in lines if line]
@@ -169,18 +166,14 @@ def promises(config: SiloConfig, study: StudyFolder, num_records: int, entries: 
 
     Raises LedgerError.
     """
+    said = _promised_of_sums(config, study, entries) if config.policy.sum_epsilon else []
     if config.promises:
-        said = _promised(config, study, num_records, approval.bare_labels(entries, study.name, approval.covers_records))
-    else:
-        said = (
-            [_NO_LONGER.format("differential privacy")]
-            if approval.was_promised(entries, approval.covers_records)
-            else []
-        )
-    if config.policy.sum_epsilon:
-        return [*_promised_of_sums(config, study, entries), *said]
-    if approval.was_promised(entries, approval.covers_silo):
-        return [*said, _NO_LONGER.format("noise in all sums for this silo as a whole")]
+        bare = approval.bare_labels(entries, study.name, approval.covers_records)
+        said += _promised(config, study, num_records, bare)
+    elif approval.was_promised(entries, approval.covers_records):
+        said.append(_NO_LONGER.format("differential privacy"))
+    if not config.policy.sum_epsilon and approval.was_promised(entries, approval.covers_silo):
+        said.append(_NO_LONGER.format("noise in all sums for this silo as a whole"))
     return said
 
 
