@@ -251,11 +251,6 @@ class TransferSettings(Settings):
     """With a protection: public examples, drawn at random, that teachers label under noise and students learn from,
     whatever they are asked about then; 0: those that they are asked about. Only lessons cost privacy."""
 
-    @property
-    def as_before_lessons(self) -> dict[str, object] | None:
-        """These settings as they were written before there were lessons, as JSON takes it; None if they have some."""
-        return None if self.lessons else self.model_dump(mode="json", exclude={"lessons"})
-
     def lessons_for(self, asked: int, num_public: int) -> int:
         """Public examples that teachers label under noise where students are asked about so many."""
         return min(self.lessons or asked, num_public)

@@ -27,7 +27,7 @@ from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile, missed_rounds
-from fedct_flwr.hospital.approval import approving_digests, current
+from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.latest_state import open_log, remember
@@ -371,6 +371,6 @@ class Agent:
 
 
 def _approval(config: SiloConfig, study: StudyFolder, log: EgressLog) -> str:
-    if current(log.entries()) in approving_digests(config, study):
+    if current(log.entries()) == approving_digest(config, study):
         return "approved"
     return "not approved as it is now, so nothing leaves: run 'fedct silo approve'"

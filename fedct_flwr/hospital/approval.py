@@ -29,8 +29,6 @@ from fedct_flwr.wire.codec import VERSION
 _FORMAT: Final = 1
 _TERMS: Final = "terms"
 _PRIVACY: Final = "privacy"
-_TRANSFER: Final = "transfer"
-_LANGUAGE_MODEL: Final = "language-model"
 _SOFTWARE: Final = ("fedct-flwr", "flwr", "scikit-learn")
 
 
@@ -53,26 +51,27 @@ def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
     ``silo.toml`` writes it. Not where files lie, and not the records: they may grow. A test file counts as one,
     wherever it lies. Raises LearnerError for a language model that cannot be read.
     """
-    return _digest(_agreed(config, study))
+    agreed = {
+        "format": [_FORMAT, VERSION],
+        "silo": config.silo,
+        "study": study.digest.hex(),
+        "policy": config.policy.decides,
+        "superlink": config.connection.superlink,
+        # Only where there are some: what was approved before there were any stays approved.
+        **({"approvers": as_hex(approvers_of(config))} if config.approvers else {}),
+        **({"records": config.records.decides} if config.records.folder else {}),
+        **({"language-model": model} if (model := language_model(config)) else {}),
+        **config.decides_model,
+    }
+    return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
 
 
-def approving_digests(config: SiloConfig, study: StudyFolder) -> frozenset[bytes]:
-    """The digests of which each is an approval of the terms as they are now.
-
-    These are ``terms_digest``, and those of versions that knew no lessons, where none are set, or did not look into a
-    language model's folder: they approved the same. None of them approves another model than a later version saw.
-    """
+def approving_digest(config: SiloConfig, study: StudyFolder) -> bytes:
+    """The digest that approves the terms as they are now; empty where nothing can, by a model that cannot be read."""
     try:
-        agreed = _agreed(config, study)
+        return terms_digest(config, study)
     except LearnerError:
-        # With nobody's model nothing is trained, so nothing is approved.
-        return frozenset()
-    versions = [agreed]
-    if _TRANSFER in agreed and (before := config.transfer.as_before_lessons) is not None:
-        versions.append(agreed | {_TRANSFER: before})
-    if _LANGUAGE_MODEL in agreed:
-        versions += [{key: value for key, value in one.items() if key != _LANGUAGE_MODEL} for one in versions]
-    return frozenset(map(_digest, versions))
+        return b""
 
 
 def language_model(config: SiloConfig) -> str | None:
@@ -86,25 +85,6 @@ def language_model(config: SiloConfig) -> str | None:
         return fingerprint(located(str(config.learner.params.get("folder", ""))))
     except OSError as error:
         raise LearnerError(f"the learner's language model cannot be read: {error.strerror}") from None
-
-
-def _agreed(config: SiloConfig, study: StudyFolder) -> dict[str, object]:
-    return {
-        "format": [_FORMAT, VERSION],
-        "silo": config.silo,
-        "study": study.digest.hex(),
-        "policy": config.policy.decides,
-        "superlink": config.connection.superlink,
-        # Only where there are some: what was approved before there were any stays approved.
-        **({"approvers": as_hex(approvers_of(config))} if config.approvers else {}),
-        **({"records": config.records.decides} if config.records.folder else {}),
-        **({_LANGUAGE_MODEL: model} if (model := language_model(config)) else {}),
-        **config.decides_model,
-    }
-
-
-def _digest(agreed: Mapping[str, object]) -> bytes:
-    return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
 
 
 def approve(

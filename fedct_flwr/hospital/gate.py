@@ -36,7 +36,7 @@ from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
 from fedct_flwr.hospital.admission import Books
-from fedct_flwr.hospital.approval import approving_digests
+from fedct_flwr.hospital.approval import approving_digest
 from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
 from fedct_flwr.hospital.shared_books import SharedBooks
@@ -106,7 +106,7 @@ class Gate:
         self._joint = joint_of(study)
         # What the log calls messages of secure sums: of labels or probabilities, or of the joint labeler.
         self._added = GRADIENTS.policy if config.adds_noise else SUMS[HARD.name].policy
-        self._approving = approving_digests(config, study)
+        self._approving = approving_digest(config, study)
         self._log = log
         self._unchanged = unchanged
         self._books = Books(study)
@@ -206,7 +206,7 @@ class Gate:
         return self._books.answers
 
     def _check_approved(self) -> None:
-        if self._books.approved not in self._approving or self._unchanged() is not True:
+        if self._books.approved != self._approving or self._unchanged() is not True:
             raise Refused(Refusal.NOT_APPROVED)
 
     def _check_asked(self, instruction: Instruction) -> None:

@@ -1,6 +1,6 @@
 """What ``fedct silo approve`` signs, for every protection and kind of answer.
 
-A silo that has approved a study goes on without asking anybody as long as its digest is one of these.
+A silo that has approved a study goes on without asking anybody as long as its digest, ``terms``, is this one.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.approval import approve, approving_digests
+from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from tests.golden.record import Record
 from tests.hospitals import write_silo_folder
@@ -83,7 +83,7 @@ _KEY: Final = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 
 def record(folder: Path) -> Record:
-    """For each silo the digests that approve its terms, and what the line of its log says of them."""
+    """For each silo what the line of its log says of its terms, their digest first."""
     found: Record = {}
     for number, (name, tables) in enumerate(SILOS.items()):
         config = SiloConfig.read_toml(write_silo_folder(folder / str(number), **tables))
@@ -92,6 +92,5 @@ def record(folder: Path) -> Record:
         with EgressLog.open(config.state, config.silo, _KEY) as log:
             details = dict(approve(log, config, study).details)
         del details["versions"]  # of what is installed, which is no part of the terms
-        approving = sorted(digest.hex() for digest in approving_digests(config, study))
-        found[name] = {"study": study.digest.hex(), "approving": approving, **details}
+        found[name] = {"study": study.digest.hex(), **details}
     return found

@@ -1,7 +1,5 @@
 """Approvals: bound to everything that decides what may leave, and only the last word counts."""
 
-import hashlib
-import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedct_flwr.cli.silo.approval_text import sections
-from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, current, in_force, language_model, revoke, terms_digest
 from fedct_flwr.hospital.duplicates import DuplicateReport
@@ -53,34 +51,6 @@ def test_whoever_changes_the_terms_changes_their_digest(section: str, changes: d
     before = terms_digest(silo.config, silo.study)
     assert len(before) == 32
     assert terms_digest(changed(silo.config, section, **changes), silo.study) != before
-
-
-def as_before(silo: Silo, policy: set[str], transfer: set[str]) -> bytes:
-    """The digest of a version without these settings."""
-    agreed = {
-        "format": [1, 1],
-        "silo": silo.config.silo,
-        "study": silo.study.digest.hex(),
-        "policy": silo.config.policy.model_dump(mode="json", exclude=policy),
-        "superlink": silo.config.connection.superlink,
-        **silo.config.decides_model,
-        "transfer": silo.config.transfer.model_dump(mode="json", exclude=transfer),
-    }
-    return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
-
-
-def test_what_was_approved_before_there_were_these_settings_stays_approved(silo: Silo) -> None:
-    silo.config = changed(silo.config, "policy", kinds=("counts", "soft"))
-    limits = {*Policy.model_fields} - {"kinds", "metrics", "max_rounds", "max_queries", "max_bytes"}
-    for earlier in (as_before(silo, limits, {"lessons"}), as_before(silo, limits, set())):
-        with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
-            log.append(LogEntry(Event.APPROVED, details={"terms": earlier.hex()}))
-            gate = Gate(silo.config, silo.study, log, lambda: True)
-            assert gate.admit(to_record(silo.warm_up_request()), 7, "") == silo.warm_up_request()
-            for section, changes in (("policy", {"max_local_rounds": 101}), ("transfer", {"lessons": 1})):
-                gate = Gate(changed(silo.config, section, **changes), silo.study, log, lambda: True)
-                with pytest.raises(Held, match="has not approved"):
-                    gate.admit(to_record(silo.warm_up_request()), 7, "")
 
 
 def test_a_promise_that_is_raised_changes_the_digest_and_one_that_is_none_does_not(silo: Silo) -> None:
@@ -127,23 +97,6 @@ def test_nothing_leaves_by_another_language_model_than_was_approved(file: str, s
             Gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
         with pytest.raises(LearnerError, match="no language model"):
             approve(log, config, silo.study)
-
-
-def test_what_was_approved_before_anybody_looked_into_the_folder_stays_approved(silo: Silo, tmp_path: Path) -> None:
-    config = reads_text(silo, tmp_path / "encoder")
-    agreed = {
-        "format": [1, 1],
-        "silo": config.silo,
-        "study": silo.study.digest.hex(),
-        "policy": config.policy.decides,
-        "superlink": config.connection.superlink,
-        **config.decides_model,
-    }
-    earlier = hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).hexdigest()
-    with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
-        log.append(LogEntry(Event.APPROVED, details={"terms": earlier}))
-        request = silo.request()
-        assert Gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "") == request
 
 
 def test_where_files_lie_and_where_its_supernode_listens_changes_nothing(silo: Silo) -> None:

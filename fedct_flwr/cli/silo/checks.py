@@ -25,7 +25,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
-from fedct_flwr.hospital.approval import approving_digests, current
+from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
 from fedct_flwr.hospital.log_entry import Spent, read_entries
@@ -194,7 +194,7 @@ def approval(silo: Silo) -> Iterator[Finding]:
         approved = current(read_entries(config.state))
     if approved is None or is_revoked(config.state):
         yield warning("approval: nothing is approved, so nothing leaves", "fedct silo approve")
-    elif approved not in approving_digests(config, agreed):
+    elif approved != approving_digest(config, agreed):
         yield warning("approval: study or settings have changed since, so nothing leaves", "fedct silo approve")
     else:
         yield good("approval: the study is approved as it is now")

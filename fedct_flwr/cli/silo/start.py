@@ -11,7 +11,7 @@ from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import start_agent
-from fedct_flwr.hospital.approval import approving_digests, current
+from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.carried_answer import answer_file
 from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.hospital.log_entry import read_entries
@@ -49,7 +49,7 @@ def check_approved(config: SiloConfig) -> None:
         approved = current(read_entries(config.state))
     if approved is None:
         raise ConfigError("nothing is approved: read what would leave, and allow it, with 'fedct silo approve'")
-    if approved not in approving_digests(config, read_study(config.study)):
+    if approved != approving_digest(config, read_study(config.study)):
         raise ConfigError(
             "the study or the settings have changed since they were approved: read what would leave now, and allow it, "
             "with 'fedct silo approve'"

@@ -22,7 +22,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.caps import AT_ONCE, TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.approval import approving_digests, in_force
+from fedct_flwr.hospital.approval import approving_digest, in_force
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
 from fedct_flwr.hospital.link import LinkStatus, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, read_entries, spent
@@ -110,7 +110,7 @@ def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEn
     found = in_force(entries)
     if found is None:
         return {"state": "none"}
-    if study is None or found.digest not in approving_digests(config, study):
+    if study is None or found.digest != approving_digest(config, study):
         return {"state": "changed", "time": found.time}
     return {"state": "approved", "time": found.time}
 
