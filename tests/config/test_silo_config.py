@@ -49,12 +49,6 @@ def test_what_is_not_said_is_careful() -> None:
     assert read().connection.supernode.startswith("127.0.0.1:")
 
 
-def test_a_misspelling_of_a_key_names_it_and_its_table() -> None:
-    assert message(policy={"max-round": 1}) == (
-        "unknown key 'max-round' in [policy] in silo.toml: did you mean 'max-rounds'?"
-    )
-
-
 @pytest.mark.parametrize(
     ("table", "key", "value"),
     [
