@@ -19,7 +19,6 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.study_folder import read_records, read_study
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.adding import check_sums
-from fedct_flwr.hospital.approval import current
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
 from fedct_flwr.hospital.egress_log import AtWorkError, EgressLog
 from fedct_flwr.hospital.four_eyes import approvers_now, approvers_of, as_hex, last_decision, sign
@@ -167,6 +166,8 @@ def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool, err:
     return yes or typer.confirm("Approve this?", err=err)
 
 
+# --- revoke
+
 _AGENT_SECONDS: Final = 5.0
 """The agent looks once a second, whatever else it does."""
 _POLL_SECONDS: Final = 0.1
@@ -215,6 +216,6 @@ def _logged(config: SiloConfig) -> bool:
 
 def _is_approved(state: Path) -> bool:
     try:
-        return current(read_entries(state)) is not None
+        return approval.current(read_entries(state)) is not None
     except RunError:
         return True

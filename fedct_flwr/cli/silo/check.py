@@ -6,10 +6,10 @@ from typing import Annotated, Final
 import typer
 
 from fedct_flwr.cli.doctor import required, this_python
-from fedct_flwr.cli.findings import Finding, Unread, bad, conclude, good, run_checks
+from fedct_flwr.cli.findings import Finding, Probe, Unread, bad, conclude, good, run_checks
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo import checks, checks_network, checks_records
-from fedct_flwr.cli.silo.checks import Probe, Silo
+from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 
 
@@ -24,7 +24,7 @@ def settings(silo: Silo) -> Iterator[Finding]:
         yield good(f"silo.toml: silo {config.silo}")
 
 
-PROBES: Final[Mapping[str, Probe]] = {
+PROBES: Final[Mapping[str, Probe[Silo]]] = {
     "Python": lambda _: this_python(),
     "packages": lambda _: required(checks.PACKAGES),
     "settings": settings,
@@ -46,7 +46,7 @@ PROBES: Final[Mapping[str, Probe]] = {
 }
 
 # What the SuperNode needs and an agent in a container has not: neither a way out nor the node's key and ca.crt.
-NETWORK_PROBES: Final[Mapping[str, Probe]] = {
+NETWORK_PROBES: Final[Mapping[str, Probe[Silo]]] = {
     "node key": checks.node_key,
     "certificates": checks_network.certificates,
     "coordinator": checks_network.coordinator,

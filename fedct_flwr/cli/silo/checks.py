@@ -2,8 +2,8 @@
 
 Formal guarantee: a finding holds words of this program, names and numbers of the study (which are public), settings of
 ``silo.toml`` but neither its mapping nor where the records lie, counts of records as ``rounded`` has them, and the
-number of a record in which a column is not what the study says, without its value. The
-text of an error, which may quote a file, goes into ``details``, which is shown only to who asks for it on the spot.
+number of a record in which a column is not what the study says, without its value. The text of an error, which may
+quote a file, goes into ``details``, which is shown only to who asks for it on the spot.
 """
 
 import os
@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from fedct_flwr.cli import findings
 from fedct_flwr.cli.findings import Finding, Unread, bad, by_amount, good, or_bad, warning
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection.inspect import Inspection
@@ -33,12 +32,9 @@ from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import kind_in_policy
+from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import Examples, FedctError
-
-if TYPE_CHECKING:
-    # Needs the extra privacy.
-    from fedct_flwr.privacy.spending import Spending
 
 PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
 _MEGABYTE: Final = 1_000_000
@@ -86,9 +82,6 @@ class Silo:
     def shown(self, path: Path) -> str:
         """A path for others to read: from the silo's folder on, and of what lies elsewhere only the last name."""
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else f"…/{path.name}"
-
-
-Probe: TypeAlias = findings.Probe[Silo]
 
 
 @contextmanager
@@ -278,7 +271,7 @@ def privacy(silo: Silo) -> Iterator[Finding]:
         yield _spent(silo, account_of_sums, f"noise in secure sums, {promise}")
 
 
-def _spent(silo: Silo, account: "Callable[[SiloConfig, str], Spending]", promise: str) -> Finding:
+def _spent(silo: Silo, account: Callable[[SiloConfig, str], Spending], promise: str) -> Finding:
     """A promise, and what the ledger says was spent of it."""
     with or_bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more"):
         found = account(silo.config, silo.study.name)
