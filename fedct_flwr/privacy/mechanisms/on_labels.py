@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 from dp_accounting import DpEvent, RandomizedResponseDpEvent
@@ -21,8 +21,6 @@ from fedct_flwr.privacy.budget import PrivacyUnit, check_epsilon
 from fedct_flwr.privacy.mechanisms.base import refuse_soft, repeated
 from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli, chance_of_noise, uniform_below
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
-
-NO_GUARANTEE: Final = "no formal guarantee"
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ def proposition_2(num_queries: int, stability: float, delta: float) -> Sensitivi
     quantile = norm.ppf(1 - delta)
     mean = num_queries * stability
     labels = math.ceil(mean + quantile * math.sqrt(mean * (1 - stability)) + quantile**2 / 3)
-    return Sensitivity(2 * min(max(labels, 0), num_queries), "Proposition 2", NO_GUARANTEE)
+    return Sensitivity(2 * min(max(labels, 0), num_queries), "Proposition 2", "no formal guarantee")
 
 
 @dataclass(frozen=True)
