@@ -2,7 +2,6 @@
 
 import csv
 import math
-import os
 import shutil
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -62,9 +61,6 @@ def demo(
             "{port} for a port of its own, from 9094 on."
         ),
     ] = "127.0.0.1:{port}",
-    owner: Annotated[
-        int | None, typer.Option(min=0, help="User and group id that all files shall belong to (for root).")
-    ] = None,
 ) -> None:
     """Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.
 
@@ -95,11 +91,7 @@ def demo(
             shutil.copy(kit / name, silo / "connection")
         shutil.copyfile(silo / "connection" / "node.key.pub", coordinator.silos / f"{data.name}.pub")
         out.warn(f"{silo}: a demonstration: approved automatically")
-    if owner is not None:
-        _give(folder, owner)
     (folder / _COMPLETE).touch()
-    if owner is not None:
-        os.chown(folder / _COMPLETE, owner, owner)
     out.say(f"{folder} is complete: a coordinator and {len(dataset.silos)} silos")
 
 
@@ -133,11 +125,6 @@ def _write_silo(
     make_keys(config)
     with open_log(config) as log:
         approval.approve(log, config, read_study(config.study))
-
-
-def _give(folder: Path, owner: int) -> None:
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, owner, owner)
 
 
 def write_table(path: Path, schema: Schema, X: Features, y: HardLabels | None = None) -> None:

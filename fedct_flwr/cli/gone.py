@@ -21,5 +21,6 @@ GONE: Final[dict[str, str]] = {
     "audit --canaries": "add the made-up records to a silo's table and simulate: 'fedct audit' draws from all records",
     "compare --resume": "give the command of the comparison again, with --run-dir FOLDER",
     "compare --package": "name the learner with --learners: its package is trusted then",
+    "demo --owner": "give the folder to another user with chown -R",
     "watch": "'fedct simulate' serves the page while it runs; 'fedct report RUN' writes that of any run",
 }
