@@ -104,23 +104,22 @@ def _create(
     certificate.chmod(_FOR_ALL)
 
 
-def is_good_for(certificate: Path, hosts: Sequence[str], authority: Path, for_: timedelta = RENEW_BEFORE) -> bool:
-    """Whether a server's certificate is this authority's, for all these hosts, and for a month to come, or ``for_``.
+def is_good_for(certificate: Path, hosts: Sequence[str], authority: Path) -> bool:
+    """Whether a server's certificate is this authority's, for all these hosts, and for a month to come.
 
     Raises ConfigError for a file that holds no certificate, or a host that is none.
     """
-    named = set(load_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
-    return lasts(certificate, authority, for_) and named >= {_host(host) for host in hosts}
+    return lasts(certificate, authority) and {*hosts_of(certificate)} >= {str(_host(host).value) for host in hosts}
 
 
-def lasts(certificate: Path, authority: Path, for_: timedelta = RENEW_BEFORE) -> bool:
-    """Whether a certificate is this authority's, and valid for a month to come, or ``for_``. Raises ConfigError."""
+def lasts(certificate: Path, authority: Path) -> bool:
+    """Whether a certificate is this authority's, and valid for a month to come. Raises ConfigError."""
     public = load_certificate(certificate)
     try:
         public.verify_directly_issued_by(load_certificate(authority))
     except (ValueError, TypeError, InvalidSignature):
         return False
-    return public.not_valid_after_utc - datetime.now(UTC) > for_
+    return public.not_valid_after_utc - datetime.now(UTC) > RENEW_BEFORE
 
 
 def join_authorities(path: Path, authorities: Sequence[Path], *, only_first: bool = False) -> None:

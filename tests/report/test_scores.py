@@ -1,4 +1,4 @@
-"""Metrics with their intervals on the page, as ``scores.json`` has them."""
+"""How good models are: metrics with their intervals as ``scores.json`` has them, and those of models of no silo."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,11 @@ from typing import Any
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.report.page import content, document
-from fedct_flwr.report.scores import clinical
+from fedct_flwr.report.scores import accuracy, clinical
 from fedct_flwr.report.summary import read_run
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import OnTest, save
-from tests.report.folders import SILOS, finished
+from tests.report.folders import SILOS, add_round, begin, finished
 from tests.runs.test_scores import EMPTY, GOOD, ONE_CLASS, RARE, row
 
 
@@ -53,3 +54,34 @@ def test_the_page_takes_all_of_it_and_hides_nothing_of_a_name(tmp_path: Path) ->
     assert "Metrics with intervals" in page
     assert "<b>ill" not in page
     assert "\u202e" not in page
+
+
+# --- models of no silo
+
+
+STUDENT = {"scores": {"student": {"balanced_accuracy": 0.65}, "ensemble": {"balanced_accuracy": 0.675}}}
+
+
+def one_shot(path: Path, **facts: Any) -> RunFolder:
+    """A run that leaves no models at its silos."""
+    folder = begin(path, algorithm="fedkt")
+    add_round(folder, 1, silos=SILOS)
+    rows = [{"silo": silo, "own": {}, "pooled": {"local": 0.6, "centralized": 0.8}} for silo in SILOS]
+    (folder.path / "scores.json").write_text(json.dumps(rows))
+    log = folder.path / "rounds.jsonl"
+    log.write_text(log.read_text().replace("pooled_balanced_accuracy", "other"))
+    folder.finish("completed", global_model=STUDENT, **facts)
+    return folder
+
+
+def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path, wording: SnapshotAssertion) -> None:
+    found = accuracy(read_run(one_shot(tmp_path / "run").path))
+    (figure,) = found.figures
+    lines = {trace["name"]: trace["x"] for trace in figure.traces if trace.get("name") in {"student", "ensemble"}}
+    assert lines == {"student": [0.65, 0.65], "ensemble": [0.675, 0.675]}
+    assert figure.message == wording
+    assert [list(row) for row in figure.table.foot[1:]] == [
+        ["student", "–", "0.650", "–"],
+        ["ensemble", "–", "0.675", "–"],
+    ]
+    assert "Lines lead" not in figure.note
