@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedct_flwr.report.round_log import Course
+from fedct_flwr.text.printable import printable
 
 COLORS: Final = (
     "#2f7fdb", "#d4680f", "#149568", "#c44a9c", "#8b66d9", "#a37b0c", "#0c8fa3", "#d64a44", "#71829a", "#9a6f52",
@@ -132,7 +133,7 @@ def numbers(values: ArrayLike) -> list[Any]:
 
 def plain(name: str) -> str:
     """A name as Plotly shows it: unescaped, it would read some HTML."""
-    return html.escape(name, quote=False)
+    return html.escape(printable(name), quote=False)
 
 
 def layout(*, x: dict[str, Any], y: dict[str, Any], **other: Any) -> dict[str, Any]:

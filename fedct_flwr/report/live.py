@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from fedct_flwr.report.page import Content, as_script, content, document, fragment
 from fedct_flwr.report.summary import read_run
+from fedct_flwr.text.printable import printable
 from fedct_flwr.types import RunError
 
 HOST: Final = "127.0.0.1"
@@ -36,7 +37,7 @@ class Feed:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._content = Content(path.name)
+        self._content = Content(printable(path.name))
         self._data = b""
         self._seen: Any = ()
         self._not_before = 0.0

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,9 +24,6 @@ from fedct_flwr.types import ConfigError, RunError
 NAME: Final = "report.html"
 """In a run's folder."""
 
-# In the strings of a JSON text in ASCII: a backslash's own escape, a control character, or characters by their numbers.
-# It begins with one letter, so that long rows of numbers are passed over quickly.
-_IN_STRINGS = re.compile(r"\\(?:\\|[bfrt]|u[0-9a-f]{4}(?:\\u[0-9a-f]{4})*)")
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
@@ -57,7 +53,7 @@ class Content:
         subtitle = (
             f"{count(len(course.silos), 'silo')} · {_learners(run)}{public} · seed {run.settings.get('seed', '?')}"
         )
-        return {"title": self.title, "subtitle": subtitle, "status": run.status, "words": state}
+        return {"title": self.title, "subtitle": printable(subtitle), "status": run.status, "words": state}
 
 
 def _learners(run: Run) -> str:
@@ -73,7 +69,7 @@ def content(run: Run) -> Content:
     """All sections that have something to say."""
     parts = (accuracy, clinical, consensus, traffic, privacy, silos, data, settings)
     sections = [made for part in parts if not (made := part(run)).empty]
-    return Content(f"{run.study}: {run.title}", run, sections)
+    return Content(printable(f"{run.study}: {run.title}"), run, sections)
 
 
 def write_report(run: Run, target: Path, advice: str = "") -> None:
@@ -130,19 +126,8 @@ def plotly_script() -> Path:
 
 
 def as_script(value: Mapping[str, Any]) -> str:
-    """JSON that no HTML parser takes for the end of the script that it stands in.
-
-    Characters that hide something are in its strings as their escapes: a figure shows these.
-    """
-    # By the text, not by going through the value: that holds all numbers of a run.
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return _IN_STRINGS.sub(_shown_escapes, text).translate(_ESCAPED)
-
-
-def _shown_escapes(found: re.Match[str]) -> str:
-    if found[0] == r"\\":
-        return found[0]
-    return json.dumps(printable(json.loads(f'"{found[0]}"')))[1:-1]
+    """JSON that no HTML parser takes for the end of the script that it stands in; names in it are printable."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
 
 
 def _values(shown: Content) -> dict[str, Any]:
