@@ -46,10 +46,7 @@ from fedct_flwr.types import FedctError, RunError
 from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.refusal import Refusal
 
-_POLL_SECONDS: Final = 0.02
-_IDLE_POLL_SECONDS: Final = 0.5
-_POLL_SHARE: Final = 0.01
-"""Of the time since the last message: so much later, at most, is the next one found."""
+_POLL_SECONDS: Final = 0.2
 _AGAIN_SECONDS: Final = 0.1
 _MAX_AWAY_SECONDS: Final = 5.0
 _MAX_REFUSAL_SECONDS: Final = 60.0
@@ -177,7 +174,7 @@ class Agent:
         self._status.put(urgent=True, pid=0, connected=False, working=False)
 
     def _serve(self) -> None:
-        last, away, refused = time.monotonic(), 0.0, 0.0
+        away = refused = 0.0
         while not self._stop.is_set():
             try:
                 task = self._supernode.acquire()
@@ -189,12 +186,10 @@ class Agent:
             away = 0.0
             self._contact()
             if task is None:
-                pause = _POLL_SHARE * (time.monotonic() - last)
-                self._stop.wait(min(max(pause, _POLL_SECONDS), _IDLE_POLL_SECONDS))
+                self._stop.wait(_POLL_SECONDS)
                 continue
             with about(run=task.run_id):
                 answered = self.answer(task)
-            last = time.monotonic()
             # Nobody makes a silo hammer by asking what it refuses.
             refused = 0.0 if answered else min(2 * refused or _AGAIN_SECONDS, _MAX_REFUSAL_SECONDS)
             if refused > _AGAIN_SECONDS:
