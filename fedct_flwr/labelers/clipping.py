@@ -6,7 +6,7 @@ of matrices once the norms are known ("book-keeping": Bu et al., "Differentially
 small cost", ICML 2023). For all other layers Opacus computes the gradient of each example.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -75,11 +75,17 @@ class ClippedGradients:
         at_once = _SINGLY_AT_ONCE if self._is_singly(X, y) else _AT_ONCE
         for rows, calls in self._passable(X, y, at_once):
             norms = _norms(calls, len(y[rows]))
+            scales = weights[rows] * (self._norm / (norms + _TINY)).clamp(max=1)
             there = norms.isfinite()
-            scales = torch.where(there, weights[rows] * (self._norm / (norms + _TINY)).clamp(max=1), 0)
-            for call in calls:
-                for parameter, gradient in _weighted(_only(call, there), scales):
-                    sums[parameter] = sums[parameter] + gradient if parameter in sums else gradient
+            gradients: Iterable[tuple[nn.Parameter, Tensor]]
+            if there.all():
+                gradients = (found for call in calls for found in _weighted(call, scales))
+            else:
+                # Without the others: times 0, what is infinite would be no number.
+                few = self.compute(X[rows][there], y[rows][there], weights[rows][there])
+                gradients = zip(self.parameters, few, strict=True)
+            for parameter, gradient in gradients:
+                sums[parameter] = sums[parameter] + gradient if parameter in sums else gradient
         return [sums[p] if p in sums else torch.zeros_like(p) for p in self.parameters]
 
     def are_right(self, X: Tensor, y: Tensor) -> bool:
@@ -172,18 +178,6 @@ def _norms(calls: list[_Backprop], count: int) -> Tensor:
 
 def _has_bias(layer: Any) -> bool:
     return layer.bias is not None and bool(layer.bias.requires_grad)
-
-
-def _only(call: _Backprop, there: Tensor) -> _Backprop:
-    """With 0 in place of the numbers of all other examples: times 0, what is infinite would be no number."""
-
-    def kept(values: Tensor) -> Tensor:
-        return torch.where(there.view(-1, *[1] * (values.ndim - 1)), values, 0)
-
-    layer, inputs, back, samples = call
-    if samples is None:
-        return _Backprop(layer, kept(inputs), kept(back), None)
-    return _Backprop(layer, inputs, back, {parameter: kept(sample) for parameter, sample in samples.items()})
 
 
 def _weighted(call: _Backprop, weights: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:

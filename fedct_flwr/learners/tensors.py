@@ -16,23 +16,21 @@ _NETWORK: Final = "network."
 _PREPROCESSING: Final = "preprocessing"
 
 
-def to_bytes(network: Averageable, preprocessing: bytes | None, description: str) -> bytes:
-    """The file's content: tensors as ``TorchLearner.dump`` names them, without the optimizer's, and a transformer."""
-    tensors: dict[str, NDArray[Any]] = {_NETWORK + name: value for name, value in network.weights().items()}
-    tensors["steps"] = np.array(0, dtype=np.int64)
+def described(network: Averageable | bytes, preprocessing: bytes | None, description: str) -> bytes:
+    """The file's content: tensors as ``TorchLearner.dump`` names them, a transformer in skops format, a description.
+
+    Of what such a dump wrote the optimizer's tensors stay, so training can go on from the file.
+    """
+    tensors: dict[str, NDArray[Any]]
+    if isinstance(network, bytes):
+        tensors = load(network)
+    else:
+        tensors = {_NETWORK + name: value for name, value in network.weights().items()}
+        tensors["steps"] = np.array(0, dtype=np.int64)
     if preprocessing is not None:
         tensors[_PREPROCESSING] = np.frombuffer(preprocessing, dtype=np.uint8)
     content: bytes = save(tensors, metadata={METADATA: description})
     return content
-
-
-def described(content: bytes, preprocessing: bytes | None, description: str) -> bytes:
-    """What ``TorchLearner.dump`` wrote, with these two: whoever trains on from it still can."""
-    tensors: dict[str, NDArray[Any]] = load(content)
-    if preprocessing is not None:
-        tensors[_PREPROCESSING] = np.frombuffer(preprocessing, dtype=np.uint8)
-    found: bytes = save(tensors, metadata={METADATA: description})
-    return found
 
 
 def weights_in(content: bytes) -> dict[str, NDArray[Any]]:

@@ -156,31 +156,28 @@ def suffix(learner: Learner) -> str:
 
 def describe(path: Path, learner: Learner, transformer: Any, description: ModelDescription, target: Path) -> None:
     """Write ``path``, which ``learner`` wrote, with its description to ``target``. Raises OSError."""
-    content = path.read_bytes()
-    if isinstance(learner, SklearnLearner):
-        found = content if _member(content) else _with_member(content, _text(description))
-    elif isinstance(learner, Averageable):
-        from fedct_flwr.learners import tensors
-
-        found = tensors.described(content, _dumped(transformer), _text(description))
-    else:
-        return
-    write_atomically(target, found)
+    if can_be_saved(learner):
+        write_atomically(target, _content(path.read_bytes(), learner, transformer, description))
 
 
 def save_model(path: Path, learner: Learner, transformer: Any, description: ModelDescription) -> bytes:
     """Write a trained learner with its ``transformer``; returns the content. Raises TrainingError, OSError."""
-    said = _text(description)
-    if isinstance(learner, SklearnLearner):
-        content = _with_member(learner.to_bytes(), said)
-    elif isinstance(learner, Averageable):
-        from fedct_flwr.learners import tensors
-
-        content = tensors.to_bytes(learner, _dumped(transformer), said)
-    else:
-        raise TrainingError("models of this learner cannot be saved")
+    content = _content(b"", learner, transformer, description)
     write_atomically(path, content)
     return content
+
+
+def _content(written: bytes, learner: Learner, transformer: Any, description: ModelDescription) -> bytes:
+    """A file of what ``learner`` has ``written``, or of the learner as it is."""
+    said = _text(description)
+    if isinstance(learner, SklearnLearner):
+        found = written or learner.to_bytes()
+        return found if _member(found) else _with_member(found, said)
+    if isinstance(learner, Averageable):
+        from fedct_flwr.learners import tensors
+
+        return tensors.described(written or learner, _dumped(transformer), said)
+    raise TrainingError("models of this learner cannot be saved")
 
 
 def load_model(path: Path, packages: Collection[str] = ()) -> Model:
