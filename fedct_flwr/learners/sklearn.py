@@ -218,8 +218,9 @@ class SklearnLearner:
         return self
 
     def table(self, X: Features) -> Any:
-        """Examples ``(n, ...)`` as its model takes them."""
-        return self._transform(X)
+        """Examples ``(n, ...)`` as its model takes them, as an array of numbers where that is a DataFrame."""
+        table = self._transform(X)
+        return X if hasattr(table, "iloc") else table
 
     def lighter(self, trees: int = _TREES) -> Self:
         """The same, untrained, with less effort: enough to compare what it learns.

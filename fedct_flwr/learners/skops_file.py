@@ -19,8 +19,8 @@ from fedct_flwr.types import DataError
 _TORCH_OF_SKLEARN: Final = "sklearn.externals.array_api_compat.torch"
 _IMPORTING: Final = threading.Lock()
 _LONGEST_NAME: Final = 200
-_CONTAINER: Final = "collections.OrderedDict"
-"""What other packages' models keep their parts in (LightGBM's)."""
+_HARMLESS: Final = {"collections.OrderedDict", "builtins.object"}
+"""What other packages' models keep their parts in (LightGBM's), and what selectors of columns name."""
 
 
 def skops_io() -> ModuleType:
@@ -59,7 +59,7 @@ def read_object(
     """
     try:
         found = _types(content)
-        foreign = sorted(name for name in found - {*known, _CONTAINER} if name.partition(".")[0] not in packages)
+        foreign = sorted(name for name in found - _HARMLESS - {*known} if name.partition(".")[0] not in packages)
         if foreign:
             needed = " ".join(sorted({f"--package {name.partition('.')[0]}" for name in foreign}))
             raise DataError(f"{what} holds {', '.join(foreign)}, {advice.format(needed)}")

@@ -5,13 +5,13 @@ learner takes is its transformer, which is part of its model file.
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -32,6 +32,7 @@ from fedct_flwr.learners.catalog import (
     TFIDF,
     TRANSFORMER,
     make,
+    package,
 )
 from fedct_flwr.learners.language import Encoder, Sentences, Tokens, unusual
 from fedct_flwr.learners.preprocessing import Stateless
@@ -50,6 +51,10 @@ _BY_COLUMN: Final = (
     "monotone_constraints", "interaction_constraints",
 )  # fmt: skip
 """Parameters of scikit-learn's, XGBoost's and CatBoost's estimators that name or number columns."""
+_OF_CATEGORIES: Final = (
+    "ColumnTransformer", "FunctionTransformer", "OneHotEncoder", "OrdinalEncoder", "TargetEncoder", "SimpleImputer",
+    "HistGradientBoostingClassifier", "HistGradientBoostingRegressor",
+)  # fmt: skip
 _NO_COLUMNS: Final = ("from_dtype", "pairwise", "no_interactions")
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
@@ -142,8 +147,26 @@ def _table_for(settings: LearnerSettings, schema: Schema) -> "Table | None":
     if unknown := next((name for name in named or () if name not in names), None):
         raise LearnerError(f"learner {settings.name!r} names the column {unknown!r}: {suggest(unknown, names)}")
     # Next to text, categories are numbers, since columns of vectorizers and of strings do not join.
-    categories = None if schema.texts else [list(column.categories or ()) for column in schema.columns]
-    return Table(names, list(schema.texts), categories)
+    numbered = schema.texts or not _takes_categories(parts)
+    categories = None if numbered else [list(column.categories or ()) for column in schema.columns]
+    return Table(names, list(schema.texts), categories, _selects_strings(parts))
+
+
+def _takes_categories(parts: Sequence[Any]) -> bool:
+    """Whether an estimator with these parts may be given categories; most of scikit-learn's take numbers alone."""
+    return any(type(part).__name__ in _OF_CATEGORIES or package(type(part).__module__) != "sklearn" for part in parts)
+
+
+def _selects_strings(parts: Sequence[Any]) -> bool:
+    """Whether a ``make_column_selector`` looks for columns of strings, which categories are not."""
+    selectors = [
+        columns.dtype_include
+        for part in parts
+        for *_, columns in getattr(part, "transformers", ())
+        if isinstance(columns, make_column_selector)
+    ]
+    wanted = [kind for one in selectors for kind in (one if isinstance(one, list | tuple) else [one])]
+    return any(kind in (object, str, "object", "str", "string") for kind in wanted)
 
 
 def _naming(params: Mapping[str, Any]) -> bool:
@@ -158,6 +181,9 @@ def _columns_named(model: Any) -> list[str] | None:
     """The columns that an estimator names; none where it numbers them or gets the table; None where it does neither."""
     params = model.get_params(deep=True)
     parts = [part for part in (model, *params.values()) if isinstance(part, ColumnTransformer | FunctionTransformer)]
+    # A transformer of one's own expects one's own table.
+    first = _first(model)
+    parts += [first] if hasattr(first, "transform") and package(type(first).__module__) not in LIBRARIES else []
     given = [value for key, value in params.items() if key.split("__")[-1] in _BY_COLUMN and _is_set(value)]
     if not parts and not given:
         return None
@@ -246,13 +272,18 @@ class Texts(Stateless):
 class Table(Stateless):
     """All columns by their names and in their order, as a pandas DataFrame.
 
-    Strings where there is text, categories with the study's values, floats elsewhere.
+    Strings where there is text, categories with the study's values or their ``strings``, floats elsewhere.
     """
 
-    def __init__(self, names: list[str], texts: list[int], categories: list[list[str]] | None = None) -> None:
+    strings = False
+
+    def __init__(
+        self, names: list[str], texts: list[int], categories: list[list[str]] | None = None, strings: bool = False
+    ) -> None:
         self.names = names
         self.texts = texts
         self.categories = categories
+        self.strings = strings
 
     def transform(self, X: Features) -> Any:
         """A DataFrame of n rows. Raises LearnerError without pandas."""
@@ -277,7 +308,8 @@ class Table(Stateless):
             return values
         # A value that the public set does not have is missing.
         codes = np.where(values < len(known), values, -1)
-        return pandas.Categorical.from_codes(np.nan_to_num(codes, nan=-1).astype(np.int32), categories=known)
+        found = pandas.Categorical.from_codes(np.nan_to_num(codes, nan=-1).astype(np.int32), categories=known)
+        return np.asarray(found, dtype=object) if self.strings else found
 
 
 def _first(model: Any) -> Any:

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from xgboost import XGBClassifier
 
 from fedct_flwr.simulation.run import Run
@@ -40,12 +41,34 @@ def columns(numbers: Any, category: Any) -> Any:
     return make_pipeline(ColumnTransformer(parts), LogisticRegression())
 
 
+def grades(table: Any) -> Any:
+    """A number for each grade, of a DataFrame."""
+    return (table["grade"].to_numpy()[:, None] == np.array(list("uvwxyz"))).astype(float)
+
+
+class Grades(TransformerMixin, BaseEstimator):
+    """The same as a class."""
+
+    def fit(self, X: Any, y: Any = None) -> "Grades":
+        self.fitted_ = True
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return grades(X)
+
+
 LEARNERS = {
     "by name": lambda: columns(["age", "bp"], ["grade"]),
     "by number": lambda: columns([0, 2], [1]),
     "boosting by name": lambda: HistGradientBoostingClassifier(categorical_features=["grade"], max_iter=20),
     "boosting by number": lambda: HistGradientBoostingClassifier(categorical_features=[1], max_iter=20),
     "monotone": lambda: HistGradientBoostingClassifier(monotonic_cst={"age": 1}, max_iter=20),
+    "forest": lambda: RandomForestClassifier(monotonic_cst=[0, 0, 1], max_features=None),
+    "selectors": lambda: columns(
+        make_column_selector(dtype_include=np.number), make_column_selector(dtype_include=str)
+    ),
+    "own function": lambda: make_pipeline(FunctionTransformer(grades), LogisticRegression()),
+    "own transformer": lambda: make_pipeline(Grades(), LogisticRegression()),
     "xgboost": lambda: XGBClassifier(n_estimators=20, monotone_constraints={"age": 1}),
 }
 
@@ -74,3 +97,8 @@ def test_a_column_that_is_not_there_is_refused_before_a_round(kind: Any) -> None
 def test_teachers_get_them_as_well() -> None:
     found = run(LEARNERS["by name"](), algorithm="fedkt")
     assert found.status == "completed"
+
+
+def test_a_function_that_no_file_can_name_is_refused_before_a_round() -> None:
+    with pytest.raises(LearnerError, match="such as a lambda: define it by def"):
+        run(make_pipeline(FunctionTransformer(lambda table: table[["age"]]), LogisticRegression()))

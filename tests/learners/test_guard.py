@@ -14,6 +14,7 @@ from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.guard import WEIGHTS, Guard, Trust
 from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
 from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.learners.text import Table
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
 
 PUBLIC = np.random.default_rng(5).normal(size=(200, 2))
@@ -292,9 +293,10 @@ def two_wards() -> tuple[Examples, Features, HardLabels, NDArray[np.bool_]]:
     return Examples(X, (X[:, 0] > 0).astype(np.int16)), public, (public[:, 0] < 0).astype(np.int16), other
 
 
-def test_labels_of_others_patients_are_learned_where_those_of_own_ones_are_wrong():
+@pytest.mark.parametrize("transformer", [None, Table(["a", "b", "c"], [])], ids=["numbers", "table"])
+def test_labels_of_others_patients_are_learned_where_those_of_own_ones_are_wrong(transformer: Any):
     private, public, targets, other = two_wards()
-    guard, learner = guard_of(private), SklearnLearner(DecisionTreeClassifier(random_state=0))
+    guard, learner = guard_of(private), SklearnLearner(DecisionTreeClassifier(random_state=0), transformer)
     found = guard.trust(learner, public, targets)
     assert (found.weight, found.foreign) == (1.0, True)
     assert found.evidence is not None
