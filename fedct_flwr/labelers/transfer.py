@@ -57,7 +57,7 @@ def keep_student(folder: Path, number: int, student: Learner) -> None:
     """Write a trained student, if its models can be written. Never raises for it: its votes are good all the same."""
     if not isinstance(student, Saveable):
         return
-    path = _file(folder, number, student)
+    path = folder / f"student-{number + 1}{student.suffix}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         student.save(path)
@@ -70,11 +70,7 @@ def kept_student(folder: Path, number: int, student: Learner) -> Learner:
     """An untrained student, trained as the one that was kept. Raises DataError if none was."""
     if not isinstance(student, Saveable):
         raise DataError("models of this learner cannot be kept")
-    return student.load(_file(folder, number, student))
-
-
-def _file(folder: Path, number: int, student: Saveable) -> Path:
-    return folder / f"student-{number + 1}{student.suffix}"
+    return student.load(folder / f"student-{number + 1}{student.suffix}")
 
 
 def check_records(num_records: int, partitions: int, teachers: int) -> None:

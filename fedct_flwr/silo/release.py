@@ -207,11 +207,6 @@ class Answering(NamedTuple):
     decisive: Mapping[str, object]
 
 
-def by_labeler(site: Site) -> Answering:
-    """The silo's labeler. Raises ConfigError."""
-    return Answering(site.labeler, {})
-
-
 def by_students(site: Site, votes: int, keep: Path | None) -> Answering:
     """The silo's students, ``votes`` on each example, kept in ``keep``. Raises ConfigError or DataError."""
     from fedct_flwr.labelers.students import StudentVotes

@@ -81,9 +81,9 @@ class Workplace:
         """What answers in place of the personal model."""
         if self.release_of is None:
             return None
-        from fedct_flwr.silo.release import by_labeler
+        from fedct_flwr.silo.release import Answering
 
-        return self.release_of(by_labeler(self.site))
+        return self.release_of(Answering(self.site.labeler, {}))
 
     def release_of_students(self, votes: int) -> "Release | None":
         """What answers in place of bare students, so many votes on each example."""
