@@ -64,9 +64,6 @@ def _with_audit(page: "_Page", folder: Path) -> "_Page":
     try:
         found = json.loads((folder / "audit.json").read_text("utf-8"))
         said = [f"- From the seat of the {seat['seat']}: {seat['sentence']}." for seat in found["seats"]]
-        # Audits of before there was an attack on sums have none.
-        if sums := found.get("sums"):
-            said.append(f"- On the sums with noise: {sums['sentence']}.")
     except FileNotFoundError:
         return page
     except UNREADABLE:

@@ -190,7 +190,7 @@ def read_run(path: Path) -> Run:
         num_public=num_public if isinstance(num_public, int) else None,
         fingerprint=str(facts.get("public_fingerprint", "")),
         course=course,
-        status=_status(result) if ended else "unfinished",
+        status="unfinished" if not ended else "completed" if result.get("status") == "completed" else "failed",
         reason=str(result.get("reason", "")),
         scores=tuple(read(path / FILE)),
         global_scores=_global_scores(result),
@@ -215,10 +215,6 @@ def _table_one(folder: RunFolder) -> TableOne:
 
 def _names(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
-
-
-def _status(result: Mapping[str, Any]) -> Status:
-    return "completed" if result.get("status") == "completed" else "failed"
 
 
 def _global_scores(result: Mapping[str, Any]) -> dict[str, float]:
