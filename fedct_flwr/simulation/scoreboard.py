@@ -20,7 +20,7 @@ from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import means_words, metric_means
-from fedct_flwr.runs.scores import METHODS, OnTest, SiloScores, comparable, has_scores, means
+from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, SiloScores, comparable, has_scores, means
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
 from fedct_flwr.simulation.kept_models import describe_model
@@ -34,11 +34,6 @@ _LONGEST: Final = 9
 def title_of(method: str, title: str) -> str:
     """What a column of a method is called; ``title`` is the federated one's."""
     return _TITLES.get(method, title)
-
-
-def _narrow(method: str, title: str) -> str:
-    """The same on several lines: long titles would cut numbers."""
-    return title_of(method, title).replace(" ", "\n")
 
 
 def table(
@@ -59,27 +54,24 @@ def table(
     result.add_column(measure.replace(" ", "\n"), no_wrap=True)
     for section, _ in sections:
         for method in methods:
-            result.add_column(f"{section}\n{_narrow(method, title)}", justify="right", no_wrap=True)
+            heading = section + "\n" + title_of(method, title).replace(" ", "\n")
+            result.add_column(heading, justify="right", no_wrap=True)
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
+    places = [(test, method) for _, test in sections for method in methods]
     for row in rows:
         mark = MARKS[row.verdict.word] if row.verdict else ""
-        cells = [_cell(getattr(row, name), method) for _, name in sections for method in methods]
+        cells = [_cell(getattr(row, test), method) for test, method in places]
         result.add_row(escape(row.silo) + mark, *cells, f"{row.bytes_sent:,}")
     average = {name: means(rows, name, methods) for _, name in sections}
     counted = {len(comparable(rows, name, methods)) for _, name in sections}
     # Where sections differ in that, the caption says it.
     over = f"mean of {counted.pop()}" if len(counted) == 1 and counted != {len(rows)} else "mean"
     result.add_section()
-    result.add_row(
-        over,
-        *(_cell(average[name], method) for _, name in sections for method in methods),
-        f"{round(fmean(row.bytes_sent for row in rows)):,}",
-        style="bold",
-    )
+    cells = [_cell(average[test], method) for test, method in places]
+    result.add_row(over, *cells, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
     if global_models and ("pooled", "pooled") in sections:
         result.add_section()
         for name, value in global_models.items():
-            places = [(test, method) for _, test in sections for method in methods]
             shown = [f"{value:.3f}" if place == ("pooled", "federated") else "" for place in places]
             result.add_row(escape(name), *shown, "")
     if words := means_words(rows):
@@ -92,17 +84,17 @@ def auc_table(rows: Sequence[SiloScores], title: str, methods: Sequence[str] = M
 
     None where no model knows probabilities.
     """
-    tests = [test for test in ("own", "pooled") if metric_means(rows, test, "auc")]
-    if not tests:
+    test = next((test for test in TESTS if metric_means(rows, test, "auc")), None)
+    if test is None:
         return None
-    test, positive = tests[0], next((found.positive for row in rows for found in row.tests.values()), "")
+    positive = next((found.positive for row in rows for found in row.tests.values()), "")
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     result.add_column("AUC", no_wrap=True)
     result.add_column(f"{'own test' if test == 'own' else test}\nn", justify="right", no_wrap=True)
     if positive:
         result.add_column(f"of these\n{positive[:_LONGEST]}", justify="right", no_wrap=True)
     for method in methods:
-        result.add_column(_narrow(method, title), justify="right", no_wrap=True)
+        result.add_column(title_of(method, title).replace(" ", "\n"), justify="right", no_wrap=True)
         if method == "federated":
             result.add_column("95%", justify="right", no_wrap=True)
     for row in rows:
