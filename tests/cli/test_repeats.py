@@ -37,17 +37,8 @@ def test_it_goes_on_with_more_seeds(fedct: Fedct, here: Path) -> None:
     assert fedct("simulate", "--resume", "r").code == 0
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("simulate", "--repeats", "1"),
-        ("simulate", "--repeats", "0"),
-        ("simulate", "--repeats", "2", "--learner", "randomforest"),
-        ("simulate", "--repeats", "2", "--set", "quorum=0.5"),
-    ],
-)
-def test_what_cannot_run_is_said_before_anything_is_written(fedct: Fedct, here: Path, options: tuple[str, ...]) -> None:
-    outcome = fedct(*options, "--run-dir", "r")
-    assert outcome.code in (ConfigError.exit_code, 5)
+def test_what_cannot_run_is_said_before_anything_is_written(fedct: Fedct, here: Path) -> None:
+    outcome = fedct("simulate", "--repeats", "1", "--run-dir", "r")
+    assert outcome.code == ConfigError.exit_code
     assert outcome.sentence
     assert not (here / "r").exists()

@@ -111,7 +111,6 @@ def test_the_exact_delta_of_one_count_is_within_what_is_promised(honest: int, sc
     queries=st.integers(1, 100_000),
     classes=st.integers(2, 100),
     honest=st.integers(1, 99),
-    more=st.integers(0, 50),
 )
 @settings(max_examples=300, deadline=None)
 def test_shares_are_never_too_little_nor_too_coarse_nor_too_large_for_a_sum(
