@@ -4,6 +4,7 @@ A study numbers its classes 0, 1, ... in their order; an estimator is given them
 numbers. A silo may lack some: its estimator is trained on the classes at hand, and only what is said of these counts.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,9 +18,12 @@ from fedct_flwr.types import LearnerError
 _KEYED: Final = ("class_weight", "class_weights")
 _ORDERED: Final = ("priors", "class_prior", "class_weights")
 _COUNTING: Final = "num_class"
+_NAMING: Final = ("pos_label", "class_names")
 _DENSE: Final = ("xgboost", "imodels")
 """Packages whose classifiers want the classes at hand numbered 0, 1, ... without gaps."""
-_NUMBERING: Final = ("HistGradientBoostingClassifier", "StackingClassifier", "VotingClassifier")
+_OF_MANY: Final = ("multiclass", "softmax", "multiclassova", "multiclass_ova", "ova", "ovr")
+"""LightGBM's objectives for more than two classes."""
+_NUMBERING: Final = ("BaggingClassifier", "HistGradientBoostingClassifier", "StackingClassifier", "VotingClassifier")
 """Scikit-learn's classifiers that number them so themselves, before a parameter by class is looked at."""
 
 
@@ -35,12 +39,24 @@ def by_number(estimator: Any, classes: Sequence[str], num_classes: int) -> Any:
 
     Raises LearnerError for a key that is no class.
     """
-    changed = {
+    changed: dict[str, Any] = {
         key: {_number(named, classes, num_classes, key): weight for named, weight in value.items()}
         for key, value in _params(estimator, _KEYED).items()
         if isinstance(value, Mapping)
     }
-    return clone(estimator).set_params(**changed) if changed else estimator
+    for key, value in _params(estimator, _NAMING).items():
+        named = value if isinstance(value, list | tuple) else [value]
+        found = [_number(each, classes, num_classes, key) for each in named]
+        changed[key] = found if named is value else found[0]
+    return copied(estimator).set_params(**changed) if changed else estimator
+
+
+def copied(estimator: Any) -> Any:
+    """An untrained copy. CatBoost's estimators do not stand scikit-learn's ``clone`` where a parameter is a list."""
+    try:
+        return clone(estimator)
+    except RuntimeError:
+        return copy.deepcopy(estimator)
 
 
 def for_classes(estimator: Any, present: NDArray[Any], num_classes: int, *, dense: bool) -> Any:
@@ -50,8 +66,10 @@ def for_classes(estimator: Any, present: NDArray[Any], num_classes: int, *, dens
     """
     kept = present.tolist()
     changed: dict[str, Any] = {}
-    for key, value in _params(estimator, (*_KEYED, *_ORDERED, _COUNTING)).items():
-        if isinstance(value, Mapping):
+    for key, value in _params(estimator, (*_KEYED, *_ORDERED, _COUNTING, "class_names")).items():
+        if key.endswith("class_names"):
+            changed[key] = [kept.index(each) if dense else each for each in value if each in kept]
+        elif isinstance(value, Mapping):
             changed[key] = {(code if dense else each): value.get(each, 1) for code, each in enumerate(kept)}
         elif key.endswith(_COUNTING):
             changed[key] = len(kept) if len(kept) > 2 else None
@@ -59,9 +77,10 @@ def for_classes(estimator: Any, present: NDArray[Any], num_classes: int, *, dens
             own = np.asarray(value, dtype=np.float64)[kept]
             changed[key] = own if key.endswith("weights") else own / own.sum()
     objectives = {key: value for key, value in _params(estimator, ("objective",)).items() if len(kept) == 2}
-    # With two classes XGBoost counts none, and its objectives of many ask for a number.
+    # With two classes XGBoost and LightGBM count none, and its objectives of many ask for a number.
     changed |= {key: "binary:logistic" for key, value in objectives.items() if str(value).startswith("multi:")}
-    return clone(estimator).set_params(**changed) if changed else estimator
+    changed |= {key: "binary" for key, value in objectives.items() if value in _OF_MANY}
+    return copied(estimator).set_params(**changed) if changed else estimator
 
 
 def _params(estimator: Any, names: Sequence[str]) -> dict[str, Any]:

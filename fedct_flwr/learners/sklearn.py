@@ -19,7 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.answered import classes_of, probabilities_of, values_of
-from fedct_flwr.learners.by_class import by_number, for_classes, wants_dense
+from fedct_flwr.learners.by_class import by_number, copied, for_classes, wants_dense
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.preprocessing import apply
@@ -42,7 +42,7 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
     def fit(self, X: Features, y: HardLabels, **fit_params: Any) -> Self:
         """Train a clone of the estimator."""
         self.classes_, codes = np.unique(y, return_inverse=True)
-        self.estimator_ = clone(self.estimator).fit(X, codes, **fit_params)
+        self.estimator_ = copied(self.estimator).fit(X, codes, **fit_params)
         return self
 
     def predict(self, X: Features) -> NDArray[Any]:
@@ -159,7 +159,7 @@ class SklearnLearner:
 
         def fresh(template: Any) -> Any:
             own = for_classes(template, classes, self._num_classes, dense=dense)
-            return Relabeled(own) if dense else clone(own)
+            return Relabeled(own) if dense else copied(own)
 
         return self._train(fresh, X, y, weights)
 
@@ -235,7 +235,7 @@ class SklearnLearner:
     def _lightened(self, template: Any) -> Any:
         # By its name: to import forests takes a while, and a command may need none.
         lighter = _lighter_params(type(template).__name__, template, self._most_trees) if self._most_trees else {}
-        return clone(template).set_params(**lighter) if lighter else template
+        return copied(template).set_params(**lighter) if lighter else template
 
     @property
     def parts(self) -> tuple[Any, Any]:

@@ -13,9 +13,9 @@ from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 import joblib
-from sklearn.base import clone
 
 from fedct_flwr.learners.build import is_network
+from fedct_flwr.learners.by_class import copied
 from fedct_flwr.learners.catalog import HeldLearner
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import LearnerError, SiloName
@@ -130,9 +130,9 @@ def _in_memory(learner: Any, packages: Iterable[str], *, deep: bool) -> Given:
     except Exception:  # whatever pickling an object of somebody's raises
         # A run with it cannot be resumed: nobody knows whether another one is the same.
         digest = f"unnamed-{next(_NUMBERS)}"
-    original = copy.deepcopy(learner) if deep else clone(learner)
+    original = copy.deepcopy(learner) if deep else copied(learner)
     name = f"{kind.__module__}.{kind.__qualname__}@{digest}".replace("<", "").replace(">", "").replace(",", "")
-    held = HeldLearner(name, lambda: copy.deepcopy(original) if deep else clone(original), set(packages))
+    held = HeldLearner(name, lambda: copy.deepcopy(original) if deep else copied(original), set(packages))
     return Given(name, {}, held)
 
 

@@ -4,8 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, StackingClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+)
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -34,6 +40,9 @@ KEYED = {
     "boosting": lambda weights: HistGradientBoostingClassifier(max_iter=5, class_weight=weights),
     "svm": lambda weights: SVC(class_weight=weights),
     "pipeline": lambda weights: make_pipeline(StandardScaler(), LogisticRegression(class_weight=weights)),
+    "bagging": lambda weights: BaggingClassifier(
+        DecisionTreeClassifier(class_weight=weights, random_state=0), 5, random_state=0
+    ),
     "stacking": lambda weights: StackingClassifier(
         [("tree", DecisionTreeClassifier(class_weight=weights, max_depth=2, random_state=0))],
         LogisticRegression(class_weight=weights),
@@ -60,14 +69,32 @@ def test_priors_go_by_class() -> None:
     np.testing.assert_array_equal(learner.fit(X, y).predict(X), plain)
 
 
-@pytest.mark.parametrize("params", [{"objective": "multi:softprob"}, {"objective": "multi:softmax", "num_class": 3}])
-def test_xgboost_counts_the_classes_at_hand(params: dict[str, Any]) -> None:
+COUNTING = {
+    "xgboost": lambda: XGBClassifier(n_estimators=5, objective="multi:softprob"),
+    "xgboost, counted": lambda: XGBClassifier(n_estimators=5, objective="multi:softmax", num_class=3),
+    "lightgbm": lambda: pytest.importorskip("lightgbm").LGBMClassifier(
+        n_estimators=5, objective="multiclass", num_class=3, verbose=-1
+    ),
+    "catboost": lambda: pytest.importorskip("catboost").CatBoostClassifier(
+        iterations=5, class_names=["low", "mid", "top"], verbose=0, allow_writing_files=False
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COUNTING)
+def test_boosting_counts_the_classes_at_hand(kind: str) -> None:
     for y in (labels(1), rng.integers(0, 3, 300).astype(np.int16)):
-        learner = SklearnLearner(XGBClassifier(n_estimators=5, **params), num_classes=3).fit(X, y)
+        learner = SklearnLearner(COUNTING[kind](), num_classes=3, classes=NAMES).fit(X, y)
         assert set(np.unique(learner.predict(X))) <= set(np.unique(y))
         shares = learner.probabilities(X, 3)
         assert shares is not None
         np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-5)
+
+
+def test_a_threshold_names_its_class() -> None:
+    y = labels(0) - np.int16(1)
+    often = FixedThresholdClassifier(LogisticRegression(), threshold=0.01, pos_label="mid")
+    assert SklearnLearner(often, num_classes=2, classes=("low", "mid")).fit(X, y).predict(X).mean() > 0.9
 
 
 def test_learner_params_name_classes_and_one_that_is_none_is_refused_before_a_round() -> None:
