@@ -114,7 +114,7 @@ def test_the_exact_delta_of_one_count_is_within_what_is_promised(honest: int, sc
 )
 @settings(max_examples=300, deadline=None)
 def test_shares_are_never_too_little_nor_too_coarse_nor_too_large_for_a_sum(
-    scale: float, queries: int, classes: int, honest: int, more: int
+    scale: float, queries: int, classes: int, honest: int
 ) -> None:
     shares = VoteShares(scale, queries, classes, honest)
     assert shares.grid == 1 << int(math.log2(shares.grid))
