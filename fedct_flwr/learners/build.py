@@ -16,7 +16,7 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, packages
+from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, models_in_memory, packages
 from fedct_flwr.learners.language import Encoder, Tokens, same_folder
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
@@ -150,6 +150,7 @@ def untrained(
             packages=packages(name),
             num_classes=num_classes,
             classes=classes,
+            in_memory=models_in_memory(name),
         )
 
     from fedct_flwr.learners.torch_net import TorchLearner, Training

@@ -112,11 +112,13 @@ class HeldLearner:
     """A learner that somebody has made, in place of a name that leads to one. It is found as long as this object lives.
 
     ``name`` is an import path with ``@`` and something that tells it from others; ``copy`` makes an untrained copy,
-    and ``packages`` are those whose code is in it.
+    and ``packages`` are those whose code is in it. ``models`` are trained ones that no file can hold, by where that
+    would be.
     """
 
     def __init__(self, name: str, copy: Callable[[], Any], packages: Collection[str]) -> None:
         self.name, self.copy, self.packages = name, copy, sorted(packages)
+        self.models: dict[Path, Any] = {}
         _HELD[name] = self
 
 
@@ -236,6 +238,12 @@ def packages(name: str) -> Collection[str]:
     """The top packages whose types a file of the learner's model may hold."""
     held = _HELD.get(name)
     return held.packages if held else [] if name == AUTO else [package(name)]
+
+
+def models_in_memory(name: str) -> dict[Path, Any] | None:
+    """Those of a learner that only this process has; None for others."""
+    held = _HELD.get(name)
+    return held.models if held else None
 
 
 def package(name: str) -> str:

@@ -4,9 +4,10 @@ skops is imported where a file is written or read: it loads all of scikit-learn,
 that a silo or a command needs.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.answered import classes_of, probabilities_of, values_of
 from fedct_flwr.learners.by_class import by_number, copied, for_classes, wants_dense
-from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS
+from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS, package
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.text import with_plain_numbers
@@ -135,6 +136,7 @@ class SklearnLearner:
         packages: Collection[str] = (),
         num_classes: int = MAX_CLASSES,
         classes: Sequence[str] = (),
+        in_memory: dict[Path, Any] | None = None,
     ) -> None:
         if weighted or balanced:
             weight_parameter(estimator)
@@ -143,6 +145,8 @@ class SklearnLearner:
         self._transformer = transformer
         self._packages = {*packages, *packages_in(estimator)}
         self._num_classes = num_classes
+        self._in_memory = in_memory
+        self._single = _has_network(estimator)
         self._trained: Any = None
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
@@ -194,22 +198,40 @@ class SklearnLearner:
             raise LearnerError(f"{kind} takes no sample weights, so it cannot learn probabilities: {_soft_ones()}")
 
     def save(self, path: Path) -> None:
-        """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be."""
-        write_atomically(path, self.to_bytes())
+        """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be, and no memory is there to keep it in."""
+        try:
+            write_atomically(path, self.to_bytes())
+        except TrainingError:
+            if self._in_memory is None:
+                raise
+            self._in_memory[path.absolute()] = self._pipeline
 
     def to_bytes(self) -> bytes:
         """Transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
         from fedct_flwr.learners.skops_file import dumps
 
-        steps = [("transform", self._transformer)] if self._transformer is not None else []
         try:
-            return dumps(Pipeline([*steps, ("classify", with_plain_numbers(self._trained))]))
+            if any("<" in function.__qualname__ for function in functions_in(self._template)):
+                raise ValueError("it holds a function without a name of its own, such as a lambda")
+            if self._single:
+                raise ValueError("it holds a network of torch's, which a torch module as the learner would not")
+            return dumps(self._pipeline)
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
 
     def load(self, path: Path) -> Self:
         """Take over a saved pipeline: its transformer and its classifier. Raises DataError."""
-        return self.take_over(load_model(path, self._packages))
+        known = (self._in_memory or {}).get(path.absolute())
+        return self.take_over(known or load_model(path, self._packages))
+
+    def has(self, path: Path) -> bool:
+        """Whether ``save`` kept a model under this path."""
+        return path.exists() or path.absolute() in (self._in_memory or {})
+
+    @property
+    def _pipeline(self) -> Pipeline:
+        steps = [("transform", self._transformer)] if self._transformer is not None else []
+        return Pipeline([*steps, ("classify", with_plain_numbers(self._trained))])
 
     def take_over(self, pipeline: Pipeline) -> Self:
         """Predict with the transformer and the classifier of a pipeline such as ``to_bytes`` writes."""
@@ -257,7 +279,15 @@ class SklearnLearner:
             raise TrainingError(f"{self._name} could not predict: {said(error)}") from error
 
     def _transform(self, X: Features) -> Features:
-        return X if self._transformer is None else apply(self._transformer, X)
+        found = X if self._transformer is None else apply(self._transformer, X)
+        return found.astype(np.float32) if self._single and getattr(found, "dtype", None) == np.float64 else found
+
+
+def _has_network(estimator: Any) -> bool:
+    """Whether an estimator trains a network of torch's, as skorch's do: these take single precision."""
+    values = [estimator, *(estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ())]
+    kinds = [kind for value in values for kind in (value if isinstance(value, type) else type(value)).__mro__]
+    return any(package(kind.__module__) in ("torch", "skorch") for kind in kinds)
 
 
 def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
@@ -309,6 +339,17 @@ def packages_in(estimator: Any) -> set[str]:
         return set()
     parts = [part for part in estimator.get_params(deep=True).values() if hasattr(part, "get_params")]
     return {type(part).__module__.partition(".")[0] for part in (estimator, *parts) if not isinstance(part, type)}
+
+
+def functions_in(value: Any) -> Iterator[FunctionType]:
+    """All Python functions among an estimator's parameters."""
+    if isinstance(value, FunctionType):
+        yield value
+    parts = value.get_params(deep=True) if hasattr(value, "get_params") and not isinstance(value, type) else value
+    if isinstance(parts, Mapping | list | tuple):
+        for one in parts.values() if isinstance(parts, Mapping) else parts:
+            # Deep parameters have those of estimators already.
+            yield from () if hasattr(one, "get_params") else functions_in(one)
 
 
 def load_model(path: Path, packages: Collection[str] = ()) -> Any:

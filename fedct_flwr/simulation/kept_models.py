@@ -35,6 +35,9 @@ def describe_model(
         return
     path, own = algorithm.model_path(folder, silo, kept.suffix), folder.silo_model(silo, kept.suffix)
     settings = config.learner_settings(position, len(dataset.silos))
+    if not path.exists():
+        logger.info("The model of silo %s is in this process alone, as no file can hold it", silo)
+        return
     try:
         described = description_of(config.study, Subject.simulated(dataset), settings)
         description = described.model_copy(update={"any_width": isinstance(kept, Layered) and bool(kept.layers)})

@@ -7,7 +7,7 @@ so a run folder says what was trained, and silos that are other processes can ma
 import copy
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import FunctionType
 from typing import Any, Final, NamedTuple
@@ -17,6 +17,7 @@ import joblib
 from fedct_flwr.learners.build import is_network
 from fedct_flwr.learners.by_class import copied
 from fedct_flwr.learners.catalog import HeldLearner
+from fedct_flwr.learners.sklearn import functions_in
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import LearnerError, SiloName
 
@@ -69,22 +70,9 @@ def given_learner(learner: Any, what: str) -> Given:
         )
     found = _by_path(learner)
     parts = [learner, *(value for value in learner.get_params(deep=True).values() if hasattr(value, "get_params"))]
-    functions = [*_functions(learner.get_params(deep=True))]
-    if any("<" in function.__qualname__ for function in functions):
-        raise LearnerError(
-            f"{what} holds a function that no model file can name, such as a lambda: define it by def, outside other "
-            "functions"
-        )
-    return found or _in_memory(learner, {*map(_top, functions), *(_top(type(part)) for part in parts)}, deep=False)
-
-
-def _functions(value: Any) -> Iterator[FunctionType]:
-    """All Python functions among an estimator's parameters."""
-    if isinstance(value, FunctionType):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _functions(one)
+    return found or _in_memory(
+        learner, {*map(_top, functions_in(learner)), *(_top(type(part)) for part in parts)}, deep=False
+    )
 
 
 def _held(given: Iterable[Given]) -> list[HeldLearner]:

@@ -18,6 +18,7 @@ from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import means_words, metric_means
 from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, SiloScores, comparable, has_scores, means
@@ -266,7 +267,10 @@ def kept_model(
     """The model that the silo at ``position`` ended with, None where none was kept. Raises DataError, ConfigError."""
     silo = dataset.silos[position]
     learner = build_learner(config, dataset, position, silo.private.X)
-    if isinstance(learner, Saveable) and (path := algorithm.model_path(folder, silo.name, learner.suffix)).exists():
+    if not isinstance(learner, Saveable):
+        return None
+    path = algorithm.model_path(folder, silo.name, learner.suffix)
+    if learner.has(path) if isinstance(learner, SklearnLearner) else path.exists():
         # What silos' networks were made into may be wider than each of them.
         return learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
     return None
