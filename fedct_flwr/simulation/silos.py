@@ -184,6 +184,8 @@ def _array(values: Any, where: str) -> Any:
             return pa.array(np.ma.getdata(values), from_pandas=True, mask=_mask(values))
         return pa.array(_plain(values), from_pandas=True)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        if (kind := str(values.dtype)) != "object":
+            raise DataError(f"{where} holds {kind}: turn it into numbers or text") from None
         raise DataError(f"{where} does not hold one kind of values: make all of them numbers, or all text") from None
 
 
@@ -196,4 +198,6 @@ def _plain(values: Any) -> Any:
         return values.astype(object).map(str, na_action="ignore")
     if isinstance(values.dtype, np.dtype) and not values.dtype.isnative:
         return as_array(values)
+    if values.dtype == np.longdouble:
+        return values.astype(np.float64)
     return values

@@ -23,6 +23,7 @@ FORMS: dict[str, tuple[str, Callable[[], Any]]] = {
     "integer": ("number", lambda: NUMBERS.astype(int)),
     "big-endian": ("number", lambda: NUMBERS.astype(">f8")),
     "half": ("number", lambda: NUMBERS.astype(np.float16)),
+    "long double": ("number", lambda: NUMBERS.astype(np.longdouble)),
     "nullable": ("number", lambda: pd.array(NUMBERS, dtype="Int64")),
     "category of floats": ("number", lambda: pd.Categorical(NUMBERS)),
     "category of integers": ("number", lambda: pd.Categorical(NUMBERS.astype(int))),
@@ -38,7 +39,7 @@ FORMS: dict[str, tuple[str, Callable[[], Any]]] = {
     "intervals": ("interval", lambda: pd.cut(NUMBERS, [-1, 1, 3, 9])),
     "periods": ("period", lambda: pd.PeriodIndex([f"{2020 + int(n)}Q1" for n in NUMBERS], freq="Q")),
 }
-NO_PARQUET = ("big-endian", "half", "sparse", "sparse truth values", "intervals", "periods")
+NO_PARQUET = ("big-endian", "half", "long double", "sparse", "sparse truth values", "intervals", "periods")
 
 
 def frames(form: str) -> dict[str, Any]:
@@ -142,3 +143,8 @@ def loaded_arrays(X: Any) -> Any:
     data = data_of({name: (X, ["yes", "no"] * 20) for name in ("north", "south")}, X, "")
     config = {**data.settings, "test-fraction": 0.0, "accept": ("repeated-records", "shared-records")}
     return datasets.load(RunConfig.from_flower(config)).public.X
+
+
+def test_numbers_that_no_column_holds_are_named() -> None:
+    with pytest.raises(DataError, match=r"^column 'x' of it holds complex128: turn it into numbers or text$"):
+        table_of(pd.DataFrame({"x": NUMBERS + 1j}), "it")
