@@ -19,6 +19,7 @@ from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
 from fedct_flwr.coordinator.label_sharing import CO_TRAINING, IN_SUMS, LabelSharing, Summable
 from fedct_flwr.kinds import SHARES
 from fedct_flwr.kinds.base import Kind
+from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.asking import Learning
@@ -49,6 +50,10 @@ class Qualified(Summable):
 
     quorum: Share = 0.9
     """Share of the votes cast that a label needs."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.quorum <= 1:
+            raise ConfigError(f"quorum is {self.quorum}: set it above 0, and to 1 at most")
 
     @property
     def facts(self) -> dict[str, Any]:

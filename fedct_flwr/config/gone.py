@@ -19,6 +19,9 @@ GONE: Final[dict[str, str]] = {
     "joint.labeler = auto": _JOINT,
 }
 
+ELSEWHERE: Final[dict[str, str]] = {"random-state": "set seed, from which all random numbers follow"}
+"""What people know from other libraries."""
+
 
 def why_gone(raw: Mapping[str, Any], path: str = "") -> str:
     """The sentence for the first key or value in ``raw``, or in its tables, that is gone; empty: there is none."""
@@ -27,6 +30,8 @@ def why_gone(raw: Mapping[str, Any], path: str = "") -> str:
         for name in (here, f"{here} = {value}"):
             if name in GONE:
                 return f"{name!r} is gone: {GONE[name]}"
+        if here in ELSEWHERE:
+            return f"{here!r} has another name here: {ELSEWHERE[here]}"
         if isinstance(value, Mapping) and (why := why_gone(value, here)):
             return why
     return ""

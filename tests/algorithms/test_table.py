@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedct_flwr.algorithms.fedct import Qualified
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus.counting import Ballot
@@ -67,6 +68,12 @@ VOTES = [[0, 1, 2], [0, 1, 0], [0, 2, 0], [1, 2, 0]]
 def test_fedct_takes_the_plurality_whatever_the_quorum() -> None:
     for quorum in (0.1, 1.0):
         assert decide(VOTES, "fedct", quorum)[[0, 2]].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("quorum", [0.0, 1.7, float("nan")])
+def test_a_quorum_that_is_no_share_is_refused_when_the_rule_is_made(quorum: float) -> None:
+    with pytest.raises(ConfigError, match=r"^quorum is .*: set it above 0, and to 1 at most$"):
+        Qualified(quorum)
 
 
 @pytest.mark.parametrize(("quorum", "expected"), [(0.75, [0, ABSTAIN, 0]), (0.76, [ABSTAIN] * 3)])

@@ -36,3 +36,10 @@ def test_a_setting_that_is_gone_says_what_serves_now(kind: type[Settings], name:
     with pytest.raises(ConfigError) as error:
         kind.read(_raw(name), "a file")
     assert str(error.value) == f"{name!r} is gone: {settings.GONE[name]} (in a file)"
+
+
+@pytest.mark.parametrize("name", settings.ELSEWHERE)
+def test_a_name_that_other_libraries_have_leads_to_the_one_here(name: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        RunConfig.read({name: 3}, "a file")
+    assert str(error.value) == f"{name!r} has another name here: {settings.ELSEWHERE[name]} (in a file)"
