@@ -211,8 +211,10 @@ class SklearnLearner:
         from fedct_flwr.learners.skops_file import dumps
 
         try:
-            if any("<" in function.__qualname__ for function in functions_in(self._template)):
-                raise ValueError("it holds a function without a name of its own, such as a lambda")
+            kinds = [type(self._template), *map(type, self._template.get_params(deep=True).values())]
+            names = [one.__qualname__ for one in kinds] + [one.__qualname__ for one in functions_in(self._template)]
+            if any("<" in name for name in names):
+                raise ValueError("it holds a lambda, or what is defined within a function")
             if self._single:
                 raise ValueError("it holds a network of torch's, which a torch module as the learner would not")
             return dumps(self._pipeline)

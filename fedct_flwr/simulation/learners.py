@@ -13,6 +13,8 @@ from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 import joblib
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fedct_flwr.learners.build import is_network
 from fedct_flwr.learners.by_class import copied
@@ -23,6 +25,23 @@ from fedct_flwr.types import LearnerError, SiloName
 
 _DIGITS: Final = 16
 _NUMBERS: Final = itertools.count(1)
+
+
+class Plain(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """A learner that has ``fit`` and ``predict`` alone, as an estimator: each fit trains a copy of it."""
+
+    def __init__(self, learner: Any) -> None:
+        self.learner = learner
+
+    def fit(self, X: Any, y: Any) -> "Plain":
+        """Train a copy, whatever its ``fit`` returns."""
+        self.classes_, self.learner_ = np.unique(y), copy.deepcopy(self.learner)
+        self.learner_.fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """What the copy predicts."""
+        return self.learner_.predict(X)
 
 
 class Given(NamedTuple):
@@ -63,11 +82,13 @@ def given_learner(learner: Any, what: str) -> Given:
         return _in_memory(learner, [_top(type(learner))], deep=True)
     # What predicts only once it is fitted, such as a stack, has the method in its class.
     there = [*dir(type(learner)), *dir(learner)]
-    if not all(method in there for method in ("fit", "predict", "get_params", "set_params")):
+    if not all(method in there for method in ("fit", "predict")):
         raise LearnerError(
             f"{what} is of type {type(learner).__name__}: give an estimator in scikit-learn's manner, a torch "
             "module, a short name or an import path"
         )
+    if not all(method in there for method in ("get_params", "set_params")):
+        return _in_memory(Plain(learner), {_top(type(learner))}, deep=False)
     found = _by_path(learner)
     parts = [learner, *(value for value in learner.get_params(deep=True).values() if hasattr(value, "get_params"))]
     return found or _in_memory(

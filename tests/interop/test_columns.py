@@ -57,6 +57,7 @@ class Grades(TransformerMixin, BaseEstimator):
         return grades(X)
 
 
+LOCAL = type("Local", (LogisticRegression,), {"__qualname__": "made.<locals>.Local"})
 LEARNERS = {
     "by name": lambda: columns(["age", "bp"], ["grade"]),
     "by number": lambda: columns([0, 2], [1]),
@@ -99,8 +100,13 @@ def test_teachers_get_them_as_well() -> None:
     assert found.status == "completed"
 
 
-def test_a_model_that_no_file_can_hold_is_kept_in_this_process() -> None:
-    found = run(make_pipeline(FunctionTransformer(lambda table: table[["age"]]), LogisticRegression()))
+@pytest.mark.parametrize(
+    "kind",
+    [make_pipeline(FunctionTransformer(lambda table: table[["age"]]), LogisticRegression()), LOCAL()],
+    ids=["function", "class"],
+)
+def test_a_model_that_no_file_can_hold_is_kept_in_this_process(kind: Any) -> None:
+    found = run(kind)
     assert found.scores["pooled_federated"].notna().all()
     assert set(found.models["north"].predict(frame(9, 5))) <= {"yes", "no"}
     assert not [*(found.path / "models").glob("*")]

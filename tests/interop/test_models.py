@@ -89,3 +89,19 @@ def test_an_estimator_that_trains_a_network_gets_single_precision() -> None:
             return self.net_(torch.from_numpy(X)).argmax(dim=1).numpy()
 
     assert run(Net()).scores["pooled_federated"].notna().all()
+
+
+class Threshold:
+    """No estimator of scikit-learn's: it can be fitted, and predicts."""
+
+    def fit(self, X: Any, y: Any) -> None:
+        self.at = X[y == 1, 0].min()
+
+    def predict(self, X: Any) -> Any:
+        return (X[:, 0] >= self.at).astype(int)
+
+
+def test_a_learner_needs_fit_and_predict_alone() -> None:
+    found = run(Threshold())
+    assert found.scores["pooled_federated"].min() > 0.9
+    assert set(found.models["a"].predict(SILOS["a"][0])) == {"yes", "no"}

@@ -180,10 +180,12 @@ class TestSampleWeights:
 
 
 class TestTraining:
-    @pytest.mark.parametrize("estimator", [Broken(), Unclonable()], ids=lambda estimator: type(estimator).__name__)
-    def test_that_fails_says_which_learner(self, estimator: Any):
-        with pytest.raises(TrainingError, match=type(estimator).__name__):
-            SklearnLearner(estimator).fit(*blobs([0, 1]))
+    def test_that_fails_says_which_learner(self):
+        with pytest.raises(TrainingError, match="Broken"):
+            SklearnLearner(Broken()).fit(*blobs([0, 1]))
+
+    def test_does_without_a_clone_where_an_estimator_stands_none(self):
+        assert set(SklearnLearner(Unclonable()).fit(*blobs([0, 1])).predict(blobs([0, 1])[0])) <= {0, 1}
 
 
 class TestModelFile:
