@@ -40,15 +40,22 @@ def last_decision(entries: Iterable[LogEntry]) -> int:
 def approvers_now(config: SiloConfig, entries: Iterable[LogEntry]) -> dict[str, Ed25519PublicKey]:
     """Who approves next, by name: the approvers of the last approval, or those in ``silo.toml`` if it had none.
 
-    Raises ConfigError where two have the same key.
+    Raises ConfigError where two have the same key, or where the log tells names alone and ``silo.toml`` has others.
     """
+    own = approvers_of(config)
     last: Mapping[str, Any] = {}
     for entry in entries:
         last = entry.details if entry.event is Event.APPROVED else last
-    keys = last.get(KEYS)
+    keys, signed = last.get(KEYS), last.get("approvers")
     if isinstance(keys, Mapping):
         return {name: Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)) for name, key in keys.items()}
-    return approvers_of(config)
+    # A line of before keys were logged: one person must not end four eyes by an upgrade.
+    if isinstance(signed, Mapping) and (lost := signed.keys() - own.keys()):
+        raise ConfigError(
+            f"{' and '.join(sorted(lost))} approved last: put them back under approvers in silo.toml, let two approve "
+            "that, and then change the list"
+        )
+    return own
 
 
 def approvers_of(config: SiloConfig) -> dict[str, Ed25519PublicKey]:
