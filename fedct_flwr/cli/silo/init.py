@@ -120,14 +120,15 @@ def make_silo(new: NewSilo) -> Path:
         "learner.pseudo-weight": AUTO,
         "policy.max-queries": rounds * public,
         # Secure sums have the longest replies: 8 bytes for each class of an example.
-        "policy.max-bytes": rounds * (8 * public * len(agreed.classes) + _AROUND),
+        "policy.max-bytes": rounds * (8 * public * max(len(agreed.classes), 1) + _AROUND),
         "connection.superlink": new.superlink or _SOMEWHERE,
         **({"connection.supernode": new.supernode} if new.supernode else {}),
     }
     needed = f"Here: what {rounds} rounds about all {public:,} public examples need."
     more = {
         "data.mapping": f"The study's classes: {_toml(list(agreed.classes))}",
-        **dict.fromkeys(("policy.max-queries", "policy.max-bytes"), needed),
+        "policy.max-queries": needed,
+        "policy.max-bytes": f"{needed} In secure sums, which are longest.",
     }
     text = "\n".join([_HEAD, *_table(SiloConfig, "", given, more)])
     # Before anything is made, and without the name of a file that will not be: what is written must be read.
