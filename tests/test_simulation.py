@@ -145,7 +145,7 @@ def test_a_protection_is_a_setting_and_its_weakness_a_warning() -> None:
 WRONG: Mapping[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a setting": ({"quorumm": 1}, ConfigError, "did you mean 'quorum'"),
     "one given twice": ({"quorum": 0.5, "algorithm": FedCT(Qualified())}, ConfigError, "quorum is set twice"),
-    "an algorithm's": ({"algorithm": FedCT(Qualified(2.0))}, ConfigError, "quorum = 2.0"),
+    "an algorithm's": ({"algorithm": "fedct-qualified", "quorum": 2.0}, ConfigError, "quorum = 2.0"),
     "an engine": ({"engine": "floower"}, ConfigError, "did you mean 'flower'"),
     "no label": ({"label": ""}, ConfigError, "label is missing"),
     "a silo's name": ({"silos": {"../a": records(1), "b": records(2)}}, ConfigError, "'../a' is no silo's name"),
