@@ -79,6 +79,14 @@ class JointLabeler(JointSettings):
         # Raises ConfigError where no noise keeps the budget.
         _ = joint_labeler(step, dataset.public, dataset.schema).noise
 
+    def notes(self, config: RunConfig, dataset: FederatedDataset) -> list[str]:
+        """That labels may be mostly noise, where they may."""
+        from fedct_flwr.labelers.joint_linear import expected
+
+        plan = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
+        few, sentence = expected(plan.records, plan.epsilon, plan.delta)
+        return [sentence] if few else []
+
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Train the labeler, let silos learn its labels, and return what ``result.json`` tells. Raises RunError."""
         from fedct_flwr.coordinator.joint import Training

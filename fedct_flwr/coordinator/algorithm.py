@@ -48,6 +48,10 @@ class Algorithm(Method):
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Run all rounds and return what ``result.json`` tells. Raises RunError."""
 
+    def notes(self, config: RunConfig, dataset: FederatedDataset) -> list[str]:
+        """What the size of a simulation's data lets expect, a sentence each."""
+        return []
+
     def cautions(self, config: RunConfig, num_silos: int) -> list[str]:
         """What is allowed and hardly meant of noise that protects silos, a sentence each."""
         if not self.protects_silos:

@@ -118,7 +118,7 @@ def plan_for(
 
 
 def expected(num_records: int, epsilon: float, delta: float) -> tuple[bool, str]:
-    """Whether labels of so many records of all silos may be mostly noise, and what to expect of them in a sentence.
+    """Whether labels of all silos' ``num_records`` may be mostly noise, and a sentence on what to expect of them.
 
     By the records for each unit of noise alone: how much columns say of the class, no one knows before.
 

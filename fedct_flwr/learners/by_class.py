@@ -18,7 +18,8 @@ from fedct_flwr.types import LearnerError
 _KEYED: Final = ("class_weight", "class_weights")
 _ORDERED: Final = ("priors", "class_prior", "class_weights")
 _COUNTING: Final = "num_class"
-_NAMING: Final = ("pos_label", "class_names")
+_CLASSES: Final = "class_names"
+_NAMING: Final = ("pos_label", _CLASSES)
 _DENSE: Final = ("xgboost", "imodels")
 """Packages whose classifiers want the classes at hand numbered 0, 1, ... without gaps."""
 _OF_MANY: Final = ("multiclass", "softmax", "multiclassova", "multiclass_ova", "ova", "ovr")
@@ -66,8 +67,8 @@ def for_classes(estimator: Any, present: NDArray[Any], num_classes: int, *, dens
     """
     kept = present.tolist()
     changed: dict[str, Any] = {}
-    for key, value in _params(estimator, (*_KEYED, *_ORDERED, _COUNTING, "class_names")).items():
-        if key.endswith("class_names"):
+    for key, value in _params(estimator, (*_KEYED, *_ORDERED, _COUNTING, _CLASSES)).items():
+        if key.endswith(_CLASSES):
             changed[key] = [kept.index(each) if dense else each for each in value if each in kept]
         elif isinstance(value, Mapping):
             changed[key] = {(code if dense else each): value.get(each, 1) for code, each in enumerate(kept)}
@@ -77,7 +78,7 @@ def for_classes(estimator: Any, present: NDArray[Any], num_classes: int, *, dens
             own = np.asarray(value, dtype=np.float64)[kept]
             changed[key] = own if key.endswith("weights") else own / own.sum()
     objectives = {key: value for key, value in _params(estimator, ("objective",)).items() if len(kept) == 2}
-    # With two classes XGBoost and LightGBM count none, and its objectives of many ask for a number.
+    # With two classes XGBoost and LightGBM count none, and their objectives of many ask for a number.
     changed |= {key: "binary:logistic" for key, value in objectives.items() if str(value).startswith("multi:")}
     changed |= {key: "binary" for key, value in objectives.items() if value in _OF_MANY}
     return copied(estimator).set_params(**changed) if changed else estimator

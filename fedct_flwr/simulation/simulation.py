@@ -14,7 +14,6 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
@@ -111,12 +110,7 @@ class Simulation:
         schema, parts = self.dataset.schema, [self.dataset.public.X, *(silo.private.X for silo in self.dataset.silos)]
         said = [text for one in settings for text in (unread(one, schema), unusual_texts(one, schema, *parts))]
         yield from dict.fromkeys(filter(None, said))
-        if isinstance(self.algorithm, JointSettings):
-            from fedct_flwr.labelers.joint_linear import expected
-
-            plan = simulated_plan(self.algorithm, config, self.dataset, len(config.roster or self.dataset.silos))
-            few, sentence = expected(plan.records, plan.epsilon, plan.delta)
-            yield from [sentence] if few else []
+        yield from self.algorithm.notes(config, self.dataset)
 
     def runner(
         self, engine: Engine, variables: Mapping[str, str] = MappingProxyType({}), *, outlives: bool = False
