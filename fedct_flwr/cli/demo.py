@@ -64,7 +64,7 @@ def demo(
 ) -> None:
     """Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.
 
-    Nobody is asked for the approvals, so it is for the library's own public data alone. On folders that are complete
+    No one is asked for the approvals, so it is for the library's own public data alone. On folders that are complete
     it changes nothing.
     """
     out = Output()

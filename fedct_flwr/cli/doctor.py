@@ -143,7 +143,7 @@ def engine(_: None) -> Iterator[Finding]:
 
 
 def data(_: None) -> Iterator[Finding]:
-    """Which data sets lie on this machine, beside the built-in ones."""
+    """Which data sets lie on this machine, apart from the built-in ones."""
     from fedct_flwr.datasets import LOADERS
     from fedct_flwr.datasets.cache import data_folder
 

@@ -6,7 +6,7 @@ Nothing that runs is in it, and nothing of it is written before signature, date 
 anybody can sign an archive that unpacks to more than a disk holds, or that reads like a sentence of ours.
 
 The signature proves that one coordinator wrote all of it. Which one that is, the fingerprint of its key tells, compared
-by a second way; a silo that has joined knows the key, and takes later certificates from nobody else.
+by a second way; a silo that has joined knows the key, and accepts later certificates from its holder alone.
 """
 
 import hashlib

@@ -52,7 +52,7 @@ def predict(
     """Say the class of each new record, as a study's global model sees it, or the model of a simulated silo.
 
     All columns of the file come out as they went in; 'predicted' and the classes' probabilities, if the model knows
-    any, come after them. Columns beside the study's are not looked at.
+    any, come after them. Columns that the study does not use are ignored.
     """
     if len(paths) > _MOST_PATHS:
         raise ConfigError(f"{len(paths)} paths were given: give one file of new records, and a run folder before it")

@@ -54,7 +54,7 @@ Accept: TypeAlias = Annotated[
 ]
 CsvFile: TypeAlias = Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")]
 CHUNK: Final = 65_536
-"""So many records are predicted at a time, so that one can say how far it is."""
+"""Records predicted at a time, so that progress can be shown."""
 
 
 def check_new(out: Path | None) -> None:

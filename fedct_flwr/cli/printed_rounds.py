@@ -122,7 +122,7 @@ def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder:
     if model := result.get(FACT):
         file = escape(str(from_here(folder.path / model["file"])))
         console.print(
-            f"global model: {file}, trained on {count(model['labels'], 'public label')}; its card is beside it"
+            f"global model: {file}, trained on {count(model['labels'], 'public label')}; its card is next to it"
             + (f"; the most frequent class alone has {most:.3f}" if (most := model.get("most_frequent_class")) else ""),
             soft_wrap=True,
         )

@@ -111,7 +111,8 @@ def simulate(
     repeats: Annotated[
         int | None,
         typer.Option(
-            help="Run so many seeds, in a folder each, and print means with standard errors.", rich_help_panel=_METHOD
+            help="Number of seeds to run, in a folder each; prints means with standard errors.",
+            rich_help_panel=_METHOD,
         ),
     ] = None,
     in_process: Annotated[

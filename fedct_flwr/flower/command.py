@@ -70,7 +70,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 class NoAnswer(RunError):
-    """Nobody can tell what the SuperLink says: asked again, it may be heard."""
+    """The output of ``flwr`` could not be understood; another try may help."""
 
 
 class Unreachable(NoAnswer):
@@ -162,7 +162,7 @@ class SuperLink:
         self._ask("stop", str(run_id), _CONNECTION)
 
     def log(self, run_id: int) -> str:
-        """What the coordinator's app has said so far; empty if nobody knows."""
+        """What the coordinator's app has printed so far; empty if it cannot be read."""
         done = self._flwr("log", str(run_id), _CONNECTION, "--show")
         return done.stdout if done.returncode == 0 else ""
 

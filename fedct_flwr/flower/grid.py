@@ -109,7 +109,7 @@ class _Arriving:
 class PollingGrid(PromptGrid):
     """Looks for replies again after a tenth of the time waited so far, but within 0.05 s and 3 s.
 
-    A node that starts anew has lost what it was asked, and is asked again. Everything else is the other Grid's.
+    A node that restarts has lost what it was asked, and is asked again. Everything else is the other Grid's.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -157,7 +157,7 @@ class PollingGrid(PromptGrid):
         ]
         if not lost:
             return {}
-        logger.info("%s started anew and may have lost the question: asking again", count(len(lost), "node"))
+        logger.info("%s restarted and may have lost the question: asking again", count(len(lost), "node"))
         again = self._sent([copy_of(each.message) for each in lost])
         return {
             old.first: new._replace(name=new.name or old.name, first=old.first, started=old.started)

@@ -31,7 +31,7 @@ _SUPERLINK: Final = 1
 """The SuperLink's own node."""
 _FIRST_NODE_ID: Final = 100
 _LOOK_SECONDS: Final = 0.2
-"""How soon it is noticed that somebody stops the run."""
+"""Seconds until a request to stop is noticed."""
 _LAST_ANSWER_SECONDS: Final = 25.0
 """How long a run that was stopped waits for silos at work."""
 _NO_FILTERS: Final = "`sklearn.utils.parallel.delayed` should be used with `sklearn.utils.parallel.Parallel`"
@@ -109,7 +109,7 @@ class LoopbackGrid(PromptGrid):
                 self._inbox.get_nowait()
         for _ in range(self._workers):
             self._inbox.put(None)
-        # Whoever stopped the run may remove its folder, to which a silo at work would still write.
+        # The caller may remove the run folder after a stop, to which a silo at work would still write.
         end = time.monotonic() + _LAST_ANSWER_SECONDS if stopped else 0.0
         for worker in self._threads if stopped else ():
             worker.join(max(0.0, end - time.monotonic()))
@@ -141,7 +141,7 @@ class LoopbackGrid(PromptGrid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        """Replies to these messages, as far as they are there; the others stay until somebody asks for them."""
+        """Replies to these messages that have arrived; replies to others are kept for later calls."""
         while not self._replies.empty():
             self._sort(self._replies.get())
         return [self._unclaimed.pop(name) for name in message_ids if name in self._unclaimed]

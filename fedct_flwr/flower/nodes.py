@@ -17,7 +17,7 @@ from fedct_flwr.types import RunError
 
 _TIMEOUT_SECONDS: Final = 30.0
 _PATIENCE: Final = 2
-"""So many intervals after its last heartbeat Flower counts a node as there."""
+"""Heartbeat intervals that Flower lets pass before it counts a node as gone."""
 
 
 @dataclass(frozen=True)

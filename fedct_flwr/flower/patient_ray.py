@@ -60,7 +60,7 @@ def main() -> None:
             return start_raylet(*arguments, **named | ports)
 
         services.start_raylet = with_known_ports
-        # Nobody asks for more machines here, or looks at a dashboard: two programs less, which take seconds to start.
+        # Neither the autoscaler nor the dashboard is used here: two programs less, which take seconds to start.
         node_class.start_monitor = node_class.start_api_server = lambda *_, **__: None
         (program,) = entry_points(group="console_scripts", name=_PROGRAM)
         program.load()()

@@ -24,7 +24,7 @@ RETURNED: Final = 70
 """Exit code of a SuperNode whose work has ended without a signal."""
 _PROGRAM: Final = "flower-supernode"
 _SOME: Final = 0
-"""In place of a run's number, which Flower's loop only compares with None."""
+"""Stands for a run's number, which Flower's loop only compares with None."""
 
 
 def show_certificate(certificate: str, key: str) -> None:

@@ -91,6 +91,6 @@ def adds(
     except SumRefused:
         raise ConfigError(
             f"the key of silo {config.silo} under [sums] in study.toml is not that of {config.egress_key}: send the "
-            "coordinator the public half anew"
+            "coordinator the public half again"
         ) from None
     return summand, Once(Ready(FolderState(config.state)), books, put_down)

@@ -81,7 +81,7 @@ def start_agent(silo_file: Path, say: Say) -> None:
 def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
     """Answer messages until ``stop`` is set; returns within seconds, also in the middle of training.
 
-    A model may then still be in training, in a thread whose result nobody takes: see ``start_agent``. ``say`` gets one
+    A model may then still be in training, in a thread whose result is dropped: see ``start_agent``. ``say`` gets one
     sentence for whatever a person at the silo should know. Raises ConfigError, DataError, or RunError if another
     process works for this silo or its egress log is not intact.
     """
@@ -190,7 +190,7 @@ class Agent:
                 continue
             with about(run=task.run_id):
                 answered = self.answer(task)
-            # Nobody makes a silo hammer by asking what it refuses.
+            # Refused questions in quick succession must not keep a silo busy.
             refused = 0.0 if answered else min(2 * refused or _AGAIN_SECONDS, _MAX_REFUSAL_SECONDS)
             if refused > _AGAIN_SECONDS:
                 self._rest(refused)
@@ -251,7 +251,7 @@ class Agent:
             return gate.refuse(Refusal.STOPPING, run, task.code_hash)
         if reply is None:
             return gate.refuse(Refusal.INTERNAL, run, task.code_hash)
-        # What is logged as released shall be on its way, not in a drawer: somebody must be there to take it.
+        # An answer is logged as released only if the SuperNode still waits for it.
         if not self._supernode.awaits(task):
             task.lost.set()
             return gate.refuse(Refusal.NOT_AWAITED, run, task.code_hash, send=False)
@@ -264,7 +264,7 @@ class Agent:
         return answer
 
     def _look_for_missed(self, run: int, number: int) -> None:
-        """See whether the run went on without this silo since its last answer: nobody tells it that one came late."""
+        """See whether the run went on without this silo since its last answer: no message says that one came late."""
         last_run, last = self._last_round
         missed = number - last - 1 if run == last_run else 0
         self._missed = self._missed + max(missed, 0) if run == last_run else 0
@@ -287,7 +287,7 @@ class Agent:
         return replies[0] if replies else None
 
     def _settle(self, afterwards: list[Callable[[], None]]) -> None:
-        """Let the silo's own model learn, once the answer has left: nobody outside waits for that, or is told."""
+        """Let the silo's own model learn, once the answer has left: no one outside waits for that, or is told."""
 
         def work() -> None:
             for each in afterwards:
@@ -318,7 +318,7 @@ class Agent:
         return Context(run, node, self._node_config, RecordDict(), run_config)
 
     def _say(self, sentence: str) -> None:
-        # A full disk under the log or a terminal that is gone is no reason to answer nobody.
+        # A full disk under the log or a closed terminal is no reason to stop answering.
         with contextlib.suppress(OSError, ValueError):
             self._tell(printable(sentence))
 

@@ -23,7 +23,7 @@ _REFRESH_SECONDS: Final = 2.0
 
 
 class Shut(StrEnum):
-    """Why an agent lets nothing out until somebody does something about it."""
+    """Why an agent lets nothing out until an operator acts."""
 
     LOG = "log"
     FILES = "files"
@@ -143,7 +143,7 @@ class StatusFile:
             self.failed = True
             with contextlib.suppress(OSError):
                 scratch.unlink(missing_ok=True)
-            # Or nobody would read there that the disk is full.
+            # Otherwise the status could not say that the disk is full.
             with contextlib.suppress(OSError):
                 _write_in_place(self._path, said.encode())
 

@@ -1,8 +1,7 @@
 """What a silo has approved: a digest of all that decides what may leave, as a line of the egress log.
 
-Whoever changes the study, the public set, the learner, its language model, the policy, or what the silo's labels mean,
-changes the digest: nothing leaves any more until somebody approves again. Only the last line that approves or revokes
-counts.
+A change of the study, the public set, the learner, its language model, the policy, or what the silo's labels mean
+changes the digest: nothing leaves until it is approved again. Only the last line that approves or revokes counts.
 
 To approve again gives nothing back that was spent: the limits of a policy are totals over all that ever left for a
 study and its public set. Who wants more raises a limit in ``silo.toml`` and approves that.
@@ -77,7 +76,7 @@ def approving_digest(config: SiloConfig, study: StudyFolder) -> bytes:
 def language_model(config: SiloConfig) -> str | None:
     """SHA-256 of the files of the learner's language model, in hex digits; None for a learner without one.
 
-    Whoever changes them decides which texts get which labels. Raises LearnerError for a model that cannot be read.
+    Changed files change which texts get which labels. Raises LearnerError for a model that cannot be read.
     """
     if config.learner.name not in LANGUAGE:
         return None
@@ -96,7 +95,7 @@ def approve(
 ) -> LogEntry:
     """Put an approval of the terms as they are now into the log. Raises RunError if it cannot be written.
 
-    For whoever reads the log later, the line also tells what the approver was told of ``duplicates`` (None: they were
+    For later readers of the log, the line also tells what the approver was told of ``duplicates`` (None: they were
     not looked for; with an alarm, it was approved despite them), and which versions of what software were installed.
     Neither is part of the terms, and nor is what is ``said`` of the approval: ``by`` whom, and the ``reason``.
     """

@@ -73,7 +73,7 @@ class _AnswerFile:
     def awaits(self, task: Task) -> bool:
         # Tried before the labels are logged as released: a full or read-only medium is seen here.
         try:
-            # A new file of a name that nobody knows: a medium may hold links to files of this machine.
+            # A new file of an unguessable name: a medium may hold links to files of this machine.
             with tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=".") as trial:
                 trial.write(bytes(_LEAST_ROOM))
                 trial.flush()

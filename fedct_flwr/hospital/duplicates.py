@@ -340,7 +340,7 @@ def similar_texts(own: list[str], public: list[str]) -> Judged:
     # It takes no empty list.
     ours, theirs = (hashed.transform([*texts, ""])[:-1] for texts in (own, public))
     near, again = np.flatnonzero(_has_near(ours, theirs)), _has_near(ours, ours, other=True)
-    # Each has so many more others to be near to; one more, as none among few is not never.
+    # Chance grows with the number of records compared; one is added because none among few is not never.
     by_chance = float(again.sum()) * max(1.0, len(public) / max(1, len(own))) + 1
     return Judged(near, by_chance, float(poisson.sf(len(near) - 1, by_chance)) if len(near) else 1.0)
 

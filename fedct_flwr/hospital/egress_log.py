@@ -1,6 +1,6 @@
 """The egress log, open for writing: what left the silo, and what was kept back.
 
-It can be read by anybody and changed by nobody unnoticed: ``log_entry`` says what a line holds, ``log_proof`` what is
+All can read it, and every change is noticed: ``log_entry`` says what a line holds, ``log_proof`` what is
 guaranteed.
 
 Order of writing: the line, fsync, the head. So after a crash the log is at most one whole line ahead of its head, and
@@ -187,7 +187,7 @@ class EgressLog:
         return entry
 
     def _check_still_there(self) -> None:
-        """Raise OSError if lines would go where nobody finds them, or after something that others wrote."""
+        """Raise OSError if the file was replaced or removed, or others wrote to it."""
         if self._file < 0 or self._unusable:
             raise OSError("the egress log is closed, or an error could not be undone: start the agent again")
         here, there = os.fstat(self._file), self.path.stat()

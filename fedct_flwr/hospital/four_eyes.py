@@ -83,7 +83,7 @@ def sign(
 
     Returns both signatures by name if this is the second, and nothing if it is the first.
 
-    Raises ConfigError for somebody who is no approver, or a key that is not this person's.
+    Raises ConfigError for a name that is not an approver's, or a key that is not this person's.
     """
     if by not in approvers:
         names = ", ".join(approvers)

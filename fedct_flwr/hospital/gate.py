@@ -192,7 +192,7 @@ class Gate:
     def refuse(self, reason: Refusal, run_id: int, code_hash: str, *, send: bool = True) -> RecordDict | None:
         """A logged refusal, for the agent's own reasons; None: nothing is sent. Never raises.
 
-        ``send``: whether somebody is there to take it; otherwise the log says that nothing left.
+        ``send``: whether the asker still waits for it; otherwise the log says that nothing left.
         """
         with self._one_at_a_time:
             return self._refuse(_Wrong(self._silo, reason=reason), run_id, code_hash, send=send)
@@ -235,7 +235,7 @@ class Gate:
             yield cap.of(self._books.spent), cap.of(step), getattr(self._policy, field)
 
     def _checked_reply(self, content: RecordDict, instruction: Instruction) -> bytes:
-        """A reply with labels, encoded anew. Raises Refused; with a refusal's own reason if the reply is one."""
+        """A reply with labels, re-encoded. Raises Refused; with a refusal's own reason if the reply is one."""
         reply = decode_reply(from_record(content), self._terms, instruction)
         if reply.silo != self._silo:
             raise Refused(Refusal.SILO)

@@ -29,7 +29,7 @@ _FOR_ALL: Final = 0o644
 
 
 def create_egress_key(path: Path) -> None:
-    """Make the Ed25519 key that signs the egress log (PEM, PKCS #8), and beside it the public one, ``*.pub``.
+    """Make the Ed25519 key that signs the egress log (PEM, PKCS #8), with the public key next to it in ``*.pub``.
 
     Raises ConfigError if either file exists or cannot be written.
     """
@@ -45,7 +45,7 @@ def public_key_path(path: Path) -> Path:
 
 
 def create_node_key(path: Path) -> None:
-    """Make the ECDSA P-384 key of the silo's SuperNode in OpenSSH's format, and beside it the public one, ``*.pub``.
+    """Make the ECDSA P-384 key of the silo's SuperNode in OpenSSH format, with the public key next to it in ``*.pub``.
 
     The same as ``ssh-keygen -t ecdsa -b 384``. The public file is what the coordinator registers. Raises ConfigError
     if either file exists or cannot be written.
@@ -96,7 +96,7 @@ def _write_pair(path: Path, private: bytes, public_path: Path, public: bytes) ->
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    # With its mode from the first moment on: nobody may read a private key even for a millisecond.
+    # With its mode from the first moment on: no other user may read a private key even for a millisecond.
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()

@@ -1,8 +1,8 @@
 """Whether the state folder is the latest one: a file next to the egress key remembers a line of its log.
 
 Limits and budgets are totals over what stands in the state folder. One that is not mounted, or of which an older copy
-was put back, would give back what was spent. So the file says which line the log ended with when somebody last
-approved, labels last left, or the agent last started or ended. Where the keys cannot be written, as in containers,
+was put back, would give back what was spent. So the file says which line the log ended with at the last approval, when
+labels last left, or when the agent last started or ended. Where the keys cannot be written, as in containers,
 nothing is remembered.
 
 Formal guarantee: against accidents, with a state folder that lacks that line, or lacks the privacy ledger that its own
@@ -40,14 +40,14 @@ def open_log(config: SiloConfig) -> EgressLog:
         raise RunError(
             f"line {line:,} of the egress log is gone, which {_path(config)} remembers: {config.state} is not mounted, "
             "or an older copy of it was put back. Mount it, or restore the latest copy. Only if there is none, remove "
-            f"{_path(config)} and approve anew: limits and budgets then count without what is lost"
+            f"{_path(config)} and approve again: limits and budgets then count without what is lost"
         )
     log = EgressLog.open(config.state, config.silo, key)
     if lost_ledger(config, log.entries()):
         log.close()
         raise RunError(
             f"labels have left under a privacy budget, and the privacy ledger in {config.state} is gone: restore the "
-            "folder as a whole from the latest backup; without the ledger nobody knows what was spent, so nothing is "
+            "folder as a whole from the latest backup; without the ledger the privacy spent is unknown, so nothing is "
             "released"
         )
     return log

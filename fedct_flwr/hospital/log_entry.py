@@ -78,7 +78,7 @@ class BadLineError(ValueError):
 
 
 class NoiseError(BadLineError):
-    """The same for one that is not even a JSON object: nobody wrote it as it stands."""
+    """The same for one that is not even a JSON object, so no version of the package wrote it."""
 
 
 def read_entries(folder: Path) -> Iterator[LogEntry]:

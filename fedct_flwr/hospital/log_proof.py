@@ -3,7 +3,7 @@
 ``egress.head`` holds the number of lines and the last hash, signed: lines missing at the end are noticed.
 
 Formal guarantee: without the silo's private key no line can be changed, added, removed or moved, and the log cannot be
-cut at its end, without ``verify_log`` saying so. Whoever holds the key can write another history, and whoever can
+cut at its end, without ``verify_log`` saying so. A holder of the key can write another history, and a user who can
 write to the folder can put back an older copy of both files together, or remove both: write down the last hash
 elsewhere (``fedct silo verify`` prints it, and looks for it with ``--since``) to notice that.
 """
@@ -177,7 +177,7 @@ def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> Ve
     if head is None and number == 0 and not cut_short:
         return Verdict(True, "the log has not begun: nothing has left", chain)
     if head is None:
-        return _broken(chain, f"{HEAD_FILE} is missing, so nobody can tell whether lines are missing at the end")
+        return _broken(chain, f"{HEAD_FILE} is missing, so lines may be missing at the end")
     if head.silo != chain.silo:
         return _broken(chain, f"{HEAD_FILE} is damaged, or not signed with this silo's key")
     if head.count > number:

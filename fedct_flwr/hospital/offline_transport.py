@@ -172,7 +172,7 @@ class Carrier:
         try:
             seal(question, asked, self._secret)
         except OSError as error:
-            # Somebody has the medium, or it is full. The SuperNode reports the task as failed after a minute.
+            # The medium is away or full. The SuperNode reports the task as failed after a minute.
             self._say(f"the question of run {task.run_id} was not put into {question}: {error.strerror}")
             return
         self._say(f"a question of run {task.run_id} is in {question}: carry it to the records, and bring {answer.name}")
@@ -183,7 +183,7 @@ class Carrier:
             _remove(question)
 
     def _await(self, task: Task, question: Path, answer: Path) -> None:
-        """Hand the answer over as soon as it is there, unless nobody waits for it any more."""
+        """Hand the answer over as soon as it is there, unless its task is lost."""
         while not self._stop.wait(_LOOK_SECONDS):
             if task.lost.is_set():
                 self._say(f"the coordinator no longer waits for an answer of run {task.run_id}: the question is void")
@@ -220,6 +220,6 @@ class Carrier:
 
 
 def _remove(path: Path) -> None:
-    # On a medium that is gone, or read-only: both are sealed, and nobody waits for them any more.
+    # The medium may be gone or read-only. Both files are sealed and no longer needed.
     with contextlib.suppress(OSError):
         path.unlink()

@@ -1,7 +1,7 @@
-"""An approval can be withdrawn at once, also while the agent is at work and nobody else may write the egress log.
+"""An approval can be withdrawn at once, also while a running agent holds the egress log.
 
-A file says so: the gate asks for it before each decision. The agent puts it down in the log within a second, or
-whoever opens the log next.
+A file says so: the gate looks for it before each decision. The agent logs it within a second; without an agent, the
+next command that opens the log does.
 """
 
 from pathlib import Path

@@ -118,12 +118,12 @@ def _rows(file: sqlite3.Connection, study: str | None = None) -> list[tuple[str,
 
 
 def _sum(rows: list[tuple[str, str, int]]) -> Spent:
-    """Raises LedgerError for what nobody has written."""
+    """Raises LedgerError for a line that this package did not write."""
     total = Spent()
     for _, text, times in rows:
         try:
             step = Spent(**json.loads(text))
             total = Spent(*(one + times * more for one, more in zip(total, step, strict=True)))
         except (ValueError, TypeError):
-            raise LedgerError("the books of these records hold a line that nobody knows; nothing is released") from None
+            raise LedgerError("the books of these records hold an unknown line; nothing is released") from None
     return total

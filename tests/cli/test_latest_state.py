@@ -72,7 +72,7 @@ def test_a_state_folder_that_lacks_a_line_lets_nothing_out(
 
 def test_what_is_lost_for_good_is_left_out_once_somebody_says_so(fedct: Fedct, worked: Kit) -> None:
     shutil.rmtree(worked.state)
-    with pytest.raises(RunError, match=r"Only if there is none, remove .*egress\.seen and approve anew"):
+    with pytest.raises(RunError, match=r"Only if there is none, remove .*egress\.seen and approve again"):
         open_log(worked.config)
     (worked.folder / "keys" / "egress.seen").unlink()
     assert FIRST in approved(fedct, worked)

@@ -1,4 +1,4 @@
-"""``fedct coordinator``: what the coordinator of a study needs beside Flower."""
+"""``fedct coordinator``: commands for the coordinator of a study."""
 
 from fedct_flwr.cli.lazy import lazy_group
 

@@ -94,7 +94,7 @@ class CoordinatorFolder:
             return str(config["superlink"][CONNECTION]["address"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError):
             raise ConfigError(
-                f"{self.flower_config} names no address under [superlink.{CONNECTION}]: make it anew with "
+                f"{self.flower_config} names no address under [superlink.{CONNECTION}]: make it again with "
                 "'fedct coordinator init'"
             ) from None
 

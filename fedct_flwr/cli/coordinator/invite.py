@@ -38,7 +38,7 @@ def invite(
 ) -> None:
     """Write one signed file with all that a silo needs to join: study, address, certificates.
 
-    Send it to that silo alone, by a way that nobody else reads, as it holds a key. Tell the silo the fingerprint by a
+    Send it to that silo alone and in private, as it holds a key. Tell the silo the fingerprint by a
     second way, such as the telephone. A certificate that is about to expire is renewed.
     """
     out = Output(as_json=json_)
@@ -53,8 +53,7 @@ def invite(
     address = coordinator.config().gateway
     if not address:
         raise ConfigError(
-            f"nobody has said where silos find the gateway: fedct coordinator init {in_shell(folder)} --gateway "
-            "HOST:PORT"
+            f"the gateway's address is unknown: fedct coordinator init {in_shell(folder)} --gateway HOST:PORT"
         )
     study = coordinators_study(coordinator.study)
     check_plain(coordinator.study)
@@ -68,7 +67,7 @@ def invite(
     path = coordinator.invitations / f"{name}.zip"
     write_invitation(path, said, _files(coordinator, name), key)
     shown = in_shell(from_here(path))
-    out.say(f"Send to {name}, by a way that nobody else reads: {shown} (good until {said.expires:%Y-%m-%d})")
+    out.say(f"Send to {name} in private: {shown} (good until {said.expires:%Y-%m-%d})")
     out.say(f"Tell {name} by a second way, such as the telephone, the fingerprint {said.fingerprint}")
     document: dict[str, Any] = {
         "silo": name,

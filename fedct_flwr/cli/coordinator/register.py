@@ -138,7 +138,7 @@ def admit(superlink: SuperLink, key: Path, name: str) -> bool:
 
 
 def nodes_of(folder: CoordinatorFolder) -> tuple[dict[str, Node | None], dict[str, list[Node]], int]:
-    """Each silo's node, None where it is not registered; each silo's former nodes; how many nodes are nobody's.
+    """Each silo's node, None where it is not registered; each silo's former nodes; how many nodes belong to no silo.
 
     Raises NoAnswer, RunError or ConfigError.
     """
@@ -158,7 +158,7 @@ def unregister(
 ) -> None:
     """Let silos depart: the SuperLink no longer answers their keys, and the next run does not wait for them.
 
-    Their keys are kept in silos/former, so that nobody registers them again by mistake. Their names become free.
+    Their keys are kept in silos/former, so that they are not registered again by mistake. Their names become free.
     """
     out = Output(as_json=json_)
     coordinator = CoordinatorFolder.open(folder)

@@ -187,7 +187,7 @@ def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedR
         try:
             state = superlink.status(run_id)
         except NoAnswer:
-            # A SuperLink that is started again goes on with the run; it is not over because nobody answers.
+            # A restarted SuperLink goes on with the run, so silence does not mean that the run is over.
             if answered >= asked:
                 console.print(f"[yellow]{_AWAY}[/]")
             asked = time.monotonic()

@@ -37,7 +37,7 @@ _STATED: Final = {
 }
 """Titles of the fields of ``[governance]`` in study.toml."""
 _MOST_CLASSES: Final = 20
-"""So many are named: with more, the page would push its own beginning off the screen."""
+"""Classes named on the page: more would push its beginning off the screen."""
 
 
 def sections(
@@ -84,7 +84,7 @@ def sections(
             *(kind.leaves for kind in kinds),
             "Test scores: four numbers with each reply" if policy.metrics else "Test scores: none",
             longest and f"At most {longest:,} bytes in one reply, if all public examples are asked about",
-            "Beside them: the silo's name, and if it refuses a question, the number of the reason",
+            "Also: the silo's name, and if it refuses a question, the number of the reason",
         ),
         f"What the {'sums' if config.adds_noise else 'labels'} may tell about a record": promised,
         "Limits, in total for this study and public set": _lines(

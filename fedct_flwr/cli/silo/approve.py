@@ -136,7 +136,7 @@ def _approver(by: str, reason: str) -> str:
         try:
             by = getpass.getuser()
         except (KeyError, OSError, ImportError):
-            # In a container nobody may have a name.
+            # A container's user may have no name.
             by = f"user {os.getuid()}"
     for option, text in (("--by", by), ("--reason", reason)):
         if printable(text) != text or len(text) > _LONGEST:

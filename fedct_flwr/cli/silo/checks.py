@@ -160,7 +160,7 @@ def node_key(silo: Silo) -> Iterator[Finding]:
 def modes(silo: Silo) -> Iterator[Finding]:
     """Whether other users of the machine can read what they must not."""
     if os.name != "posix":
-        yield warning("file modes: not looked at on this system", "let nobody but the silo's user read its folder")
+        yield warning("file modes: not looked at on this system", "let only the silo's user read its folder")
         return
     config, secret = silo.config, silo.config.connection.secret
     if not secret.is_file() or not secret.stat().st_size:
@@ -168,7 +168,7 @@ def modes(silo: Silo) -> Iterator[Finding]:
     exposed = [path for path in (config.egress_key, config.connection.node_key, secret) if _open_to_others(path)]
     for path in exposed:
         yield bad(f"file modes: others can read {silo.shown(path)}", f"chmod 600 {silo.shown(path)}")
-    # Whoever may not enter the folder cannot read what is in it.
+    # A user who may not enter the folder cannot read what is in it.
     curious = [silo.shown(path) for path in (silo.file, config.state) if _open_to_others(path)]
     if curious:
         yield warning(f"file modes: others can read {', '.join(curious)}", "chmod -R go= . in the silo's folder")
@@ -293,7 +293,7 @@ def students(silo: Silo) -> Iterator[Finding]:
 
     noisy, transfer = config.privacy.enabled, config.transfer
     number = transfer.most_students(noisy=noisy)
-    # Those that a silo keeps back for its own test teach nobody.
+    # Records kept back for the silo's own test are not for teachers.
     taught = records.size - int(config.data.test_fraction * records.size)
     X = records.X[:taught]
     # How many records there are may be the reason, and is not for others.

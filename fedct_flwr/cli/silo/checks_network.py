@@ -59,7 +59,7 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
         yield bad(f"coordinator: {address}: {said}", fix)
         return
     if answer.status < http.HTTPStatus.BAD_REQUEST:
-        # A SuperLink has no page, and its gateway lets nobody see one.
+        # A SuperLink has no page, and its gateway does not show one.
         yield warning(
             f"coordinator: at {address} something else has the right certificate (HTTP status {answer.status})",
             "ask the coordinator what is between the gateway and you",
@@ -92,11 +92,11 @@ def link(silo: Silo) -> Iterator[Finding]:
     """Whether agent and SuperNode may be apart: between them is plain HTTP. Makes no connection."""
     address = silo.config.connection.supernode
     if _is_near(split_address(address)[0]):
-        yield good(f"link: the SuperNode at {address} is on this machine, or a container beside the agent")
+        yield good(f"link: the SuperNode at {address} is on this machine, or a container next to the agent")
     else:
         yield warning(
             f"link: the way to the SuperNode at {address} is not encrypted, and the SuperNode is not authenticated",
-            "run both on one machine, or on a network that they share with nobody",
+            "run both on one machine, or on a network of their own",
         )
 
 
@@ -114,4 +114,4 @@ def supernode(silo: Silo) -> Iterator[Finding]:
         socket.create_connection(split_address(address), timeout=_SECONDS).close()
         yield good(f"SuperNode: it listens at {address}")
     except OSError:
-        yield warning(f"SuperNode: nobody listens at {address}", "fedct silo connect")
+        yield warning(f"SuperNode: nothing listens at {address}", "fedct silo connect")

@@ -168,7 +168,7 @@ def learner(silo: Silo) -> Iterator[Finding]:
     with or_bad(f"learner {name}: not allowed here", allow):
         check_allowed(name, config.learner.packages)
     settings = config.learner.model_copy(update={"local_steps": _QUICK_STEPS})
-    # What is said while it trains may quote data, and nobody shall see it here.
+    # Output of the training may quote data, so it is hidden.
     with or_bad(f"learner {name}: it cannot be made for these records", fix), _quiet():
         made = learner_for(settings, config.silo, agreed.schema, agreed.public, sample.X, total_steps=_QUICK_STEPS)
     # What has no effect tells of settings alone.

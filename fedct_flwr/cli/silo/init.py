@@ -202,7 +202,7 @@ def say_next(made: Path, data: Path) -> None:
 
 _WIDTH: Final = 120
 _HEAD: Final = """\
-# The settings of one silo. Nobody else has a say in them. Relative paths start at this file's folder.
+# The settings of one silo, which the silo alone decides. Relative paths start at this file's folder.
 # After a change nothing leaves: see fedct silo check, then fedct silo approve.
 """
 _AS_COMMENTS: Final = frozenset({"data.tables", "data.images", "records"})

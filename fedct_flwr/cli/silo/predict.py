@@ -42,8 +42,8 @@ def predict(
 ) -> None:
     """Say the class of each new record, as the silo's own trained model sees it, as CSV: record,class.
 
-    Records are numbered from 1, images are named by file. Columns beside the study's are left aside, so a label column
-    may be there or not.
+    Records are numbered from 1, images are named by file. Columns that the study does not use are ignored, so a label
+    column may be there or not.
     """
     check_new(output)
     config = SiloConfig.read_toml(silo_file(folder, folder_option))

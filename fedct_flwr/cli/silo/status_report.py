@@ -38,7 +38,7 @@ FEW_BYTES: Final = 100_000_000
 """Free bytes of a disk that is nearly full."""
 _LAST_REFUSALS: Final = 5
 _LONG_SECONDS: Final = 60.0
-"""An agent that trains for longer says for how long: nobody else can tell a long training from one without end."""
+"""An agent that trains for longer says for how long, to tell a long training from a stuck one."""
 _T = TypeVar("_T")
 
 

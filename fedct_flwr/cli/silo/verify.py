@@ -69,7 +69,7 @@ def verify(
         raise RunError(f"the egress log is not intact{where}: {verdict.sentence}")
     if since and not found:
         raise RunError(
-            f"the egress log has no line with the hash {since}: an older copy was put back, or it was begun anew, and "
+            f"the egress log has no line with the hash {since}: an older copy was put back, or a new log begun, and "
             "what left in between is not in it"
         )
     out.say(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
