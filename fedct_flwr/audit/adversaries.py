@@ -183,7 +183,7 @@ class _Training:
 
     @cached_property
     def population(self) -> Scores:
-        """Probabilities of the true class of records that nobody has."""
+        """Probabilities of the true class of records that are in no training set."""
         found = self.probabilities(self.labeler.vectors(self.strangers.X))
         return attacks.true_probability(found, self.strangers.y)
 
@@ -247,7 +247,7 @@ def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Obse
 def seen_in_model(
     model: Learner, records: Examples, strangers: Examples, public: Features, last_class: int
 ) -> Observation:
-    """What a model says of the records, of changed copies, and of ``strangers`` that nobody was trained on."""
+    """What a model says of the records, of changed copies, and of ``strangers`` outside all training sets."""
     if not records.size:
         return Observation(records.y)
     classes = max(last_class, int(records.y.max())) + 1

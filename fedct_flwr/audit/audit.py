@@ -89,7 +89,7 @@ class OfSeat:
 
 @dataclass(frozen=True)
 class Exposed:
-    """A record by its position among its silo's private ones, told right in so many of the refits."""
+    """A record by its position among its silo's private ones, told right in ``right`` of the refits."""
 
     silo: SiloName
     record: int
@@ -312,8 +312,8 @@ def _labels(
     from fedct_flwr.labelers.labeler import Asked
     from fedct_flwr.privacy.randomness import SecureNoise
 
-    nobody: HardLabels = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
-    # The number of records counts as public: it stays that of the silo, whoever is in.
+    unlabeled: HardLabels = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
+    # The number of records counts as public: it stays that of the silo, with or without a record.
     labeler = labeler_for(site.privacy, site.settings, site.silo, site.schema, public, site.private.size)
-    asked = Asked(private, public.X, nobody, votes, rows)
+    asked = Asked(private, public.X, unlabeled, votes, rows)
     return np.stack([labeler.answer(asked, SecureNoise()) for _ in range(site.privacy.rounds)])

@@ -38,7 +38,7 @@ from fedct_flwr.wire.weights import ARRAYS, asks_for_weights, to_weights, withou
 from server_app.main import app as server_app
 
 Forge = Callable[[SiloName, Instruction], Instruction]
-"""What a coordinator that lies sends in place of an instruction."""
+"""What a coordinator that lies sends instead of an instruction."""
 
 _SOFT_AXES: Final = 2
 

@@ -107,7 +107,7 @@ _SHARES: Final = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 
 
 class Guessed(NamedTuple):
-    """Of ``canaries`` that were put in with probability 1/2 each, so many ``guesses`` (others: abstained) are right."""
+    """Of ``canaries`` put in with probability 1/2 each, ``right`` of the ``guesses`` (others: abstained) are right."""
 
     right: int
     guesses: int

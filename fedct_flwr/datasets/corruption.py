@@ -22,7 +22,7 @@ Corrupt: TypeAlias = Callable[[HardLabels, int, int, Generator], HardLabels]
 
 
 def shifted(y: HardLabels, num_classes: int, by: int, rng: Generator) -> HardLabels:
-    """Every label so many classes further on, the last followed by the first.
+    """Every label moved on by ``by`` classes, the last followed by the first.
 
     >>> shifted(np.int16([0, 1, 2]), 3, 1, np.random.default_rng(0))
     array([1, 2, 0], dtype=int16)
@@ -40,7 +40,7 @@ def flipped(y: HardLabels, num_classes: int, by: int, rng: Generator) -> HardLab
 
 
 def random(y: HardLabels, num_classes: int, by: int, rng: Generator) -> HardLabels:
-    """Labels drawn anew, each class as likely."""
+    """Labels drawn at random, each class as likely."""
     return rng.integers(0, num_classes, len(y)).astype(LABEL_DTYPE)
 
 

@@ -1,4 +1,4 @@
-"""Dates as numbers: days since 1970, where somebody has told how the dates are written."""
+"""Dates as numbers: days since 1970, where the settings say how the dates are written."""
 
 import re
 from datetime import datetime, timedelta
@@ -44,7 +44,7 @@ def marked(name: str, kind: pa.DataType) -> pa.Field:
 
 
 def dated(table: pa.Table) -> frozenset[str]:
-    """Names of the columns whose numbers are dates that somebody has told the form of."""
+    """Names of the columns whose numbers are dates of a form that the settings name."""
     return frozenset(field.name for field in table.schema if field.metadata == _WAS_DATES)
 
 

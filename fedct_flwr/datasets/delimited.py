@@ -124,7 +124,7 @@ def _check_width(header: bytes, path: Path) -> None:
     if max(header.count(sign.encode()) for sign in _SEPARATORS) >= MOST_COLUMNS:
         raise KindError(
             f"cannot read {path}: its first line has more than {MOST_COLUMNS:,} fields, so export the table "
-            "anew with a line for each record"
+            "again with a line for each record"
         )
 
 
@@ -197,9 +197,9 @@ def parse(
 def safe_reason(error: Exception) -> str:
     """What is wrong with a CSV file by its reader's account, as far as that quotes no record."""
     if "Empty CSV file" in str(error):
-        return "it holds no table, so export it anew"
+        return "it holds no table, so export it again"
     safe = _SAFE.search(str(error))
-    return safe[0] if safe else "it is damaged or of another kind, so export the table anew as CSV UTF-8"
+    return safe[0] if safe else "it is damaged or of another kind, so export the table again as CSV UTF-8"
 
 
 def most_unpacked(path: Path) -> int:
@@ -226,7 +226,7 @@ def _check_kind(sample: bytes, path: Path, tables: TableSettings) -> None:
             raise KindError(f"cannot read {path}: it is {what}")
     wide = tables.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
     if b"\x00" in sample and not wide and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise KindError(f"cannot read {path}: it holds bytes that are no text, so export it anew as CSV UTF-8")
+        raise KindError(f"cannot read {path}: it holds bytes that are not text, so export it again as CSV UTF-8")
 
 
 def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
@@ -278,7 +278,7 @@ def _checked_separator(lines: list[str], path: Path, tables: TableSettings) -> s
         here = 0
     found = max(split, key=lambda sign: split[sign])
     if split[found] >= max(here, 2) and (not here or not tables.separator):
-        # Where both split all lines alike, only somebody who knows the file can tell.
+        # Where both split all lines alike, only a person who knows the file can tell.
         either = f"{_SEPARATORS[separator]} or " if here else ""
         keys = f"separator = {_written(separator)} or " if here else ""
         raise FormError(

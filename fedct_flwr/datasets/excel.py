@@ -199,6 +199,6 @@ def _written(value: Any, tables: TableSettings) -> str:
         return str(int(value)) if value.is_integer() else repr(value).replace(".", tables.decimal)
     if isinstance(value, date):
         is_day = not isinstance(value, datetime)
-        # Dates that somebody has typed in as text stand in the same column.
+        # The same column may hold dates typed in as text.
         return value.strftime(tables.dates) if tables.dates and is_day else value.isoformat()
     return str(value)

@@ -27,7 +27,7 @@ _PARTS: Final = re.compile(
 class TableFolder:
     """The files of a folder. ``tests`` maps silos to their own test files, for those that have one.
 
-    ``unused`` are the names of all files and folders in it that nobody reads, sorted; what systems hide is not named.
+    ``unused`` are the names of all files and folders in it that are not read, sorted; what systems hide is not named.
     """
 
     public: Path
@@ -62,8 +62,8 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
     """Which file is what, by its name and by what ``data.toml`` has ``told``; no table is opened.
 
     ``public.csv`` is the public set, ``NAME.csv`` silo NAME, and ``NAME.test.csv`` that silo's own test file, each with
-    any ending of ``ENDINGS``. Raises DataError where a file is missing, there twice, or a test set of nobody;
-    ConfigError where ``data.toml`` speaks of a file that is not there.
+    any ending of ``ENDINGS``. Raises DataError where a file is missing or there twice, or a test set has no silo;
+    ConfigError where ``data.toml`` names a file that is not there.
     """
     if not folder.is_dir():
         raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")
@@ -75,7 +75,7 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
         name, ending = name_and_ending(path)
         form = forms.get(path)
         if path.name.startswith((".", "~$")) or path.name == DATA_FILE:
-            # Spreadsheets, macOS and editors leave the former beside a table that is open.
+            # Spreadsheets, macOS and editors leave such files next to a table that is open.
             continue
         if not ending or path.is_dir() or path.name.startswith("~"):
             # The latter is what some editors call an older state of a file.
@@ -122,7 +122,7 @@ def _check_told(folder: Path, told: FolderTables | None, forms: dict[Path, FileF
 def _check_tests(
     folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName, Path], said: Collection[SiloName]
 ) -> None:
-    """Raise DataError for test files of nobody, and for silos by the look of it alone that nobody has ``said``."""
+    """Raise DataError for test files without a silo, and for files that only look like silos and are not ``said``."""
     for silo, path in tests.items():
         if silo not in silos:
             raise DataError(

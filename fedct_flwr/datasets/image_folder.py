@@ -78,7 +78,7 @@ def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str, *, name
 def check_room(paths: Sequence[Path], size: tuple[int, int], mode: str) -> None:
     """Raise DataError for images of a study that stand for far more memory than their files have bytes.
 
-    Whoever wrote the study says how large they are to be: a thousand of one pixel can be scaled to 50 GB.
+    The study's author sets their size: a thousand images of one pixel can be scaled to 50 GB.
     """
     room = len(paths) * math.prod(size) * (3 if mode == "color" else 1)
     try:

@@ -53,7 +53,7 @@ from fedct_flwr.text.plural import count
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
 
 _HEALTH: Final = ("healthy", "diseased")
-# Nobody has a cholesterol or a blood pressure of zero; the files write so where it was not measured.
+# A cholesterol or blood pressure of zero is impossible; the files write it where it was not measured.
 _ZERO_IS_MISSING: Final = ("chol", "trestbps")
 
 

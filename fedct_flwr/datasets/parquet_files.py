@@ -44,14 +44,14 @@ def names_in_parquet(path: Path) -> list[str]:
 
 def _unreadable(path: Path, error: Exception) -> KindError:
     if "encrypt" in str(error) or "decrypt" in str(error):
-        return KindError(f"cannot read {path}: it is encrypted, so save the table anew without a key")
-    return KindError(f"cannot read {path}: it is damaged or no Parquet file, so save the table anew")
+        return KindError(f"cannot read {path}: it is encrypted, so save the table again without a key")
+    return KindError(f"cannot read {path}: it is damaged or not a Parquet file, so save the table again")
 
 
 def _check_account(about: pyarrow.parquet.FileMetaData, path: Path) -> None:
     """Raise DataError for more than a table has by the file's own account."""
     if about.num_columns > MOST_COLUMNS:
-        raise KindError(f"cannot read {path}: it has more than {MOST_COLUMNS:,} columns, so export the table anew")
+        raise KindError(f"cannot read {path}: it has more than {MOST_COLUMNS:,} columns, so export the table again")
     columns = list(_columns(about))
     # A list in a column has several values in a row.
     cells = max(about.num_rows * about.num_columns, sum(column.num_values for column in columns))

@@ -103,7 +103,7 @@ class Outcome:
 
 
 def as_labels(names: Iterable[str | None]) -> NDArray[Any]:
-    """Classes by name as whoever has labeled the records wrote them: whole numbers, truth values, or text.
+    """Classes by name as the records' labels are written: whole numbers, truth values, or text.
 
     None stands for no label.
 

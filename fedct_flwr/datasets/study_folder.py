@@ -1,6 +1,6 @@
 """What a coordinator hands out to its silos: ``study.toml``, the public set, perhaps a test set. And a silo's records.
 
-The digest of the folder is what a silo approves: whoever changes the public set, the classes, the columns or the test
+The digest of the folder is what a silo approves: a change of the public set, the classes, the columns or the test
 set changes the digest.
 """
 
@@ -183,7 +183,7 @@ def form_of(data: DataSettings, study: StudyFolder) -> TableSettings:
 def _check_inside(folder: Path, key: str, paths: Sequence[Path]) -> None:
     """Raise ConfigError for a path that leads out of the folder, by itself or by a link, and for pipes and devices.
 
-    Whoever wrote the folder would otherwise choose which of the silo's files are read as public examples.
+    Otherwise the folder's author would choose which of the silo's files are read as public examples.
     """
     where = "" if key == STUDY_FILE else f" in {folder / STUDY_FILE}"
     try:

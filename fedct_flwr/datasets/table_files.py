@@ -49,7 +49,7 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
     """
     told = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
     table = _read(path, told, tables)
-    # One list of each: a table makes them anew whenever it is asked.
+    # One list of each: a table makes a new one whenever it is asked.
     table = table.slice(0, _records_of(table.columns))
     everything = list(zip(table.column_names, table.columns, strict=True))
     kept = [(name, values) for name, values in everything if name not in tables.leave_out and _is_there(name, values)]
@@ -72,7 +72,7 @@ def _check_regular(path: Path) -> None:
     except OSError as error:
         raise KindError(f"cannot read {path}: {_NO_FILE.get(error.errno or 0, error.strerror)}") from None
     if not size:
-        raise KindError(f"cannot read {path}: it is empty, so export the table anew")
+        raise KindError(f"cannot read {path}: it is empty, so export the table again")
     if not os.access(path, os.R_OK):
         raise KindError(f"cannot read {path}: this user may not read it, so change its owner or its permissions")
 

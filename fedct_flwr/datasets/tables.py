@@ -142,7 +142,7 @@ def _texts(values: pa.ChunkedArray, name: str, path: object) -> list[str]:
 
 
 def _fill(target: np.ndarray[Any, np.dtype[np.float64]], values: pa.ChunkedArray, column: Column) -> None:
-    """Write the numbers of a column, piece by piece: a copy of all of it would have to have room beside the others."""
+    """Write the numbers of a column, piece by piece, as memory may not hold a second copy of it."""
     if values.null_count == len(values):
         target[:] = np.nan
         return

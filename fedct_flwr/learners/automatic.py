@@ -119,7 +119,7 @@ def safe_only(y: HardLabels) -> bool:
 
 
 class OwnChoice(SklearnLearner):
-    """A learner that own records decide. Before ``choose``, each ``fit`` picks for its own examples anew."""
+    """A learner that own records decide. Before ``choose``, each ``fit`` chooses for its own examples."""
 
     _choice: Candidate | None = None
 

@@ -13,7 +13,7 @@ from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels
 class Learner(Protocol):
     """Fits labeled examples and predicts in the study's label space, or the values of its quantity.
 
-    ``fit`` starts anew, accepts any non-empty subset of the classes, and is a function of its arguments alone.
+    ``fit`` forgets earlier fits, accepts any non-empty subset of the classes, and is a function of its arguments alone.
     """
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
@@ -49,7 +49,7 @@ class Tabulating(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A learner that trains on from where it stands instead of starting anew each round."""
+    """A learner that trains on from where it stands instead of being refitted each round."""
 
     def reset(self) -> None:
         """Go back to the untrained state."""
@@ -91,7 +91,7 @@ class Probabilistic(Protocol):
 
 @runtime_checkable
 class SoftTrainable(Probabilistic, Resumable, Protocol):
-    """A learner that trains on from round to round, also on probabilities in place of labels."""
+    """A learner that trains on from round to round, also on probabilities instead of labels."""
 
     def advance_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
         """Train for one round on ``mean CE(private, labels) + weight * mean CE(public, targets)``.
@@ -102,7 +102,7 @@ class SoftTrainable(Probabilistic, Resumable, Protocol):
 
 @runtime_checkable
 class SoftFittable(Probabilistic, Protocol):
-    """A learner that starts anew each time, and may learn probabilities from examples with weights."""
+    """A learner that is refitted each time, and may learn probabilities from examples with weights."""
 
     def check_soft(self) -> None:
         """Raise ConfigError unless its models know probabilities and its ``fit`` takes sample weights."""

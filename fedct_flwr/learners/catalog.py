@@ -109,7 +109,7 @@ _EXTRAS: Final = {
 
 
 class HeldLearner:
-    """A learner that somebody has made, in place of a name that leads to one. It is found as long as this object lives.
+    """A learner that the caller has made, instead of a name that leads to one. It can be found while this object lives.
 
     ``name`` is an import path with ``@`` and something that tells it from others; ``copy`` makes an untrained copy,
     and ``packages`` are those whose code is in it. ``models`` are trained ones that no file can hold, by where that
@@ -183,7 +183,7 @@ def check_allowed(name: str, packages: Collection[str]) -> None:
 
 
 def code_of(names: Iterable[str], packages: Collection[str] = ()) -> list[str]:
-    """The packages, beside those named, whose code runs where learners of these names are made."""
+    """Packages not in ``packages`` whose code runs where learners of these names are made."""
     outside = (name for name in names if name == TORCHVISION or name not in NAMES)
     needed = dict.fromkeys(name if name == TORCHVISION else package(name) for name in outside)
     return [one for one in needed if one not in packages]
@@ -255,14 +255,14 @@ def _is_learner(kind: type) -> bool:
     # By its methods, as CatBoost's classes have all of scikit-learn's but not its base class.
     if all(hasattr(kind, method) for method in ("fit", "predict", "get_params", "set_params")):
         return True
-    # Whoever has not imported torch has no torch module.
+    # Without torch imported there is no torch module.
     torch = sys.modules.get("torch")
     return torch is not None and issubclass(kind, torch.nn.Module)
 
 
 def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:
     if (folder := os.environ.get(LEARNER_FOLDER)) and folder not in sys.path:
-        # Last, so that no file there takes the place of a module that somebody else needs.
+        # Last, so that no file there hides a module that other code needs.
         sys.path.append(folder)
     module, _, attribute = path.replace(":", ".").rpartition(".")
     if not module:

@@ -18,7 +18,7 @@ _BATCH: Final = 32
 _KEPT: Final = 50_000
 """Texts whose embeddings stay in memory: 300 MB of four layers of a small encoder."""
 _DECIMALS: Final = 4
-"""So many digits are kept: which texts are in a batch together must decide nothing."""
+"""Digits kept, so that the texts of a batch do not change each other's embeddings."""
 
 _known: dict[bytes, NDArray[np.float32]] = {}
 _ONE_AT_A_TIME: Final = threading.RLock()

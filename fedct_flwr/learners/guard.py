@@ -56,7 +56,7 @@ def foreign(both: Any, own: int, rng: Generator) -> NDArray[np.bool_]:
         try:
             likely[rest] += tree.fit(table[drawn], drawn < own).predict_proba(table[rest])[:, 1]
         except (ValueError, TypeError):
-            # Text, for example, that a model of somebody's own takes as it is.
+            # Text, for example, which a user's own model may take as it is.
             return np.zeros(count - own, dtype=np.bool_)
         asked[rest] += 1
     likely = np.divide(likely, asked, out=np.ones(count), where=asked > 0)
@@ -189,7 +189,7 @@ class Guard(Deciding):
     _foreign: NDArray[np.bool_] | None = None
 
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
-        """Decide on consensus labels ``targets`` ``(num_public,)`` for a learner that starts anew each time.
+        """Decide on consensus labels ``targets`` ``(num_public,)`` for a learner that is refitted each time.
 
         The same labels give the same decision, unless one of before holds. Leaves the learner unfitted. Raises
         TrainingError.
@@ -223,7 +223,7 @@ class Guard(Deciding):
         return decided
 
     def counted(self, trust: Trust, targets: HardLabels) -> HardLabels:
-        """Those of the labels ``(num_public,)`` that count after this decision; ABSTAIN in place of the others."""
+        """Those of the labels ``(num_public,)`` that count after this decision; the others become ABSTAIN."""
         if not trust.foreign or self._foreign is None:
             return targets
         return np.where(self._foreign, targets, ABSTAIN).astype(LABEL_DTYPE)
@@ -267,7 +267,7 @@ class Guard(Deciding):
 class Lesson(NamedTuple):
     """What is learned of others: ``digest`` tells lessons apart.
 
-    ``train`` starts anew on records and on others' answers, which count the second argument of what they would;
+    ``train`` fits records and others' answers, which count the second argument of what they would;
     ``answer`` says probabilities ``(n, classes)`` or values ``(n,)``.
     """
 

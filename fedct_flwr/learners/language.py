@@ -16,7 +16,7 @@ from fedct_flwr.learners.encoder_folder import check_tokenizer, fingerprint, loa
 from fedct_flwr.types import Features, LearnerError
 
 PADDING: Final = -1
-"""In place of a token, behind the end of a text: no token of any model."""
+"""Fills the end of a short text: not a token of any model."""
 _FOLDER: Final = "folder"
 _LAYERS: Final = 4
 """An encoder's last layer knows what it was trained for; those before it know more of what a text says otherwise."""

@@ -182,7 +182,7 @@ class OwnRecords:
 
 
 class Looked:
-    """What a model says of own records, asked as far as somebody wants to know."""
+    """A model's predictions for own records, computed only when needed."""
 
     def __init__(self, own: OwnRecords, ask: Callable[[OwnRecords], NDArray[np.float64]]) -> None:
         self._own, self._ask = own, ask

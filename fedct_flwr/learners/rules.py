@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from imodels import RuleFitClassifier
 from sklearn.multiclass import OneVsRestClassifier
 
-# imodels seeds NumPy's one global generator and draws from it: whoever fits at the same time would draw in between.
+# imodels seeds NumPy's global generator and draws from it: another fit at the same time would draw in between.
 _FITTING: Final = threading.Lock()
 
 

@@ -117,7 +117,7 @@ class SklearnLearner:
     """A scikit-learn classifier behind a transformer that is already fitted (or none).
 
     Satisfies ``Learner`` and ``Saveable``. ``balanced``: all classes that it is trained on count the same. ``packages``
-    are those whose types its files may hold, beside scikit-learn's and those that the estimator is made of.
+    are those whose types its files may hold, in addition to scikit-learn's and those that the estimator is made of.
     ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. ``classes`` are their names, by
     which parameters such as ``class_weight`` may go. Raises LearnerError if it is ``weighted`` or ``balanced`` but
     takes no sample weights, or if a parameter names another class.
@@ -375,7 +375,7 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
 class SklearnRegressor(SklearnLearner):
     """A scikit-learn regressor behind a transformer that is already fitted (or none).
 
-    ``packages`` are those whose types its files may hold, beside scikit-learn's.
+    ``packages`` are those whose types its files may hold, in addition to scikit-learn's.
     """
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:

@@ -1,4 +1,4 @@
-"""Training on probabilities in place of labels, and giving them: for algorithms that share soft labels.
+"""Training on probabilities instead of labels, and giving them: for algorithms that share soft labels.
 
 The objective is that of D. Fan, C. Mendler-Dünner, M. Jaggi, "Collaborative learning via prediction consensus", NeurIPS
 2023 (arXiv:2305.18497), equation 3: ``mean loss on private examples + lambda * mean disagreement on public ones``.
@@ -47,7 +47,7 @@ def check_in_turn(learner: Learner) -> None:
     """Raise ConfigError unless the learner can learn targets and then its own records, without forgetting the first."""
     if not (isinstance(learner, Distillable) and isinstance(learner, Resumable)):
         raise ConfigError(
-            "a learner that starts anew each time cannot learn targets and then its own records in turn: use a "
+            "a learner that is refitted each time cannot learn targets and then its own records in turn: use a "
             "network, such as that of examples/own_network"
         )
 

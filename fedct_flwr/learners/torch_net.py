@@ -33,9 +33,9 @@ _BETWEEN: Final = frozenset({
     nn.Flatten, nn.Identity, nn.Dropout, nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU,
     nn.Mish, nn.Softplus, nn.Tanh, nn.Sigmoid, nn.Hardtanh, nn.Hardswish,
 })  # fmt: skip
-"""What stands between fully connected layers and does the same to each neuron."""
+"""Element-wise modules allowed between fully connected layers."""
 _PUBLIC_BATCH: Final = 4
-"""Public examples with probabilities beside each private one of a minibatch."""
+"""Public examples with probabilities for each private one of a minibatch."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Training:
     augment: tuple[str, ...] = ()
 
     def steps_to_fit(self, num_examples: int) -> int:
-        """Minibatch steps of a network that is trained on so many examples once and for all.
+        """Minibatch steps of a network that is trained once on ``num_examples``.
 
         >>> Training(total_steps=50).steps_to_fit(1000), Training(epochs=100, batch_size=64).steps_to_fit(1000)
         (50, 1600)
@@ -71,8 +71,8 @@ class Training:
     def share_of_rate(self, step: int) -> float:
         """The share of the learning rate that a step (from 0) has where it falls: along half a cosine to a hundredth.
 
-        Loshchilov and Hutter, "SGDR", arXiv:1608.03983, equation 5, without restarts. It ends above 0, so that whoever
-        goes on after ``decay_steps`` still learns.
+        Loshchilov and Hutter, "SGDR", arXiv:1608.03983, equation 5, without restarts. It ends above 0, so that training
+        after ``decay_steps`` still learns.
 
         >>> [round(Training(decay_steps=100).share_of_rate(step), 3) for step in (0, 50, 100, 999)]
         [1.0, 0.505, 0.01, 0.01]

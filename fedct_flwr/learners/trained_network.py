@@ -249,7 +249,7 @@ def onnx_of(network: nn.Module, example: Tensor, name: str, outputs: tuple[str, 
 
 
 def over(array: NDArray[Any]) -> Tensor:
-    """A tensor over the memory of an array, which nobody writes to.
+    """A tensor over the memory of an array, which is never written to.
 
     PyTorch warns of an array that is read-only, as those are that silos share: then it gets what that is a view of, or
     a copy.
@@ -272,7 +272,7 @@ def as_floats(batch: Tensor) -> Tensor:
 
 
 class _Decided(nn.Module):
-    """A network that says the class and the probabilities in place of its logits."""
+    """A network that returns the class and the probabilities instead of its logits."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

@@ -109,7 +109,7 @@ def _with_adapters(model: Any, rank: int) -> Any:
 
 
 def _freeze_all_but(model: Any, layers: int) -> None:
-    """Leave the head, what is just below it and so many of the last layers to be trained."""
+    """Freeze all but the head, the part just below it and the last ``layers``."""
     blocks = max((part for part in model.modules() if isinstance(part, nn.ModuleList)), key=len, default=None)
     if blocks is None:
         raise LearnerError(f"{type(model).__name__} has no list of layers: set 'train' to 'lora' or 'full'")

@@ -37,7 +37,7 @@ _IN_SHARES: Final = (
     "public, and is not hidden. It also holds against the coordinator, which opens the noisy sum of votes alone, if no "
     "more silos collude with it than may-collude says. The public set is not protected."
 )
-_SIMULATED: Final = " In a simulation the noise comes from the run's seed, and protects nobody."
+_SIMULATED: Final = " In a simulation the noise comes from the run's seed, and protects no one."
 _LEFT_OUT: Final = (
     " This card leaves out all that was computed from the silos' votes or records without noise: scores of their "
     "models, and scores on their test records."
@@ -52,7 +52,7 @@ _LIMITS: Final = (
     "It has not seen one private record; where the public set has few examples of a kind, it knows little of it.",
     "Its probabilities say how sure it is of the silos' label. They rank records: calibrate them by labeled "
     "records of your own before you read them as chances.",
-    "It is no medical device. Nobody has checked it for groups of people whom it may serve worse.",
+    "It is not a medical device. It has not been checked for groups of people whom it may serve worse.",
     "Nearest neighbors and support vector machines contain public examples: share such a file only with those who may "
     "see the public set.",
 )

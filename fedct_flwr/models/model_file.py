@@ -226,7 +226,7 @@ def _dumped(transformer: Any) -> bytes | None:
 
 
 def _text(description: ModelDescription) -> str:
-    # Without text the file is as it always was, for whoever reads it with an earlier version.
+    # Without text the file is as it always was, so that earlier versions read it.
     return json.dumps(description.model_dump(by_alias=True, exclude=set() if description.text else {"text"}))
 
 

@@ -153,7 +153,7 @@ def _catboost(classifier: Any) -> "onnx.ModelProto":
 
     core: onnx.ModelProto = convert_to_onnx_object(classifier)
     trees, by_class = core.graph.node
-    core.graph.node.remove(by_class)  # maps from classes to probabilities, in place of columns
+    core.graph.node.remove(by_class)  # maps from classes to probabilities, not columns
     core.graph.input[0].name = trees.input[0] = _PREPARED
     trees.output[:] = [LABEL, PROBABILITIES]
     core.graph.output[0].name = LABEL

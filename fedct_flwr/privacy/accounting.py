@@ -4,7 +4,7 @@ Each accountant gives an upper bound, so the least of them is one too. Two data 
 to one of them or removed from it; events that need another relation (sampling without replacement) are refused.
 
 dp_accounting's own accountants are not used as they are, for two reasons. They want one adjacency for all events, and
-refuse a randomized response beside a Poisson sample. And ``PLDAccountant`` 0.6.0 counts a repeated randomized response
+refuse a randomized response next to a Poisson sample. And ``PLDAccountant`` 0.6.0 counts a repeated randomized response
 once.
 """
 
@@ -79,7 +79,7 @@ def epsilon(event: DpEvent, delta: float) -> Epsilon:
 
 @lru_cache(maxsize=64)
 def _epsilon(counted: tuple[tuple[DpEvent, int], ...], delta: float) -> Epsilon:
-    """Whoever watches a ledger asks again and again; with loss distributions it takes up to seconds."""
+    """Cached, as a ledger is asked often, and loss distributions take up to seconds."""
     leaves = Counter(dict(counted))
     bounds = {"pure": _pure_composition(leaves)}
     if delta > 0:

@@ -1,7 +1,7 @@
 """Events: what code that spends privacy says that it spends. Two that dp_accounting lacks, and all of them as text.
 
 Every event describes the worst pair of outputs of one mechanism on adjacent inputs; its sensitivity is what the
-mechanism's ``unit`` can change. Whoever makes an event has done that step.
+mechanism's ``unit`` can change. The code that makes an event has done that step.
 """
 
 import json

@@ -34,7 +34,7 @@ class FedktPrice(NamedTuple):
 
 
 def price_of(mechanism: CountNoise, num_queries: int, *, times: int = 1, delta: float = 1e-5) -> FedktPrice:
-    """What ``num_queries`` labels cost with this noise, each drawn so many ``times``: at L2 once for each partition.
+    """What ``num_queries`` labels cost with this noise, each drawn ``times`` times: at L2 once for each partition.
 
     ``num_queries`` are those to the noisy votes: at L1 to the coordinator's, where a silo has the votes of its
     partitions' students; at L2 to the teachers' of each silo, of whom an example has one in each partition, and which

@@ -7,7 +7,7 @@ from fedct_flwr.config import PrivacySettings, SiloConfig
 
 @dataclass(frozen=True)
 class Answers:
-    """What may be asked of a silo: its ``labels``, votes of at most so many ``students``, ``probabilities``, or all."""
+    """What may be asked of a silo: its ``labels``, votes of up to ``students`` students, ``probabilities``, or all."""
 
     labels: bool = True
     students: int = 0
@@ -15,9 +15,9 @@ class Answers:
     """Public examples that students learn from under noise; 0: those that they are asked about."""
     probabilities: bool = False
     values: bool = False
-    """Of a quantity, in place of probabilities."""
+    """Of a quantity, instead of probabilities."""
     summed: bool = False
-    """Whether only sums over silos can be read, in place of each silo's labels or votes."""
+    """Whether only sums over silos can be read, not each silo's labels or votes."""
 
     @classmethod
     def of(cls, config: SiloConfig) -> "Answers":
@@ -40,7 +40,7 @@ class Answers:
     def bare(self) -> str:
         """What leaves without any noise."""
         if self.summed:
-            return "parts of sums over all silos, in which nobody can read a single silo's part"
+            return "parts of sums over all silos, from which a single silo's part cannot be read"
         parts = ["the labels of the models themselves"] if self.labels else []
         students = ["the votes of students, which learned from the labels of models trained on the records"]
         sure = ["the probabilities of classes that the models themselves give"]

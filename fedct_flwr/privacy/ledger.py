@@ -56,7 +56,7 @@ class Ledger:
         the ledger began, however many processes charge at once and wherever one is killed. This holds if every release
         is charged here first with the event that describes it; if the events of a study follow from its settings and
         not from answers that were released (else they need a privacy filter); and against accidents, not against
-        somebody who writes to the state folder. Budgets are per study: what several studies ask of the same data set
+        a person who writes to the state folder. Budgets are per study: what several studies ask of the same data set
         adds up (``spent_on``), unless they have a budget in ``common``.
 
     A charge takes milliseconds, and up to seconds where only the slowest accountant can tell whether it still fits.
@@ -109,7 +109,7 @@ class Ledger:
         A charge without an answer, of a process that was killed while it drew, paid for nothing that left. It pays for
         the next question of the very same event, whichever that is. Where ``draw`` failed it is used up: that it did
         may depend on the noise, and is seen outside. A question whose event has changed since it was
-        charged is charged anew, and the charge it had waits for another question. Whoever kept a draw somewhere else
+        charged is charged again, and the charge it had waits for another question. A caller that kept a draw elsewhere
         stores it here before anything else is asked.
 
         Raises as ``charge``, and what ``draw`` raises.
@@ -129,7 +129,7 @@ class Ledger:
                 )
             raise
         with self._kept.transaction() as ledger:
-            # Once more: somebody else's question may have taken the charge over in the meantime.
+            # Once more: another question may have taken the charge over in the meantime.
             known = self._pay(ledger, study, data_set, budget, event, question)
             if known is not None:
                 return known
@@ -154,7 +154,7 @@ class Ledger:
         return self._kept.used
 
     def approve(self, study: str, data_set: str, budget: Budget, approval: str) -> None:
-        """Put this budget in force for the study, higher or lower, on somebody's approval (a name, a digest).
+        """Put this budget in force for the study, higher or lower, on an approval (a name, a digest).
 
         What was spent stays spent. Charges of a clock that was ahead are dated to now: none is forgotten, and the next
         ones can be made. Raises LedgerError.
@@ -201,7 +201,7 @@ class Ledger:
                     "a question in the privacy ledger was charged for another event; "
                     "the question's digest leaves out something that the answer depends on"
                 )
-            # Of a question that nobody will ask: there is no other way to know it from a charge that was released for.
+            # The charge gets a question that is never asked, so that the next question of its event can take it over.
             ledger.execute("UPDATE charges SET question = ? WHERE number = ?", (os.urandom(32), number))
         unused = ledger.execute(
             "SELECT number FROM charges WHERE study = ? AND data_set = ? AND event = ? "
@@ -307,4 +307,4 @@ def composed(found: Mapping[str, int]) -> DpEvent:
     try:
         return ComposedDpEvent([SelfComposedDpEvent(from_json(event), times) for event, times in found.items()])
     except UnsupportedEventError:
-        raise LedgerError("the privacy ledger holds an event that nobody knows; nothing is released") from None
+        raise LedgerError("the privacy ledger holds an unknown event; nothing is released") from None

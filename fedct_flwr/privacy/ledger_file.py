@@ -1,8 +1,8 @@
 """Where a ledger is kept: one SQLite file in write-ahead mode, synced at every commit, and a mark of it elsewhere.
 
-The mark, beside the file's folder, says which ledger it is and how many charges it has, so that a ledger that is lost,
+The mark, next to the file's folder, says which ledger it is and how many charges it has, so that a ledger that is lost,
 or put back from an old copy, is noticed. Processes and threads may share them. Where a folder can be lost as a whole,
-with its mark, whoever uses it keeps a second mark elsewhere: of the charges that there were when it last looked.
+with its mark, the caller keeps a second mark elsewhere: of the charges that there were when it last looked.
 """
 
 import hashlib
@@ -79,7 +79,7 @@ class LedgerFile:
     @property
     def _marks(self) -> list[Path]:
         elsewhere = self._elsewhere
-        # Whoever reads what others share may have no folder of its own yet.
+        # A reader of shared books may have no folder of its own yet.
         return [self._mark, elsewhere] if elsewhere and elsewhere.parent.is_dir() else [self._mark]
 
     def close(self) -> None:
@@ -156,8 +156,8 @@ class LedgerFile:
         marked = next((mark for mark in self._marks if mark.exists()), None)
         if marked and not self._file.exists():  # another process may just have made both, the file first
             raise LedgerError(
-                f"the privacy ledger {self._file} is gone, and was used; restore it from a backup: without it nobody "
-                "knows what was spent, so nothing is released" + self._for_good(marked)
+                f"the privacy ledger {self._file} is gone, and was used; restore it from a backup: without it the "
+                "privacy spent is unknown, so nothing is released" + self._for_good(marked)
             )
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = uuid.uuid4().hex

@@ -131,7 +131,7 @@ def may_be_noise(rest: NDArray[np.float64], scale: float) -> bool:
 
 
 def unlike_one(scale: float, shares: int) -> float:
-    """The tau of Theorem 1 for a sum of so many discrete Gaussians of this scale: by how much it is not another one."""
+    """The tau of Theorem 1 for a sum of ``shares`` discrete Gaussians of this scale: its distance from a single one."""
     exponent = -2 * math.pi**2 * scale**2
     return 10 * math.fsum(math.exp(exponent * k / (k + 1)) for k in range(1, shares))
 

@@ -29,10 +29,10 @@ class Noise(Protocol):
 
     @property
     def secure(self) -> bool:
-        """Whether nobody can predict it: only then does a mechanism protect anybody."""
+        """Whether it cannot be predicted: a mechanism with predictable noise protects no one."""
 
     def octets(self, count: int) -> bytes:
-        """So many uniform bytes."""
+        """``count`` uniform bytes."""
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Independent integers, x with probability proportional to exp(-|x| / scale)."""
@@ -55,7 +55,7 @@ class SecureNoise:
         return True
 
     def octets(self, count: int) -> bytes:
-        """So many bytes of the operating system's generator."""
+        """``count`` bytes of the operating system's generator."""
         return os.urandom(count)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -68,7 +68,7 @@ class SecureNoise:
 
 
 class SimulatedNoise:
-    """Noise for simulations, the same for the same seed. **Protects nobody**: who knows the seed knows the noise."""
+    """Noise for simulations, the same for the same seed. **It protects no one**: the seed reveals the noise."""
 
     def __init__(self, rng: Generator) -> None:
         self._rng = rng
@@ -79,7 +79,7 @@ class SimulatedNoise:
         return False
 
     def octets(self, count: int) -> bytes:
-        """So many bytes of the generator."""
+        """``count`` bytes of the generator."""
         return self._rng.bytes(count)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -63,7 +63,7 @@ def noisy(mechanism: Mechanism, make_noise: Callable[[Generator], Noise]) -> Dec
 
 
 def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
-    """Noise that protects real silos, or noise of the run's seed, which protects nobody, for simulated ones."""
+    """Noise that protects real silos, or for simulated ones noise of the run's seed, which protects no one."""
     return (lambda rng: SecureNoise()) if real else SimulatedNoise
 
 

@@ -42,7 +42,7 @@ class VoteShares:
     Formal guarantees:
         Unit: one silo as a whole, its votes replaced by any others. From whom: everybody who sees the sum, also the
         coordinator together with the silos counted as ``may-collude``, who know their own votes and noise, if at least
-        ``honest`` silos that do not collude, the silo itself among them, added their share. Nobody sees a summand: that
+        ``honest`` silos that do not collude, the silo itself among them, added their share. Summands stay secret: that
         is what a secure sum promises, and a plain one does not.
 
         All is counted in units of 1 / ``grid`` vote. The silo takes its vote for an example from one class and gives it
@@ -87,7 +87,7 @@ class VoteShares:
         return noise.discrete_gaussian(self.share_scale, (self.queries, self.classes))
 
     def could_be(self, opened: NDArray[np.int64], silos: int) -> bool:
-        """Whether votes and noise of so many silos can add up to these numbers ``(queries, classes)``.
+        """Whether votes and noise of ``silos`` silos can add up to these numbers ``(queries, classes)``.
 
         Each number, and each example's sum, is a count of 0 to ``silos`` votes and noise. Of honest silos it is refused
         with a probability of at most ``noise_shares.UNLIKELY``.

@@ -64,7 +64,7 @@ class Feed:
 
     def _look(self) -> None:
         state = self._state()
-        # How a run ended is told at once: nobody waits for its processor any more.
+        # How a run ended is shown immediately: no work waits for the processor any more.
         hurry = not self._data or state[2] is not None
         if state == self._seen or (time.monotonic() < self._not_before and not hurry):
             return

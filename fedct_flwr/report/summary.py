@@ -318,7 +318,7 @@ def _of_ledgers(folder: RunFolder, config: RunConfig, silos: Sequence[SiloName])
         return Books("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
     except (FedctError, OSError, ValueError):
         return Books("The silos' ledgers in the run folder cannot be read.")
-    note = "Recomputed from the silos' ledgers; noise of a simulation follows from a seed and protects nobody."
+    note = "Recomputed from the silos' ledgers; noise of a simulation follows from a seed and protects no one."
     return Books(note, tuple(accounts))
 
 

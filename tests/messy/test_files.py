@@ -35,7 +35,7 @@ KINDS = {
     "$FL2@(#) SPSS DATA FILE": "SPSS",
     '[{"age":61,"crp":2.5},': "JSON",
     '{"age":61,"crp":2.5}\n': "JSON",
-    "age,crp\n1,2\x00\x00\n": "bytes that are no text, so export it anew",
+    "age,crp\n1,2\x00\x00\n": "bytes that are not text, so export it again",
 }
 
 
@@ -52,7 +52,7 @@ NO_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a folder": (Path.mkdir, "it is a folder, so name the table in it"),
     "a link to itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
     "a link to nothing": (lambda path: path.symlink_to("nowhere"), "there is no such file"),
-    "an empty file": (Path.touch, "it is empty, so export the table anew"),
+    "an empty file": (Path.touch, "it is empty, so export the table again"),
 }
 
 

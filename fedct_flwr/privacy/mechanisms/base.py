@@ -83,7 +83,7 @@ def largest(released: NDArray[Any], noise: Noise) -> HardLabels:
 
 
 def noisy_max(mechanism: Mechanism, counts: VoteCounts, noise: Noise) -> HardLabels:
-    """The class of each example, ``(examples,)``: where nobody voted, noise decides.
+    """The class of each example, ``(examples,)``: where no one voted, noise decides.
 
     ``counts`` ``(examples, classes)``; ``mechanism`` is one on vote counts, which releases counts or already labels.
 

@@ -35,8 +35,8 @@ class Laplace(CountNoise):
     Formal guarantees:
         Pure: ``2 votes_per_unit / scale``-DP **per example of the public set** (and with the label that it decides)
         for the unit, which at most moves its votes from one class to another: an L1 distance of 2 votes_per_unit.
-        A release of n examples is n times as much. Protects nobody from who sees the counts before the noise: at the
-        server, it does not protect a silo from the server.
+        A release of n examples is n times as much. It does not protect from a reader of the counts before the noise:
+        at the server, it does not protect a silo from the server.
 
     Gumbel noise of the same scale is as good: for a gap of x scales between two classes, ``1 / (1 + e^x)`` against
     ``(2 + x) / (4 e^x)``.
@@ -65,7 +65,7 @@ class Gaussian(CountNoise):
         ``(votes_per_unit / scale)**2``-zCDP **per example of the public set** for the unit, which at most takes its
         votes from one class and gives them to another: two counts, each changed by votes_per_unit (Theorem 4 of
         Canonne et al.; there are an epsilon and a delta for every delta > 0, none for delta = 0). A release of n
-        examples is n times as much zCDP. Protects nobody from who sees the counts before the noise.
+        examples is n times as much zCDP. It does not protect from a reader of the counts before the noise.
     """
 
     name: ClassVar[str] = "gaussian"
@@ -98,9 +98,9 @@ class Gumbel(CountNoise):
 
     Formal guarantees:
         Pure: ``2 votes_per_unit / scale``-DP **per example of the public set** for the unit, as Laplace noise of that
-        scale; it is of that *bounded range* too, so many releases cost far less: a range of eta is
+        scale; it is of that *bounded range* too, so a series of releases costs far less: a range of eta is
         eta**2/8-zCDP (Cesar, Rogers, "Bounding, concentrating, and truncating", ALT 2021). The time it takes depends
-        on the counts. Protects nobody from who sees the counts before the noise.
+        on the counts. It does not protect from a reader of the counts before the noise.
     """
 
     name: ClassVar[str] = "gumbel"

@@ -25,7 +25,7 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Vote
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """At most so many ``bits`` change, of one release; ``reservation`` says why that may be wrong, or is empty."""
+    """At most ``bits`` of one release change; ``reservation`` says why that may be wrong, or is empty."""
 
     bits: int
     source: str
