@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -14,7 +14,7 @@ import psutil
 import typer
 from packaging.requirements import Requirement
 
-from fedct_flwr.cli.findings import Finding, Probe, bad, by_amount, conclude, good, run_checks, warning
+from fedct_flwr.cli.findings import Check, Finding, bad, by_amount, good, run_checks, warning
 from fedct_flwr.cli.output import Json, Output
 
 _PACKAGE: Final = "fedct-flwr"
@@ -67,7 +67,7 @@ def _requirements() -> dict[str, list[Requirement]]:
     return found
 
 
-# --- probes
+# --- checks
 
 
 _GIGABYTE: Final = 1_000_000_000
@@ -171,15 +171,15 @@ def disk(_: None) -> Iterator[Finding]:
         )
 
 
-PROBES: Final[Mapping[str, Probe[None]]] = {
-    "Python": python,
-    "packages": packages,
-    "machine": machine,
-    "GPU": gpu,
-    "engine": engine,
-    "data": data,
-    "disk": disk,
-}
+CHECKS: Final = (
+    Check("Python", python),
+    Check("packages", packages),
+    Check("machine", machine),
+    Check("GPU", gpu),
+    Check("engine", engine),
+    Check("data", data),
+    Check("disk", disk),
+)
 
 
 def doctor(
@@ -190,6 +190,5 @@ def doctor(
     Nothing is started and nothing is sent. Exit code 3 if anything is bad, and 0 if there are warnings at most.
     """
     out = Output(as_json=json_)
-    found = run_checks(out, PROBES, None, more="fedct doctor --details", details=details)
-    if code := conclude(out, found):
+    if code := run_checks(out, CHECKS, None, more="fedct doctor --details", details=details):
         raise typer.Exit(code)

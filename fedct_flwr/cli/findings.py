@@ -1,10 +1,9 @@
-"""What a check of a machine or of a silo has found: the findings, how they are printed, and what they come to."""
+"""What a check of a machine or of a silo has found: a table of checks, how findings are printed, and the exit code."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -76,50 +75,45 @@ def by_amount(said: str, amount: float, least: tuple[float, str], better: tuple[
 
 
 class Unread(Exception):
-    """A probe needs something that cannot be read, which another finding tells already."""
+    """A check needs something that cannot be read, which another finding tells already."""
 
 
-class Failed(Exception):
-    """A probe ends with this finding."""
+@dataclass(frozen=True)
+class Check(Generic[T]):
+    """One row of a table of checks.
 
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.said)
-        self.finding = finding
-
-
-@contextmanager
-def or_bad(said: str, fix: str) -> Iterator[None]:
-    """End the probe with a bad finding where an error of ours is raised, whose text goes into the details.
-
-    An empty ``said`` says what the error says: only where that tells nothing of the records.
+    Where ``look`` ends with an error of ours, the finding says ``failed`` and ``fix``. The error's own text goes into
+    the details; an empty ``failed`` says it, so only where it tells nothing of records.
     """
-    try:
-        yield
-    except (FedctError, OSError) as error:
-        raise Failed(bad(said or str(error), fix, error)) from None
+
+    title: str
+    look: Callable[[T], Iterator[Finding]]
+    failed: str = ""
+    fix: str = ""
+
+    def findings(self, subject: T, more: str) -> Iterator[Finding]:
+        """What there is to say; never raises. ``more`` is the command that says more of what was not expected."""
+        try:
+            yield from self.look(subject)
+        except Unread as what:
+            yield Finding(Mark.UNKNOWN, f"{self.title}: not looked at, as {what} cannot be read")
+        except Exception as error:
+            if self.fix and isinstance(error, FedctError | OSError):
+                yield bad(f"{self.title}: {self.failed or error}", self.fix, error)
+            else:
+                yield bad(f"{self.title}: could not be looked at ({type(error).__name__})", f"{more} says more", error)
 
 
-Probe: TypeAlias = Callable[[T], Iterator[Finding]]
-"""Looks at one thing of the subject of a check."""
-
-
-def run_checks(
-    out: Output, probes: Mapping[str, Probe[T]], subject: T, *, more: str, details: bool = False
-) -> list[Finding]:
-    """Look at everything, and print each finding as it is known; ``more`` is the command that says more."""
+def run_checks(out: Output, checks: Sequence[Check[T]], subject: T, *, more: str, details: bool = False) -> int:
+    """Look at everything, print each finding as it is known, and what all come to. Returns the exit code."""
     found: list[Finding] = []
-    for title, probe in probes.items():
-        with out.doing(f"looking at: {title}"):
-            findings = list(look(title, probe, subject, more))
+    for check in checks:
+        with out.doing(f"looking at: {check.title}"):
+            findings = list(check.findings(subject, more))
         if not out.as_json:
             for finding in findings:
                 show(out.console, finding, details=details)
         found += findings
-    return found
-
-
-def conclude(out: Output, found: Sequence[Finding]) -> int:
-    """Print what it all comes to. Returns the exit code."""
     wrong = sum(finding.mark is Mark.BAD for finding in found)
     open_ = sum(finding.mark is Mark.WARNING for finding in found)
     document: dict[str, Any] = {
@@ -132,18 +126,6 @@ def conclude(out: Output, found: Sequence[Finding]) -> int:
     }
     out.show(document, f"\n{wrong or 'nothing'} to be put right, {open_ or 'nothing'} to be looked at")
     return FOUND_BAD if wrong else 0
-
-
-def look(title: str, probe: Probe[T], subject: T, more: str) -> Iterator[Finding]:
-    """What a probe finds; it never raises, and what it did not expect is a finding as well."""
-    try:
-        yield from probe(subject)
-    except Failed as end:
-        yield end.finding
-    except Unread as what:
-        yield Finding(Mark.UNKNOWN, f"{title}: not looked at, as {what} cannot be read")
-    except Exception as error:
-        yield bad(f"{title}: could not be looked at ({type(error).__name__})", f"{more} says more", error)
 
 
 def show(console: Console, finding: Finding, *, details: bool) -> None:

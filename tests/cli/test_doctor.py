@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fedct_flwr.cli import doctor
-from fedct_flwr.cli.findings import Finding, Mark
+from fedct_flwr.cli.findings import Check, Finding, Mark
 from tests.cli.documents import check
 from tests.cli.runner import Outcome
 
@@ -30,7 +30,7 @@ def test_this_machine_is_fit(fedct: Run) -> None:
 
 
 def test_the_document_and_the_exit_code(fedct: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "PROBES", {"disk": doctor.disk, "broken": lambda _: 1 / 0})
+    monkeypatch.setattr(doctor, "CHECKS", [Check("disk", doctor.disk), Check("broken", lambda _: 1 / 0)])
     outcome = fedct("doctor", "--json")
     document = json.loads(outcome.out)
     check(document, "Findings")

@@ -70,16 +70,16 @@ def test_offline_makes_no_connection(fedct: Fedct, kit: Kit, monkeypatch: pytest
     assert "coordinator:" not in outcome.out
 
 
-def test_every_probe_is_run_though_others_fail(fedct: Fedct, kit: Kit) -> None:
+def test_every_check_is_made_though_others_fail(fedct: Fedct, kit: Kit) -> None:
     kit.file.write_text("no toml at all", "utf-8")
     outcome = fedct("silo", "check", kit.folder)
     assert outcome.code == DataError.exit_code
-    probes = {**check_module.PROBES, **check_module.NETWORK_PROBES}
-    for title in probes.keys() - {"Python", "packages", "settings"}:
+    titles = {check.title for check in (*check_module.CHECKS, *check_module.NETWORK_CHECKS)}
+    for title in titles - {"Python", "packages", "settings"}:
         assert finding(outcome.out, title) == f"– {title}: not looked at, as silo.toml cannot be read"
 
 
-def test_a_probe_that_fails_itself_is_a_finding(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_fails_itself_is_a_finding(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(path: Path) -> None:
         raise RuntimeError(SECRETS[0])
 
@@ -170,7 +170,7 @@ def test_a_learner_that_says_what_it_sees_is_not_heard(
     monkeypatch.syspath_prepend(tmp_path)
     kit = make_kit(fedct, tmp_path, learner="talks.Talks")
     outcome = fedct("silo", "check", kit.folder)
-    assert finding(outcome.out, "learner").startswith("✗ learner talks.Talks: it cannot be trained")
+    assert finding(outcome.out, "learner").startswith("✗ learner: it cannot be trained")
     assert leaks(outcome.out + outcome.err, kit) == []
 
 

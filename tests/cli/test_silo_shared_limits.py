@@ -37,4 +37,4 @@ def test_a_check_tells_of_a_folder_that_is_not_mounted(fedct: Fedct, kit: Kit) -
         # A place where nobody, not even root, makes a folder.
         file.write("\n[records]\nfolder = '/proc/self/limits'\n")
     found = " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
-    assert "limits over all studies: this user cannot write into …/limits, so nothing leaves" in found
+    assert "shared limits: this user cannot write into …/limits, so nothing leaves" in found

@@ -1,57 +1,59 @@
 """``fedct silo check``: what is ready and what is not, safe to e-mail."""
 
-from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
 import typer
 
 from fedct_flwr.cli.doctor import required, this_python
-from fedct_flwr.cli.findings import Finding, Probe, Unread, bad, conclude, good, run_checks
+from fedct_flwr.cli.findings import Check, run_checks
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.silo import checks, checks_network, checks_records
+from fedct_flwr.cli.silo import checks
+from fedct_flwr.cli.silo import checks_records as records
 from fedct_flwr.cli.silo.checks import Silo
+from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 
+_PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
+_MORE: Final = "fedct silo check --details says what is wrong"
+_NOT_A_TABLE: Final = "save it as CSV UTF-8 with a header and no column twice, or tell its form under [data.tables]"
+_FOLDERS: Final = "make a folder for each class, named like it or as [data.mapping] says, with sound images in it"
+_MEANT: Final = "fill them in, or say under [data.mapping] which class each means"
 
-def settings(silo: Silo) -> Iterator[Finding]:
-    """Whether ``silo.toml`` can be read."""
-    try:
-        config = silo.config
-    except Unread:
-        # Why may quote the mapping, in which labels stand as the hospital writes them.
-        yield bad("silo.toml cannot be read", "fedct silo status says what is wrong")
-    else:
-        yield good(f"silo.toml: silo {config.silo}")
-
-
-PROBES: Final[Mapping[str, Probe[Silo]]] = {
-    "Python": lambda _: this_python(),
-    "packages": lambda _: required(checks.PACKAGES),
-    "settings": settings,
-    "disk": checks.disk,
-    "study": checks_records.study,
-    "records": checks_records.records,
-    "data": checks_records.inspection,
-    "classes": checks_records.class_counts,
-    "duplicates": checks_records.duplicates,
-    "learner": checks_records.learner,
-    "privacy": checks.privacy,
-    "limits": checks.shared_limits,
-    "students": checks.students,
-    "egress key": checks.egress_key,
-    "egress log": checks.egress_log,
-    "approval": checks.approval,
-    "file modes": checks.modes,
-    "link": checks_network.link,
-}
+CHECKS: Final = (
+    Check[Silo]("Python", lambda _: this_python()),
+    Check[Silo]("packages", lambda _: required(_PACKAGES)),
+    Check("settings", checks.settings),
+    Check("disk", checks.disk),
+    Check("study", records.study, "its folder cannot be read", "ask the coordinator for the study's folder again"),
+    Check("records", records.records, "the file cannot be read as a table", _NOT_A_TABLE),
+    Check("images", records.images, "they cannot be used", _FOLDERS),
+    Check("labels", records.labels, "some are missing, or are no class of the study", _MEANT),
+    Check("data", records.inspection),
+    Check("classes", records.class_counts),
+    Check("duplicates", records.duplicates),
+    Check("package", records.package, fix="use a short name, or add its package to packages in silo.toml"),
+    Check("learner", records.learner, "it cannot be trained on these records", f"correct [learner]; {_MORE}"),
+    # These errors tell of settings and the study alone.
+    Check("effects", records.effects, fix="correct silo.toml: what is written there and does nothing misleads"),
+    Check("promises", checks.promises, fix="install it where the agent runs, or correct silo.toml or study.toml"),
+    Check("protection", checks.protection, "it cannot be set up for these records", f"correct [privacy]; {_MORE}"),
+    Check("privacy", checks.privacy, "the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more"),
+    Check("shared limits", checks.shared_limits, "what has left cannot be told, so nothing leaves", checks.LATEST),
+    Check("students", checks.students, "they cannot be taught on these records", f"set fewer teachers; {_MORE}"),
+    Check("egress key", checks.egress_key, "it is missing or damaged", checks.EGRESS_KEYS),
+    Check("egress log", checks.egress_log, "it cannot be proven without the public key", "put back keys/egress.pub"),
+    Check("approval", checks.approval, "the egress log cannot be read", "fedct silo verify says more"),
+    Check("file modes", checks.modes),
+    Check("link", checks.link),
+)
 
 # What the SuperNode needs and an agent in a container has not: neither a way out nor the node's key and ca.crt.
-NETWORK_PROBES: Final[Mapping[str, Probe[Silo]]] = {
-    "node key": checks.node_key,
-    "certificates": checks_network.certificates,
-    "coordinator": checks_network.coordinator,
-    "SuperNode": checks_network.supernode,
-}
+NETWORK_CHECKS: Final = (
+    Check("node key", checks.node_key, "it is missing or no ECDSA P-384 key", "put back the one of fedct silo init"),
+    Check("certificates", checks.certificates, "ca.crt or client.crt is missing, or no certificate in PEM", NO_KIT),
+    Check("coordinator", checks.coordinator, "ca.crt, or client.crt with its key, cannot be used", NO_KIT),
+    Check("SuperNode", checks.supernode),
+)
 
 
 def check(
@@ -75,10 +77,10 @@ def check(
     small counts: it is safe to e-mail. Exit code 3 if anything is bad.
     """
     out = Output(as_json=json_)
-    probes = {**PROBES, **({} if offline else NETWORK_PROBES)}
+    chosen = CHECKS if offline else (*CHECKS, *NETWORK_CHECKS)
     subject = Silo(silo_file(folder, folder_option))
-    found = run_checks(out, probes, subject, more="fedct silo check --details", details=details)
+    code = run_checks(out, chosen, subject, more="fedct silo check --details", details=details)
     if details:
         out.say("\nThis may quote files: do not e-mail it.")
-    if code := conclude(out, found):
+    if code:
         raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""What a silo has on its own machine: disk, keys, log, approval, promises and limits.
+"""What a silo has on its own machine: disk, keys, log, approval, promises, limits, and the way to the coordinator.
 
 Formal guarantee: a finding holds words of this program, names and numbers of the study (which are public), settings of
 ``silo.toml`` but neither its mapping nor where the records lie, counts of records as ``rounded`` has them, and the
@@ -6,11 +6,18 @@ number of a record in which a column is not what the study says, without its val
 quote a file, goes into ``details``, which is shown only to who asks for it on the spot.
 """
 
+import http.client
+import ipaddress
 import os
+import re
 import shutil
+import socket
+import ssl
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -19,30 +26,39 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from fedct_flwr.cli.findings import Finding, Unread, bad, by_amount, good, or_bad, warning
+from fedct_flwr.cli.certificates import days_left
+from fedct_flwr.cli.findings import Finding, Unread, bad, by_amount, good, warning
+from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.names import split_address
 from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
-from fedct_flwr.hospital.log_entry import Spent, read_entries
+from fedct_flwr.hospital.link import call, sentence_of
+from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import kind_in_policy
+from fedct_flwr.learners.base import Learner
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import Examples, FedctError
 
-PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
+EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
+LATEST: Final = "restore the folder as a whole from the latest backup, with the user that all agents run as"
 _MEGABYTE: Final = 1_000_000
 _LEAST_DISK: Final = 100 * _MEGABYTE
 _GOOD_DISK: Final = 1000 * _MEGABYTE
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
-_DETAILS: Final = "fedct silo check --details says what is wrong"
+_SECONDS: Final = 5.0
+_DAYS_LEFT: Final = 30
+_MOST_SKEW: Final = 30.0
+# What containers on a network of their own call each other.
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class Silo:
@@ -51,32 +67,36 @@ class Silo:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.folder = file.parent
+        self.fits = False
+        """Whether the table has the study's columns, once the check of it has found that."""
+        self.learner: Learner | None = None
+        """Trained, once the check of it has done that."""
 
     @cached_property
     def config(self) -> SiloConfig:
         """The settings."""
-        with _unread("silo.toml"):
+        with unread("silo.toml"):
             return SiloConfig.read_toml(self.file)
 
     @cached_property
     def study(self) -> StudyFolder:
         """The study."""
         config = self.config
-        with _unread("the study"):
+        with unread("the study"):
             return read_study(config.study)
 
     @cached_property
     def records(self) -> Examples:
         """The silo's records."""
         config, study = self.config, self.study
-        with _unread("the records"):
+        with unread("the records"):
             return read_records(config.data, study)
 
     @cached_property
     def inspection(self) -> Inspection:
         """What the inspection finds of the silo's records."""
         config, study = self.config, self.study
-        with _unread("the records"):
+        with unread("the records"):
             return inspect_records(config.data, study, config.silo)
 
     def shown(self, path: Path) -> str:
@@ -85,11 +105,21 @@ class Silo:
 
 
 @contextmanager
-def _unread(what: str) -> Iterator[None]:
+def unread(what: str) -> Iterator[None]:
+    """Raise Unread in place of an error of ours."""
     try:
         yield
     except (FedctError, OSError):
         raise Unread(what) from None
+
+
+def settings(silo: Silo) -> Iterator[Finding]:
+    """Whether ``silo.toml`` can be read."""
+    try:
+        yield good(f"silo.toml: silo {silo.config.silo}")
+    except Unread:
+        # The reason may quote the mapping, in which labels stand as the hospital writes them.
+        yield bad("silo.toml cannot be read", "fedct silo status says what is wrong")
 
 
 def disk(silo: Silo) -> Iterator[Finding]:
@@ -110,36 +140,32 @@ def disk(silo: Silo) -> Iterator[Finding]:
 def egress_key(silo: Silo) -> Iterator[Finding]:
     """The key that signs the log, and its public half."""
     path = silo.config.egress_key
-    with or_bad("egress key: it is missing or damaged", _EGRESS_KEYS):
-        pair = load_egress_key(path).public_key() == load_public_key(public_key_path(path))
-    if pair:
+    if load_egress_key(path).public_key() == load_public_key(public_key_path(path)):
         yield good(f"egress key: {silo.shown(path)} and its public half")
     else:
-        yield bad("egress key: the public key is that of another one", _EGRESS_KEYS)
+        yield bad("egress key: the public key is that of another one", EGRESS_KEYS)
 
 
 def egress_log(silo: Silo) -> Iterator[Finding]:
     """Whether the log of all that left is intact."""
     config = silo.config
-    with or_bad("egress log: it cannot be verified without the public key", "put back keys/egress.pub"):
-        key = load_public_key(public_key_path(config.egress_key))
-    verdict = verify_log(config.state, key, config.silo)
+    verdict = verify_log(config.state, load_public_key(public_key_path(config.egress_key)), config.silo)
     if line := lost_line(config):
         yield bad(
             f"egress log: line {line:,}, which keys remember, is gone: the state folder is not mounted, or an older "
             "copy was put back",
             "mount it, or restore the latest copy; fedct silo start says more",
         )
-    elif verdict.intact and lost_ledger(config, read_entries(config.state)):
+    elif not verdict.intact:
+        where = f" from line {verdict.bad_line}" if verdict.bad_line else ""
+        yield bad(f"egress log: not intact{where}", "fedct silo verify says more; until then nothing leaves")
+    elif lost_ledger(config, read_entries(config.state)):
         yield bad(
             "privacy ledger: it is gone, and labels have left under its budget",
             "restore the state folder as a whole from the latest backup; until then nothing leaves",
         )
-    elif verdict.intact:
-        yield good(f"egress log: intact, {count(verdict.lines, 'line')}")
     else:
-        where = f" from line {verdict.bad_line}" if verdict.bad_line else ""
-        yield bad(f"egress log: not intact{where}", "fedct silo verify says more; until then nothing leaves")
+        yield good(f"egress log: intact, {count(verdict.lines, 'line')}")
 
 
 def node_key(silo: Silo) -> Iterator[Finding]:
@@ -147,14 +173,12 @@ def node_key(silo: Silo) -> Iterator[Finding]:
     path = silo.config.connection.node_key
     try:
         key = load_ssh_private_key(path.read_bytes(), None)
-        usable = isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP384R1)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
-        usable = False
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP384R1)):
+        raise OSError(f"{path} is no ECDSA P-384 key")
     shown = silo.shown(path)
-    if usable:
-        yield good(f"node key: {shown}; the coordinator must know {shown}.pub")
-    else:
-        yield bad(f"node key: {shown} is missing or no ECDSA P-384 key", "put back the one of fedct silo init")
+    yield good(f"node key: {shown}; the coordinator must know {shown}.pub")
 
 
 def modes(silo: Silo) -> Iterator[Finding]:
@@ -168,7 +192,7 @@ def modes(silo: Silo) -> Iterator[Finding]:
     exposed = [path for path in (config.egress_key, config.connection.node_key, secret) if _open_to_others(path)]
     for path in exposed:
         yield bad(f"file modes: others can read {silo.shown(path)}", f"chmod 600 {silo.shown(path)}")
-    # A user who may not enter the folder cannot read what is in it.
+    # Who may not enter the folder cannot read what is in it.
     curious = [silo.shown(path) for path in (silo.file, config.state) if _open_to_others(path)]
     if curious:
         yield warning(f"file modes: others can read {', '.join(curious)}", "chmod -R go= . in the silo's folder")
@@ -183,8 +207,7 @@ def _open_to_others(path: Path) -> bool:
 def approval(silo: Silo) -> Iterator[Finding]:
     """Whether the study is approved as it is now."""
     config, agreed = silo.config, silo.study
-    with or_bad("approval: the egress log cannot be read", "fedct silo verify says more"):
-        approved = current(read_entries(config.state))
+    approved = current(read_entries(config.state))
     if approved is None or is_revoked(config.state):
         yield warning("approval: nothing is approved, so nothing leaves", "fedct silo approve")
     elif approved != approving_digest(config, agreed):
@@ -198,24 +221,19 @@ def approval(silo: Silo) -> Iterator[Finding]:
 
 def shared_limits(silo: Silo) -> Iterator[Finding]:
     """The folder under ``[records]``, and what all studies have used; nothing where no limits are shared."""
-    config = silo.config
-    folder = config.records.folder
-    if folder is None:
+    folder, books = silo.config.records.folder, SharedBooks.of(silo.config)
+    if folder is None or books is None:
         return
     if not _can_write(folder):
         yield bad(
-            f"limits over all studies: this user cannot write into {silo.shown(folder)}, so nothing leaves",
+            f"shared limits: this user cannot write into {silo.shown(folder)}, so nothing leaves",
             "let all studies' agents write into the folder under [records]; in containers, mount it: "
             "compose.limits.yaml says how",
         )
         return
-    said = f"limits over all studies: what has left cannot be told from {silo.shown(folder)}, so nothing leaves"
-    fix = "restore the folder as a whole from the latest backup, with the user that all agents run as"
-    books = SharedBooks.of(config)
-    with or_bad(said, fix):
-        used = books.spent()[0] if books else Spent()
+    used = books.spent()[0]
     yield good(
-        f"limits over all studies: {used.rounds:,} rounds, {used.queries:,} labels, {used.bytes:,} bytes used; fedct "
+        f"shared limits: {used.rounds:,} rounds, {used.queries:,} labels, {used.bytes:,} bytes used; fedct "
         "silo status says of how many"
     )
 
@@ -229,52 +247,58 @@ def _can_write(folder: Path) -> bool:
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
-def privacy(silo: Silo) -> Iterator[Finding]:
-    """Extras, budgets, labeler and ledger of what is promised; nothing where nothing is."""
-    config, agreed, promised, policy = silo.config, silo.study, silo.config.privacy, silo.config.policy
-    if not config.promises and not policy.sum_epsilon:
-        return
-    from fedct_flwr.labelers.protect import check_all_installed, check_extra, labeler_for
-
-    # What is missing is this program's to know, and tells nothing of the records.
-    with or_bad("", "install the extra where the agent runs"):
-        check_all_installed(config)
-        check_extra("privacy", "epsilon")
+def promises(silo: Silo) -> Iterator[Finding]:
+    """Packages of what is promised, and terms of sums; nothing to say where all are there."""
     from fedct_flwr.hospital.adding import check_sums
+    from fedct_flwr.labelers.protect import check_all_installed, check_extra
+
+    if silo.config.promises or silo.config.policy.sum_epsilon:
+        check_all_installed(silo.config)
+        check_extra("privacy", "epsilon")
+        check_sums(silo.config, silo.study)
+    yield from ()
+
+
+def protection(silo: Silo) -> Iterator[Finding]:
+    """Whether the labeler of a promise can be made for these records."""
+    config, agreed, promised = silo.config, silo.study, silo.config.privacy
+    if not config.promises:
+        return
+    from fedct_flwr.labelers.protect import labeler_for
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.silo.joint import together_in
+
+    size = silo.records.size
+    if budget_of(promised).weakness(size):
+        yield warning(
+            f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of records",
+            "set a smaller delta under [privacy]: as it is, publishing a record at random would pass for private",
+        )
+    if config.adds_noise:
+        together_in(agreed)
+    else:
+        labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
+
+
+def privacy(silo: Silo) -> Iterator[Finding]:
+    """Promises, and what the ledger says was spent of each; nothing where nothing is promised."""
+    config, promised, policy = silo.config, silo.config.privacy, silo.config.policy
+    if not (config.promises or policy.sum_epsilon):
+        return
     from fedct_flwr.silo.noisy_sum import account_of_sums
     from fedct_flwr.silo.release import account_of
 
     if config.promises:
-        size = silo.records.size
-        if budget_of(promised).weakness(size):
-            yield warning(
-                f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of records",
-                "set a smaller delta under [privacy]: as it is, publishing a record at random would pass for private",
-            )
         name = "the joint labeler" if config.adds_noise else promised.protection
-        fix = f"correct [privacy] in silo.toml, or what the study asks for; {_DETAILS}"
-        with or_bad(f"privacy: {name} cannot be set up for these records", fix):
-            if config.adds_noise:
-                check_sums(config, agreed)
-                together_in(agreed)
-            else:
-                labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
         promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in total"
         yield _spent(silo, account_of, promise)
     if policy.sum_epsilon:
-        fix = f"correct [policy] in silo.toml, or ask the coordinator for another [sums] in study.toml; {_DETAILS}"
-        with or_bad("privacy: this silo cannot add noise to the study's secure sums", fix):
-            check_sums(config, agreed)
         promise = f"epsilon {policy.sum_epsilon:g}, delta {policy.sum_delta:g} for this silo as a whole in total"
         yield _spent(silo, account_of_sums, f"noise in secure sums, {promise}")
 
 
 def _spent(silo: Silo, account: Callable[[SiloConfig, str], Spending], promise: str) -> Finding:
-    """A promise, and what the ledger says was spent of it."""
-    with or_bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more"):
-        found = account(silo.config, silo.study.name)
+    found = account(silo.config, silo.study.name)
     if found.ahead:
         return bad(
             f"privacy: the clock is earlier than the privacy ledger's last charge ({found.ahead}), so nothing leaves",
@@ -291,13 +315,91 @@ def students(silo: Silo) -> Iterator[Finding]:
         return
     from fedct_flwr.labelers.students import transfer_for
 
-    noisy, transfer = config.privacy.enabled, config.transfer
-    number = transfer.most_students(noisy=noisy)
-    # Records kept back for the silo's own test are not for teachers.
-    taught = records.size - int(config.data.test_fraction * records.size)
-    X = records.X[:taught]
-    # How many records there are may be the reason, and is not for others.
-    fix = f"set fewer teachers or partitions under [transfer], or correct [privacy] and [learner]; {_DETAILS}"
-    with or_bad(f"students: {number} cannot be taught on these records", fix):
-        transfer_for(transfer, config.privacy, config.learner, config.silo, agreed.schema, agreed.public, X, number)
+    transfer = config.transfer
+    number = transfer.most_students(noisy=config.privacy.enabled)
+    # Those that a silo keeps back for its own test teach nobody.
+    X = records.X[: records.size - int(config.data.test_fraction * records.size)]
+    transfer_for(transfer, config.privacy, config.learner, config.silo, agreed.schema, agreed.public, X, number)
     yield good(f"students: {number} can be taught on these records")
+
+
+# --- the way to the coordinator and to the SuperNode
+
+
+def certificates(silo: Silo) -> Iterator[Finding]:
+    """The coordinator's certificate authority, and what opens its gateway. Only the gateway knows whether it asks."""
+    connection = silo.config.connection
+    for what, path, fix in (
+        ("certificate", connection.ca_certificate, "ask the coordinator for a new ca.crt"),
+        ("client certificate", connection.client_certificate, NO_KIT),
+    ):
+        if path == connection.client_certificate and not path.exists():
+            continue
+        days = days_left(path)
+        if days < 0:
+            yield bad(f"{what}: it has expired", fix)
+        elif days < _DAYS_LEFT:
+            yield warning(f"{what}: valid for {days} more days", fix)
+        else:
+            yield good(f"{what}: valid for {days:,} more days")
+
+
+def coordinator(silo: Silo) -> Iterator[Finding]:
+    """A real TLS connection to the SuperLink with that certificate, the way Flower's client makes it."""
+    connection = silo.config.connection
+    address = connection.superlink
+    context = ssl.create_default_context(cafile=str(connection.ca_certificate))
+    if connection.client_certificate.exists():
+        context.load_cert_chain(connection.client_certificate, connection.client_key)
+    answer = call(address, context)
+    if answer.error:
+        said, _, fix = sentence_of(answer.error).partition(": ")
+        yield bad(f"coordinator: {address}: {said}", fix)
+        return
+    if answer.status < http.HTTPStatus.BAD_REQUEST:
+        # A SuperLink has no page, and its gateway shows none.
+        yield warning(
+            f"coordinator: at {address} something else has the right certificate (HTTP status {answer.status})",
+            "ask the coordinator what is between the gateway and you",
+        )
+    else:
+        yield good(f"coordinator: {address} answers, and its certificate is the right one")
+    try:
+        date = parsedate_to_datetime(answer.headers["Date"])
+    except (KeyError, TypeError, ValueError):
+        yield warning("clock: the coordinator tells no time", "compare this machine's clock with another one")
+        return
+    # A time of no known zone (-0000) is one of UTC.
+    skew = (datetime.now(UTC) - date.replace(tzinfo=date.tzinfo or UTC)).total_seconds()
+    if abs(skew) > _MOST_SKEW:
+        side = "ahead of" if skew > 0 else "behind"
+        yield warning(f"clock: {abs(skew):,.0f} s {side} the coordinator's", "set the clocks, best by NTP")
+    else:
+        yield good("clock: the same as the coordinator's, within a few seconds")
+
+
+def link(silo: Silo) -> Iterator[Finding]:
+    """Whether agent and SuperNode may be apart: between them is plain HTTP. Makes no connection."""
+    address = silo.config.connection.supernode
+    host = split_address(address)[0]
+    try:
+        near = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        near = _PLAIN_NAME.fullmatch(host) is not None
+    if near:
+        yield good(f"link: the SuperNode at {address} is on this machine, or a container next to the agent")
+    else:
+        yield warning(
+            f"link: the way to the SuperNode at {address} is not encrypted, and the SuperNode is not authenticated",
+            "run both on one machine, or on a network of their own",
+        )
+
+
+def supernode(silo: Silo) -> Iterator[Finding]:
+    """Whether the SuperNode listens for its agent. What both do then is for ``fedct silo status``."""
+    address = silo.config.connection.supernode
+    try:
+        socket.create_connection(split_address(address), timeout=_SECONDS).close()
+        yield good(f"SuperNode: it listens at {address}")
+    except OSError:
+        yield warning(f"SuperNode: nothing listens at {address}", "fedct silo connect")

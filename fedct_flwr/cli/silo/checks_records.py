@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.cli.findings import Finding, Mark, bad, good, or_bad, warning
+from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, good, warning
 from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
@@ -23,10 +23,15 @@ from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.hospital.duplicates import find_duplicates
+from fedct_flwr.kinds import kinds_let_out
+from fedct_flwr.learners.base import Resumable
+from fedct_flwr.learners.build import learner_for
+from fedct_flwr.learners.catalog import check_allowed
+from fedct_flwr.learners.text import unread, unusual_texts
+from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.plural import HIDDEN_BELOW, rounded
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
-from fedct_flwr.wire.content import Terms
 
 _LISTED: Final = 5
 _CLASSES: Final = 20
@@ -36,9 +41,7 @@ _QUICK_STEPS: Final = 2
 
 def study(silo: Silo) -> Iterator[Finding]:
     """The study as it was handed out; all of it is public."""
-    config = silo.config
-    with or_bad("study: its folder cannot be read", "ask the coordinator for the study's folder again"):
-        found = read_study(config.study)
+    found = read_study(silo.config.study)
     columns = f", {len(found.schema.columns)} columns" if found.schema.columns else ""
     yield good(f"study {found.name}: {len(found.schema.classes)} classes{columns}")
     yield good(f"public set: {len(found.public):,} examples, fingerprint {found.public.fingerprint.hex()}")
@@ -50,76 +53,64 @@ def records(silo: Silo) -> Iterator[Finding]:
     if not config.data.file.exists():
         yield bad("records: nothing is there where silo.toml says", "put the file there, or correct file under [data]")
     elif agreed.config.image_size:
-        fix = "make a folder for each class, named like the class or as [data.mapping] says, with sound images in it"
-        with or_bad("records: the images cannot be used", fix):
-            read_records(config.data, agreed)
-        yield good("records: the images can be read, and their folders are classes of the study")
+        return
     elif not config.data.label:
         yield bad("records: silo.toml names no label column", "write label = '...' under [data]")
     else:
-        yield from _table(silo)
+        try:
+            yield from _table(silo)
+        except FormError as error:
+            said, _, fix = str(error).replace(str(config.data.file), "the file").partition(": ")
+            yield bad(f"records: {said}", fix, error)
+
+
+def images(silo: Silo) -> Iterator[Finding]:
+    """Whether folders of images are classes of the study; nothing for tables."""
+    if silo.study.config.image_size and silo.config.data.file.exists():
+        read_records(silo.config.data, silo.study)
+        yield good("records: the images can be read, and their folders are classes of the study")
+
+
+def labels(silo: Silo) -> Iterator[Finding]:
+    """Whether each label is a class of the study; nothing where the table is not the study's."""
+    if silo.fits:
+        read_records(silo.config.data, silo.study)
+        yield good("labels: each of them is a class of the study")
+    elif not silo.study.config.image_size:
+        raise Unread("the table")
 
 
 def _table(silo: Silo) -> Iterator[Finding]:
     data, schema, group = silo.config.data, silo.study.schema, silo.config.data.tables.group
     text = [data.label, *(column.name for column in schema.columns if column.spelled)]
-    try:
-        table = read_table(data.file, text, form_of(data, silo.study))
-    except FormError as error:
-        said, _, fix = str(error).replace(str(data.file), "the file").partition(": ")
-        yield bad(f"records: {said}", fix, error)
-        return
-    except DataError as error:
-        yield bad(
-            "records: the file cannot be read as a table",
-            "save it as CSV UTF-8 with commas, a header and no column twice, or tell its form under [data.tables]",
-            error,
-        )
-        return
+    table = read_table(data.file, text, form_of(data, silo.study))
     found, columns = set(table.column_names), [column.name for column in schema.columns]
     missing, extra = [name for name in columns if name not in found], found - {data.label, group, *columns}
     unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, data.file)]
     said = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
+    more = "take out of the file what is not in the public set; fedct silo check --details names them"
+    correct = "correct {} in silo.toml"
     problems = (
         (not table.num_rows, "the file has none", "put records under its header"),
-        (
-            data.label not in found,
-            "the label column that silo.toml names is not there",
-            "correct label under [data] in silo.toml",
-        ),
+        (data.label not in found, "the label column that silo.toml names is not there", correct.format("label")),
         (missing, f"missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does"),
-        (
-            group and group not in found,
-            "the group column that silo.toml names is not there",
-            "correct group under [data.tables] in silo.toml",
-        ),
-        (
-            extra,
-            f"{said} not the study's",
-            "take out of the file what is not in the public set; fedct silo check --details names them",
-        ),
-        (
-            unfit,
-            f"of another kind than in the public set: {listed(unfit, _LISTED)}",
-            "numbers, or text, as there",
-        ),
+        (group and group not in found, "the group column that silo.toml names is not there", correct.format("group")),
+        (extra, f"{said} not the study's", more),
+        (unfit, f"of another kind than in the public set: {listed(unfit, _LISTED)}", "numbers, or text, as there"),
     )
     # Only the study's own names are said: a file without a header has a record in their place.
     wrong = [bad(f"records: {what}", fix, listed(sorted(extra), _LISTED)) for there, what, fix in problems if there]
     if wrong:
         yield from wrong
         return
+    silo.fits = True
     yield good(f"records: all {len(schema.columns)} columns of the study are there, and a label column")
-    if unread := len(other_sheets(data.file, data.tables)):
-        others = "1 with contents is" if unread == 1 else f"{unread} with contents are"
+    if more_sheets := len(other_sheets(data.file, data.tables)):
+        others = "1 with contents is" if more_sheets == 1 else f"{more_sheets} with contents are"
         yield warning(
             f"records: only the first sheet of the file is read, and {others} not",
             "nothing, if that is so; otherwise write sheet = '...' under [data.tables] in silo.toml",
         )
-    said = f"labels: some are missing, or are no class of the study ({listed(silo.study.schema.classes, _LISTED)})"
-    with or_bad(said, "fill them in, or say under [data.mapping] in silo.toml which class each label means"):
-        read_records(data, silo.study)
-    yield good("labels: each of them is a class of the study")
 
 
 def _fits(table: pa.Table, column: Column, file: Path) -> bool:
@@ -153,55 +144,46 @@ def class_counts(silo: Silo) -> Iterator[Finding]:
         yield good(said)
 
 
+def package(silo: Silo) -> Iterator[Finding]:
+    """Whether the learner's package may run here; nothing to say where it may."""
+    check_allowed(silo.config.learner.name, silo.config.learner.packages)
+    yield from ()
+
+
 def learner(silo: Silo) -> Iterator[Finding]:
     """Whether the learner can be made and trains on a sample of the records."""
-    from fedct_flwr.kinds import kinds_let_out
-    from fedct_flwr.learners.base import Resumable
-    from fedct_flwr.learners.build import learner_for
-    from fedct_flwr.learners.catalog import check_allowed
-    from fedct_flwr.learners.text import unread, unusual_texts
-
-    config, agreed, sample = silo.config, silo.study, _sample(silo.records)
-    name = config.learner.name
-    fix = "correct [learner] in silo.toml; fedct silo check --details says what is wrong"
-    allow = "use a short name, or add its package to packages in silo.toml"
-    with or_bad(f"learner {name}: not allowed here", allow):
-        check_allowed(name, config.learner.packages)
-    settings = config.learner.model_copy(update={"local_steps": _QUICK_STEPS})
-    # Output of the training may quote data, so it is hidden.
-    with or_bad(f"learner {name}: it cannot be made for these records", fix), _quiet():
+    config, agreed, sample, X = silo.config, silo.study, _sample(silo.records), silo.records.X
+    settings, name = config.learner.model_copy(update={"local_steps": _QUICK_STEPS}), config.learner.name
+    # Nothing of a package that is not trusted is imported.
+    check_allowed(name, config.learner.packages)
+    public, began = agreed.public.X[:_SAMPLE], time.monotonic()
+    # What is said while it is made or trained may quote data.
+    with _quiet():
         made = learner_for(settings, config.silo, agreed.schema, agreed.public, sample.X, total_steps=_QUICK_STEPS)
-    # What has no effect tells of settings alone.
-    with or_bad("", "correct silo.toml: what is written there and does nothing misleads"):
-        config.check_effects(network=isinstance(made, Resumable))
-    began = time.monotonic()
-    with or_bad(f"learner {name}: it cannot be trained on these records", fix), _quiet():
-        _train(made, sample, agreed.public.X[:_SAMPLE], config.learner.full_weight)
-    seconds = time.monotonic() - began
+        if isinstance(made, Resumable):
+            made.advance(sample, public, np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE), config.learner.full_weight)
+            made.label(public, np.arange(len(public)))
+        else:
+            made.fit(sample.X, sample.y).predict(public)
+    silo.learner, seconds = made, time.monotonic() - began
     if name == AUTO and config.privacy.enabled and (said := config.privacy.chosen.of_auto):
         yield good(f"learner {name} with protection {config.privacy.protection}: {said}")
     if said := unread(config.learner, agreed.schema):
         yield warning(f"learner {name}: it does not use all columns", said)
-    if said := unusual_texts(config.learner, agreed.schema, silo.records.X):
+    if said := unusual_texts(config.learner, agreed.schema, X):
         yield warning(said, "nothing, if that is so")
-    for kind in kinds_let_out(config.policy.kinds, Terms.of(agreed.name, agreed.public, agreed.schema)):
-        said = f"learner {name}: it cannot share {kind.name}, which {kind.policy!r} under [policy] lets out"
-        other = f"choose another learner, or leave {kind.policy!r} out of kinds"
-        with or_bad(said, f"{other}; fedct silo check --details says which can"):
-            kind.check_learner(made)
     yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")
 
 
-def _train(
-    made: object, sample: Examples, public: np.ndarray[tuple[int, ...], np.dtype[np.float64]], weight: float
-) -> None:
-    from fedct_flwr.learners.base import Resumable
-
-    if isinstance(made, Resumable):
-        made.advance(sample, public, np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE), weight)
-        made.label(public, np.arange(len(public)))
-    else:
-        made.fit(sample.X, sample.y).predict(public)  # type: ignore[attr-defined]
+def effects(silo: Silo) -> Iterator[Finding]:
+    """Whether each setting has an effect, and the learner answers as the policy allows; nothing where all is well."""
+    config, agreed = silo.config, silo.study
+    if silo.learner is None:
+        raise Unread("the learner")
+    config.check_effects(network=isinstance(silo.learner, Resumable))
+    for kind in kinds_let_out(config.policy.kinds, terms_of(agreed)):
+        kind.check_learner(silo.learner)
+    yield from ()
 
 
 def _sample(records: Examples) -> Examples:
