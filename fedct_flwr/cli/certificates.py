@@ -14,20 +14,14 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.types import ConfigError
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
-SERVER_LIFETIME: Final = timedelta(days=825)
-CLIENT_LIFETIME: Final = SERVER_LIFETIME
+LIFETIME: Final = timedelta(days=825)
 RENEW_BEFORE: Final = timedelta(days=30)
 # A silo whose clock is somewhat behind shall not take a new certificate for one that is not valid yet.
 _CLOCK_SKEW: Final = timedelta(hours=1)
@@ -38,7 +32,7 @@ _LONGEST_NAME: Final = 64
 def create_authority(certificate: Path, key: Path, name: str = "fedct coordinator") -> None:
     """Make an authority, valid for ten years: a certificate for everybody, and a key (mode 600) that signs."""
     private = ec.generate_private_key(ec.SECP384R1())
-    _create(certificate, key, name, AUTHORITY_LIFETIME, private, (_name(name), private))
+    _create(certificate, key, name, private, (_name(name), private))
 
 
 def create_server_certificate(
@@ -48,10 +42,10 @@ def create_server_certificate(
 
     Raises ConfigError for a host that is neither, or an authority that cannot be read.
     """
+    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     names = x509.SubjectAlternativeName(list(map(_host, hosts)))
-    use = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), names]
-    signer = load_certificate(authority).subject, _load_key(authority_key)
-    _create(certificate, key, hosts[0], SERVER_LIFETIME, ec.generate_private_key(ec.SECP256R1()), signer, use)
+    private = ec.generate_private_key(ec.SECP256R1())
+    _create(certificate, key, hosts[0], private, _signer(authority, authority_key), (use, names))
 
 
 def create_client_certificate(certificate: Path, key: Path, silo: str, authority: Path, authority_key: Path) -> None:
@@ -59,16 +53,15 @@ def create_client_certificate(certificate: Path, key: Path, silo: str, authority
 
     Raises ConfigError for an authority that cannot be read.
     """
-    use = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])]
-    signer = load_certificate(authority).subject, _load_key(authority_key)
-    _create(certificate, key, silo, CLIENT_LIFETIME, ec.generate_private_key(ec.SECP256R1()), signer, use)
+    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    private = ec.generate_private_key(ec.SECP256R1())
+    _create(certificate, key, silo, private, _signer(authority, authority_key), (use,))
 
 
 def _create(
     certificate: Path,
     key: Path,
     name: str,
-    lifetime: timedelta,
     private: ec.EllipticCurvePrivateKey,
     signer: tuple[x509.Name, ec.EllipticCurvePrivateKey],
     use: Sequence[x509.ExtensionType] = (),
@@ -81,10 +74,6 @@ def _create(
          "decipher_only"), False,
     )  # fmt: skip
     usage = x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **usages)
-    identifiers = (
-        x509.SubjectKeyIdentifier.from_public_key(private.public_key()),
-        x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()),
-    )
     builder = (
         x509.CertificateBuilder()
         .subject_name(_name(name))
@@ -92,16 +81,17 @@ def _create(
         .public_key(private.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + lifetime)
+        .not_valid_after(now + (AUTHORITY_LIFETIME if authority else LIFETIME))
         .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
         .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), critical=False)
     )
-    for extension in (*identifiers, *use):
+    for extension in use:
         builder = builder.add_extension(extension, critical=False)
     # Only the owner may read what is written like this.
     write_atomically(key, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    write_atomically(certificate, builder.sign(signing, hashes.SHA384()).public_bytes(Encoding.PEM))
-    certificate.chmod(_FOR_ALL)
+    _write(certificate, builder.sign(signing, hashes.SHA384()))
 
 
 def is_good_for(certificate: Path, hosts: Sequence[str], authority: Path) -> bool:
@@ -122,15 +112,10 @@ def lasts(certificate: Path, authority: Path) -> bool:
     return public.not_valid_after_utc - datetime.now(UTC) > RENEW_BEFORE
 
 
-def join_authorities(path: Path, authorities: Sequence[Path], *, only_first: bool = False) -> None:
-    """Write certificates of authorities one after the other, each of which is trusted then. Raises ConfigError.
-
-    What is signed from now on is compared with the first. ``only_first``: of each file.
-    """
-    found = [x509.load_pem_x509_certificates(one.read_bytes()) for one in authorities]
-    kept = [certificate for each in found for certificate in (each[:1] if only_first else each)]
-    write_atomically(path, b"".join(certificate.public_bytes(Encoding.PEM) for certificate in kept))
-    path.chmod(_FOR_ALL)
+def trust_all(path: Path, authorities: Sequence[Path]) -> None:
+    """Write certificates of authorities one after the other. What is signed is compared with the first."""
+    found = (certificate for one in authorities for certificate in x509.load_pem_x509_certificates(one.read_bytes()))
+    _write(path, *found)
 
 
 def is_older(authorities: Path, certificate: Path, kept_authorities: Path, kept: Path) -> bool:
@@ -138,14 +123,13 @@ def is_older(authorities: Path, certificate: Path, kept_authorities: Path, kept:
 
     Raises ConfigError or OSError for files that are not there or hold no certificates.
     """
-    if load_certificate(certificate).not_valid_before_utc < load_certificate(kept).not_valid_before_utc:
-        return True
     try:
         found, known = (x509.load_pem_x509_certificates(path.read_bytes()) for path in (authorities, kept_authorities))
     except ValueError:
         raise ConfigError(f"{authorities} or {kept_authorities} holds no certificates") from None
     newest = max(one.not_valid_before_utc for one in known)
-    return any(one not in known and one.not_valid_before_utc < newest for one in found)
+    dropped = any(one not in known and one.not_valid_before_utc < newest for one in found)
+    return dropped or load_certificate(certificate).not_valid_before_utc < load_certificate(kept).not_valid_before_utc
 
 
 def days_left(certificate: Path) -> int:
@@ -160,7 +144,7 @@ def hosts_of(certificate: Path) -> list[str]:
 
 
 def load_certificate(path: Path) -> x509.Certificate:
-    """A certificate in PEM. Raises ConfigError."""
+    """The first certificate in PEM. Raises ConfigError."""
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except OSError as error:
@@ -169,7 +153,12 @@ def load_certificate(path: Path) -> x509.Certificate:
         raise ConfigError(f"{path} holds no certificate in PEM: put back the one that was there") from None
 
 
-def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+def _write(path: Path, *certificates: x509.Certificate) -> None:
+    write_atomically(path, b"".join(one.public_bytes(Encoding.PEM) for one in certificates))
+    path.chmod(_FOR_ALL)
+
+
+def _signer(authority: Path, path: Path) -> tuple[x509.Name, ec.EllipticCurvePrivateKey]:
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except OSError as error:
@@ -178,7 +167,7 @@ def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ConfigError(f"{path} holds no key that signs certificates: put back the one that was there")
-    return key
+    return load_certificate(authority).subject, key
 
 
 def check_hosts(hosts: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ import typer
 from fedct_flwr import datasets
 from fedct_flwr.cli.certificates import check_hosts
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, PORT, prepare
-from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY, make_kit
+from fedct_flwr.cli.coordinator.invite import files_of, make_kit
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.cli.silo.init import make_keys
@@ -86,9 +86,8 @@ def demo(
         listens = supernode.replace("{silo}", data.name).replace("{port}", str(_RUNTIME_PORT + position))
         _write_silo(silo, data, dataset, coordinator.study, {"superlink": superlink, "supernode": listens})
         make_kit(coordinator, data.name)
-        kit = coordinator.kits / data.name
-        for name in ("ca.crt", CLIENT_CERTIFICATE, CLIENT_KEY):
-            shutil.copy(kit / name, silo / "connection")
+        for path in files_of(coordinator, data.name).values():
+            shutil.copy(path, silo / "connection")
         shutil.copyfile(silo / "connection" / "node.key.pub", coordinator.silos / f"{data.name}.pub")
         out.warn(f"{silo}: a demonstration: approved automatically")
     (folder / _COMPLETE).touch()

@@ -1,6 +1,6 @@
 """Settings of runs, silos and studies. The only place that reads raw mappings."""
 
-from fedct_flwr.config.coordinator import CoordinatorConfig, KitConfig
+from fedct_flwr.config.coordinator import CoordinatorConfig
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.model import ModelDescription
 from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
@@ -15,7 +15,6 @@ __all__ = [
     "Connection",
     "CoordinatorConfig",
     "DataSettings",
-    "KitConfig",
     "LearnerSettings",
     "ModelDescription",
     "NodeConfig",

@@ -1,10 +1,10 @@
-"""A coordinator's own settings, ``coordinator.toml``, and what it tells a silo, ``kit.toml``."""
+"""A coordinator's own settings, ``coordinator.toml``."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from fedct_flwr.config.names import Address, Name
+from fedct_flwr.config.names import Address
 from fedct_flwr.config.settings import Settings
 
 LONGEST_MESSAGE = 2_000_000
@@ -20,11 +20,3 @@ class CoordinatorConfig(Settings):
     """Where silos find the gateway, as ``host:port``: their invitations say so."""
     max_message: int = Field(default=LONGEST_MESSAGE, ge=100_000, le=1_000_000_000)
     """Bytes of the longest message that the gateway takes."""
-
-
-class KitConfig(Settings):
-    """``kit.toml``: what a coordinator tells one silo in its invitation."""
-
-    silo: Name
-    superlink: Address
-    """The gateway, as ``host:port``: it is shown to people, and becomes a line of ``.env``."""

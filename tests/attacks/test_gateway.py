@@ -105,7 +105,7 @@ def test_a_certificate_that_is_not_good_is_refused_and_told(
     folder = coordinator.folder
     authority = (folder.clients_ca, folder.clients_key)
     if which == "expired":
-        monkeypatch.setattr(certificates, "CLIENT_LIFETIME", timedelta(seconds=-1))
+        monkeypatch.setattr(certificates, "LIFETIME", timedelta(seconds=-1))
     elif which == "another's":
         other = made(tmp_path / "other" / "coordinator") if (tmp_path / "other").mkdir() is None else None
         assert other

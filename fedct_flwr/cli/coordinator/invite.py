@@ -1,28 +1,22 @@
 """``fedct coordinator invite``: all that a silo needs to join, as one signed file."""
 
-import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import tomli_w
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedct_flwr.cli.certificates import create_authority, create_client_certificate, lasts
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
-from fedct_flwr.cli.invitation import Invitation, fingerprint_of, write_invitation
+from fedct_flwr.cli.invitation import CERTIFICATES, Invitation, fingerprint_of, write_invitation
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.config.names import check_name
 from fedct_flwr.datasets.study_copy import check_plain
-from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.types import ConfigError
 
-KIT_FILE: Final = "kit.toml"
-CLIENT_CERTIFICATE: Final = "client.crt"
-CLIENT_KEY: Final = "client.key"
 _OWNER_ONLY: Final = 0o700
 
 
@@ -65,7 +59,12 @@ def invite(
     )
     coordinator.invitations.mkdir(exist_ok=True, mode=_OWNER_ONLY)
     path = coordinator.invitations / f"{name}.zip"
-    write_invitation(path, said, _files(coordinator, name), key)
+    study_files = {path.relative_to(coordinator.study).as_posix(): path for path in coordinator.study.rglob("*")}
+    files = {
+        **files_of(coordinator, name),
+        **{f"study/{inside}": path for inside, path in sorted(study_files.items()) if path.is_file()},
+    }
+    write_invitation(path, said, files, key)
     shown = in_shell(from_here(path))
     out.say(f"Send to {name} in private: {shown} (good until {said.expires:%Y-%m-%d})")
     out.say(f"Tell {name} by a second way, such as the telephone, the fingerprint {said.fingerprint}")
@@ -77,6 +76,11 @@ def invite(
         "new_certificate": renewed,
     }
     out.show(document)
+
+
+def files_of(folder: CoordinatorFolder, silo: str) -> dict[str, Path]:
+    """What a silo needs to reach the coordinator, by the names that the files have there."""
+    return {name: folder.ca if name == folder.ca.name else folder.kits / silo / name for name in CERTIFICATES}
 
 
 def invited(folder: CoordinatorFolder) -> list[str]:
@@ -103,24 +107,13 @@ def make_kit(folder: CoordinatorFolder, silo: str) -> bool:
     made = folder.kits / silo
     for path in (folder.kits, made):
         path.mkdir(exist_ok=True, mode=_OWNER_ONLY)
-    certificate, key = made / CLIENT_CERTIFICATE, made / CLIENT_KEY
+    certificate, key = made / "client.crt", made / "client.key"
     renewed = not (certificate.exists() and key.exists() and lasts(certificate, folder.clients_ca))
     if renewed:
         create_client_certificate(certificate, key, silo, folder.clients_ca, folder.clients_key)
-    shutil.copyfile(folder.ca, made / "ca.crt")
-    write_atomically(made / KIT_FILE, tomli_w.dumps({"silo": silo, "superlink": folder.config().gateway}).encode())
     return renewed
 
 
 def renew_kits(folder: CoordinatorFolder) -> list[str]:
     """Give each silo that was invited or has sent its key a certificate that lasts. Returns whose is new, sorted."""
     return [silo for silo in invited(folder) if make_kit(folder, silo)]
-
-
-def _files(folder: CoordinatorFolder, silo: str) -> dict[str, Path]:
-    """What the invitation holds, by its name there."""
-    kit, study = folder.kits / silo, folder.study
-    return {
-        **{name: kit / name for name in (KIT_FILE, "ca.crt", CLIENT_CERTIFICATE, CLIENT_KEY)},
-        **{f"study/{path.relative_to(study).as_posix()}": path for path in sorted(study.rglob("*")) if path.is_file()},
-    }

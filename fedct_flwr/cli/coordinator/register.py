@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -43,13 +43,23 @@ def register(
     """
     out, registered = Output(as_json=json_), []
     coordinator = CoordinatorFolder.open(folder)
-    named = named_keys(keys or [])
+    named, kept = named_keys(keys or []), coordinator.keys()
+    names: dict[bytes, str] = {}
+    for name, path in (*kept.items(), *named.items()):
+        key = node_key(path)
+        if name in named and name in kept and key != node_key(kept[name]):
+            raise ConfigError(
+                f"{kept[name]} holds another key: rotate it with 'fedct coordinator rotate', or take another name if "
+                "this is another hospital"
+            )
+        if (other := names.setdefault(key, name)) != name:
+            # To the SuperLink they would be one node.
+            raise ConfigError(
+                f"{name} has the key that {other} has, and a node is one silo: ask the two for their own "
+                "connection/node.key.pub, or take the wrong name away"
+            )
     for name, path in named.items():
-        _check_same(path, coordinator.silos / f"{name}.pub")
         check_not_former(coordinator, path)
-    kept = coordinator.keys()
-    _check_distinct({**kept, **named})
-    for name, path in named.items():
         if name not in kept:
             shutil.copyfile(path, coordinator.silos / f"{name}.pub")
     chosen = {name: path for name, path in coordinator.keys().items() if not named or name in named}
@@ -87,28 +97,6 @@ def check_not_former(folder: CoordinatorFolder, path: Path) -> None:
             raise ConfigError(
                 f"{path} is a former key ({former.name}), which was rotated out or has departed: ask the silo for its "
                 "present connection/node.key.pub"
-            )
-
-
-def _check_same(path: Path, kept: Path) -> None:
-    """Raise ConfigError for a key that is none, or where another one is kept."""
-    key = node_key(path)
-    if kept.exists() and node_key(kept) != key:
-        raise ConfigError(
-            f"{kept} holds another key: rotate it with 'fedct coordinator rotate', or take another name if this is "
-            "another hospital"
-        )
-
-
-def _check_distinct(keys: Mapping[str, Path]) -> None:
-    """Raise ConfigError for two names with the same key: to the SuperLink they would be one node."""
-    names: dict[bytes, str] = {}
-    for name, path in keys.items():
-        other = names.setdefault(node_key(path), name)
-        if other != name:
-            raise ConfigError(
-                f"{name} has the key that {other} has, and a node is one silo: ask the two for their own "
-                "connection/node.key.pub, or take the wrong name away"
             )
 
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from fedct_flwr import __version__
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
-from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, invited
+from fedct_flwr.cli.coordinator.invite import files_of, invited
 from fedct_flwr.cli.coordinator.register import nodes_of
 from fedct_flwr.cli.metrics import Sample, show
 from fedct_flwr.cli.output import Json, Output
@@ -77,7 +77,7 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
         {
             **_facts_of(name, current.get(name), known=not trouble, invited_only=name not in keys),
             "former_keys": len(former.get(name, [])),
-            "certificate_days": _days(coordinator.kits / name / CLIENT_CERTIFICATE),
+            "certificate_days": _days(files_of(coordinator, name)["client.crt"]),
         }
         for name in invited(coordinator)
     ]

@@ -11,8 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from fedct_flwr.cli.certificates import is_older
-from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY, KIT_FILE
-from fedct_flwr.cli.invitation import COORDINATOR_KEY, Invitation, keep_signer, opened_invitation
+from fedct_flwr.cli.invitation import CERTIFICATES, COORDINATOR_KEY, Invitation, opened_invitation
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.cli.silo.init import (
@@ -26,7 +25,7 @@ from fedct_flwr.cli.silo.init import (
     say_next,
     say_to_send,
 )
-from fedct_flwr.config import KitConfig, SiloConfig
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.silo import Connection
 from fedct_flwr.datasets.study_folder import read_study
@@ -64,12 +63,11 @@ def join(
     check_new(folder.absolute())
     out = Output()
     with opened_invitation(invitation, lambda said: check_fingerprint(invitation, said, fingerprint)) as (said, files):
-        kit = KitConfig.read_toml(files / KIT_FILE)
-        if (kit.silo, kit.superlink) != (said.silo, said.superlink) or read_study(files / "study").name != said.study:
+        if read_study(files / "study").name != said.study:
             raise ConfigError(f"{invitation} contradicts itself: ask the coordinator for a new invitation")
         new = NewSilo(
-            folder, data, kit.silo, files / "study", label, kit.superlink, files / "ca.crt",
-            clients=(files / CLIENT_CERTIFICATE, files / CLIENT_KEY), learner=learner,
+            folder, data, said.silo, files / "study", label, said.superlink, files / "ca.crt",
+            clients=(files / "client.crt", files / "client.key"), learner=learner,
             more={f"connection/{COORDINATOR_KEY}": said.signer},
         )  # fmt: skip
         made = make_silo(_in_containers(new) if containers else new)
@@ -165,13 +163,10 @@ def renew(
                 "back what the coordinator has ended: ask the coordinator for a new invitation"
             )
         # The authorities first: with them the old certificate is as good as the new one while they overlap.
-        for source, target in (
-            (files / "ca.crt", connection.ca_certificate),
-            (files / CLIENT_KEY, connection.client_key),
-            (files / CLIENT_CERTIFICATE, connection.client_certificate),
-        ):
-            write_atomically(target, source.read_bytes())
-        keep_signer(said.signer, pinned.parent)
+        targets = connection.ca_certificate, connection.client_certificate, connection.client_key
+        for name, target in zip(CERTIFICATES, targets, strict=True):
+            write_atomically(target, (files / name).read_bytes())
+        write_atomically(pinned, said.signer)
     out = Output()
     out.say(f"{in_shell(connection.ca_certificate.parent)} has the certificates of the invitation")
     if said.superlink != connection.superlink:
@@ -189,7 +184,7 @@ def renew(
 def _is_older(files: Path, connection: Connection) -> bool:
     try:
         return is_older(
-            files / "ca.crt", files / CLIENT_CERTIFICATE, connection.ca_certificate, connection.client_certificate
+            files / "ca.crt", files / "client.crt", connection.ca_certificate, connection.client_certificate
         )
     except (ConfigError, OSError):
         # Lost or damaged: there is nothing to go back from.
