@@ -137,7 +137,7 @@ class CoTraining(Strategy):
         evaluate(self._rounds_done)
         for number in range(self._rounds_done + 1, num_rounds + 1):
             self.configure_train(number, result.arrays, train_config, grid)
-            replies = self._questions.receive(grid, number, timeout)
+            replies = self._questions.receive(grid, timeout)
             result.arrays, metrics = self.aggregate_train(number, replies)
             result.train_metrics_clientapp[number] = metrics
             evaluate(number)

@@ -174,7 +174,7 @@ class Training:
         study, deadline = self._study, self._study.config.round_deadline
         payload = encode_instruction(instruction, study.terms)
         self._questions.ask(self._grid, lambda silo: to_record(payload), instruction.round, deadline)
-        replies = self._questions.receive(self._grid, instruction.round, deadline)
+        replies = self._questions.receive(self._grid, deadline)
         read = partial(read_answer, terms=study.terms, instruction=instruction)
         return *self._questions.sort(instruction.round, replies, read), payload
 

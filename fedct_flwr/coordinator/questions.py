@@ -5,7 +5,7 @@ Shared by all strategies, whatever they send and read.
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -13,7 +13,7 @@ from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedct_flwr.coordinator.roster import Roster
-from fedct_flwr.flower.grid import ErrorCode, PromptGrid, copy_of, seconds_of
+from fedct_flwr.flower.grid import ErrorCode, PromptGrid, seconds_of
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import RunError, SiloName, Votes
 from fedct_flwr.wire.codec import decode_reply
@@ -31,13 +31,9 @@ _ERRORS: Final[dict[int, str]] = {
     ErrorCode.CLIENT_APP_CRASHED: "the silo's agent ended before it had replied; see the log at the silo",
     ErrorCode.UNREADABLE: "what it sent is no reply to its question",
 }
-_LOST: Final = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.CLIENT_APP_CRASHED)
-"""What Flower says of a silo that has lost its question, and may soon be back."""
 _OTHER_ERROR: Final = "Flower could not deliver the message or its reply"
 _SILENT: Final = "no reply within the deadline"
 _BUSY: Final = "no reply yet to an earlier round; it still works, or its agent is down"
-_LOOK_SECONDS: Final = 1.0
-"""Between two looks at whether a silo is back."""
 
 _T = TypeVar("_T")
 
@@ -97,54 +93,9 @@ class Questions:
         ]
         return self._messages
 
-    def receive(self, grid: PromptGrid, server_round: int, deadline: float) -> list[Message]:
-        """Send the round's question, and return the replies of ``deadline`` seconds.
-
-        Where too few replied, silos that went offline or whose agents ended are asked again when they are back in time.
-        """
-        end = time.monotonic() + deadline
-        replies = list(grid.send_and_receive(self._messages, timeout=deadline))
-        return self._awaited(grid, server_round, replies, end)
-
-    def _awaited(self, grid: PromptGrid, server_round: int, replies: list[Message], end: float) -> list[Message]:
-        """``replies``, and those of silos that lost their question and are back before ``end``, if they are needed."""
-        said = False
-        while self._too_few(replies) and (gone := self._gone(replies)) and time.monotonic() < end:
-            if not said:
-                logger.warning(
-                    "Round %s: %s of %s silos replied, and %s went offline or ended: waiting until its deadline",
-                    server_round, len(self._answered(replies)), len(self._messages), len(gone),
-                )  # fmt: skip
-                said = True
-            time.sleep(max(0.0, min(_LOOK_SECONDS, end - time.monotonic())))
-            if back := gone & set(self._roster.nodes(grid)):
-                replies = self._asked_again(grid, replies, back, max(0.0, end - time.monotonic()))
-        return replies
-
-    def _asked_again(
-        self, grid: PromptGrid, replies: list[Message], nodes: Collection[int], timeout: float
-    ) -> list[Message]:
-        """Ask these nodes anew. A late reply to the former question counts nothing; the silo gives the same again."""
-        kept = [message for message in self._messages if message.metadata.dst_node_id not in nodes]
-        again = [copy_of(message) for message in self._messages if message.metadata.dst_node_id in nodes]
-        self._messages = kept + again
-        return [*replies, *grid.send_and_receive(again, timeout=timeout)]
-
-    def _too_few(self, replies: Iterable[Message]) -> bool:
-        return len(self._answered(replies)) < self._min_silos
-
-    def _answered(self, replies: Iterable[Message]) -> set[int]:
-        """The nodes that answered what they were asked last."""
-        return {node for node, reply in self._told(replies) if not reply.has_error()}
-
-    def _gone(self, replies: Iterable[Message]) -> set[int]:
-        """The nodes of which Flower says in place of an answer that they went offline, or their agent ended."""
-        return {node for node, reply in self._told(replies) if reply.has_error() and reply.error.code in _LOST}
-
-    def _told(self, replies: Iterable[Message]) -> list[tuple[int, Message]]:
-        asked = {message.metadata.message_id: message.metadata.dst_node_id for message in self._messages}
-        replied = ((asked.get(reply.metadata.reply_to_message_id), reply) for reply in replies)
-        return [(node, reply) for node, reply in replied if node is not None]
+    def receive(self, grid: PromptGrid, deadline: float) -> list[Message]:
+        """Send the round's question, and return the replies of ``deadline`` seconds."""
+        return list(grid.send_and_receive(self._messages, timeout=deadline))
 
     def sort(
         self,

@@ -28,15 +28,9 @@ class FakeGrid:
         self.late: list[Message] = []
         self.restarted_at: dict[int, str] = {}
         self.ids = iter(range(1000))
-        self.grid = MagicMock(spec=PromptGrid)
-        self.grid.send_and_receive.side_effect = self._exchange
-        self.lost: list[set[int]] = []
-        """For each sending in which the SuperLink dies, the nodes whose questions it loses."""
-        self.gone: list[set[int]] = []
-        """For each sending, the nodes that go offline in it; they are back at the second look."""
-        self.code = ErrorCode.NODE_UNAVAILABLE
         self.away: dict[int, int] = {}
-        self.sent: list[list[int]] = []
+        """How many looks at the nodes do not find a node."""
+        self.grid = MagicMock(spec=PromptGrid)
         self.grid.get_nodes.side_effect = self._nodes
         self.grid.pull_messages.side_effect = lambda ids: [
             m for m in self.late if m.metadata.reply_to_message_id in ids
@@ -49,16 +43,6 @@ class FakeGrid:
             for i, name in enumerate(SILOS, start=1)
             if i not in self.away
         ]
-
-    def _exchange(self, messages: list[Message], timeout: float) -> list[Message]:
-        self.sent.append(asked(messages))
-        lost = self.lost.pop(0) if self.lost else set()
-        nodes = {message.metadata.dst_node_id: message for message in self.send(messages)}
-        told = [Message(Error(ErrorCode.MESSAGE_UNAVAILABLE, ""), reply_to=nodes[1])] if 1 in lost else []
-        gone = self.gone.pop(0) if self.gone else set()
-        self.away = dict.fromkeys(gone, 2)
-        told += [Message(Error(self.code, ""), reply_to=nodes[node]) for node in sorted(gone)]
-        return [*told, *(reply(message) for node, message in nodes.items() if node not in lost | gone)]
 
     def send(self, messages: list[Message]) -> list[Message]:
         for message in messages:
@@ -143,58 +127,7 @@ def test_too_few_replies_end_the_run_with_every_reason(fake: FakeGrid, wording: 
     assert str(caught.value) == wording
 
 
-def round_of(questions: Questions, fake: FakeGrid, number: int = 1) -> tuple[dict[str, Any], dict[str, str]]:
-    questions.ask(fake.grid, lambda silo: RecordDict(), number, 1.0)
-    return questions.sort(number, questions.receive(fake.grid, number, 1.0), read)
-
-
-def test_where_enough_replied_nobody_is_asked_twice(fake: FakeGrid, wording: SnapshotAssertion) -> None:
-    questions = Questions(Roster(SILOS, 2, 1.0), 2)
-    fake.lost = [{3}]
-    assert round_of(questions, fake)[1] == wording
-    assert fake.sent == [[1, 2, 3]]
-
-
-@pytest.fixture
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.coordinator.questions._LOOK_SECONDS", 0.01)
-
-
-@pytest.mark.parametrize("code", [ErrorCode.NODE_UNAVAILABLE, ErrorCode.CLIENT_APP_CRASHED])
-def test_silos_without_which_there_is_no_round_are_asked_again_when_they_are_back(
-    fake: FakeGrid, caplog: pytest.LogCaptureFixture, no_waiting: None, wording: SnapshotAssertion, code: int
-) -> None:
-    questions = Questions(Roster(SILOS, 2, 1.0), 2)
-    fake.code = code
-    fake.gone = [{2, 3}, {3}]
-    valid, absent = round_of(questions, fake)
-    assert set(valid) == {"east", "west"}
-    assert absent == wording
-    assert fake.sent == [[1, 2, 3], [2, 3]]
-    assert "1 of 3 silos replied, and 2 went offline or ended" in caplog.text
-    # Nobody is taken for busy with what got lost.
-    fake.away = {}
-    round_of(questions, fake, 2)
-    assert fake.sent[2:] == [[1, 2, 3]]
-
-
-def test_silos_that_the_round_can_do_without_are_not_waited_for(fake: FakeGrid, wording: SnapshotAssertion) -> None:
-    questions = Questions(Roster(SILOS, 2, 1.0), 2)
-    fake.gone = [{3}]
-    assert round_of(questions, fake)[1] == wording
-    assert fake.sent == [[1, 2, 3]]
-
-
-def test_silos_that_stay_away_until_the_deadline_end_the_run(fake: FakeGrid, no_waiting: None) -> None:
-    questions = Questions(Roster(SILOS, 2, 1.0), 2)
-    fake.gone = [{2, 3}]
-    questions.ask(fake.grid, lambda silo: RecordDict(), 1, 1.0)
-    fake.grid.get_nodes.side_effect = lambda: [NodeInfo(node_id=1, name="east")]
-    with pytest.raises(RunError):
-        questions.sort(1, questions.receive(fake.grid, 1, 0.2), read)
-
-
-def test_a_round_begins_when_enough_silos_are_there(fake: FakeGrid, no_waiting: None) -> None:
+def test_a_round_begins_when_enough_silos_are_there(fake: FakeGrid) -> None:
     questions = Questions(Roster(SILOS, 2, 1.0), 2)
     fake.away = {2: 3, 3: 6}
     assert asked(questions.ask(fake.grid, lambda silo: RecordDict(), 1, 60.0)) == [1, 2]
