@@ -1,7 +1,7 @@
 """Federated co-training on Flower: silos share class labels on a public set, never their data or models.
 
 What is here is the public API. Each name is imported when it is first asked for, so that ``import fedct_flwr`` takes a
-moment only, and nobody waits for a learner that is not used.
+moment only, and a learner that is not used is never loaded.
 """
 
 from importlib import import_module
@@ -111,7 +111,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Next time nobody has to ask.
+    # Next time the name is found without this function.
     found = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return found
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ABSTAIN: Final = -1
-"""The label of an example that nobody, or no qualified majority, has labeled."""
+"""The label of an example that no silo, or no qualified majority, has labeled."""
 
 SiloName: TypeAlias = str
 
@@ -18,7 +18,7 @@ HardLabels: TypeAlias = NDArray[np.int16]
 """``(examples,)``, a class in ``0..C-1`` or ABSTAIN."""
 
 Values: TypeAlias = NDArray[np.floating[Any]]
-"""``(examples,)``, a number for each, where what is predicted is a quantity; NaN where nobody has said one."""
+"""``(examples,)``, a number for each, where what is predicted is a quantity; NaN where no silo has given one."""
 
 Answers: TypeAlias = NDArray[Any]
 """HardLabels, or Values where what is predicted is a quantity."""
@@ -93,7 +93,7 @@ class DataError(FedctError):
 
 
 class DataWarning(UserWarning):
-    """Something about the data that may not be meant: the message is for whoever handed them over."""
+    """Something about the data that may not be meant: the message is for the data's owner."""
 
 
 class RunError(FedctError):

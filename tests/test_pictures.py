@@ -15,7 +15,7 @@ DRAWN: dict[str, Callable[[], str]] = runpy.run_path(str(ROOT / "docs" / "pictur
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_is_current(name: str) -> None:
     committed = (ROOT / "docs" / name).read_text("utf-8")
-    assert committed == DRAWN[name](), "write it anew: python docs/pictures"
+    assert committed == DRAWN[name](), "run again: python docs/pictures"
 
 
 def test_the_layers_are_those_of_the_import_contract() -> None:

@@ -50,7 +50,7 @@ def check_run(
 ) -> Algorithm:
     """The run's algorithm, if nothing is wrong with the settings. Raises ConfigError or DataError.
 
-    Without a ``dataset``, silos are real. ``silos`` are all that there are. ``named`` are keys that somebody has set,
+    Without a ``dataset``, silos are real. ``silos`` are all that there are. ``named`` are keys that the user has set,
     although perhaps to their defaults. ``begun`` are the settings that a resumed run began with: it keeps those that
     have no effect, except for an epsilon.
     """
@@ -89,7 +89,7 @@ def check_run(
 
 
 def _given(config: RunConfig, named: Collection[str]) -> dict[str, Any]:
-    """Settings that somebody has chosen: Flower does not tell which, so those that differ from their defaults."""
+    """Settings that the user has chosen: Flower does not tell which, so those that differ from their defaults."""
     settings, defaults = config.to_flower(), RunConfig.defaults()
     return {
         key: value for key, value in settings.items() if key in defaults and (value != defaults[key] or key in named)
@@ -147,5 +147,5 @@ def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: S
     used = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": once}
     words = "classes, and a network as learner" if subject.schema.outcome.number else "a network as learner"
     trained = Choice(words, ["network"] * networks, {"network": used})
-    anew = "a learner that starts anew each round, such as 'random-forest'"
-    return [[trained, *students], [Choice(anew, ["refitted"] * (not networks), {"refitted": _OF_REFITTED})]]
+    refitted = "a learner that is refitted each round, such as 'random-forest'"
+    return [[trained, *students], [Choice(refitted, ["refitted"] * (not networks), {"refitted": _OF_REFITTED})]]

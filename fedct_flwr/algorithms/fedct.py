@@ -110,7 +110,7 @@ class Agreement(LabelSharing):
 
 @dataclass(frozen=True)
 class Shares(LabelSharing):
-    """Silos send labels, and learn the share of the votes that each class has in place of the one with the most."""
+    """Silos send labels, and learn each class's share of the votes instead of the class with the most."""
 
     name: ClassVar[str] = "fedct-shares"
     title: ClassVar[str] = "FedCT"

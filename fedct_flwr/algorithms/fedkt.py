@@ -121,7 +121,7 @@ class FedKT(Summable):
             raise ConfigError(f"lessons is {self.lessons} but the public set has {num_public} examples")
 
     def transfer_settings(self, fewest_records: int) -> TransferSettings:
-        """How each simulated silo teaches its students, where the smallest silo has so many records."""
+        """How each simulated silo teaches its students, where the smallest silo has ``fewest_records``."""
         raw = {"teachers": self.teachers, "partitions": self.votes, "gamma": self.gamma, "lessons": self.lessons}
         noise = {"noise": self.mechanism} if self.mechanism else {}
         wanted = TransferSettings.read({**raw, **noise}, "the run config")

@@ -53,7 +53,7 @@ class FedMD(ProbabilitySharing):
                 f"colluders learn nothing, and algorithm {self.name!r} needs networks: choose another corruption, "
                 "such as 'label-shift'"
             )
-        # First, as it wants more: whoever were told of all that know probabilities would next be refused a tree.
+        # First, as it wants more: a user told of all that know probabilities would next be refused a tree.
         for learner in learners:
             check_in_turn(learner)
         super().check_silos(config, dataset, learners)

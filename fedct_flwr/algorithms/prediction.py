@@ -65,7 +65,7 @@ class DistributedDistillation(ProbabilitySharing):
     """Weight of the loss on others' probabilities next to that on private records: lambda. Real silos refuse more than
     their policy allows, which is 1 unless they say otherwise."""
     warm_up_rounds: Rounds = 5
-    """For networks: rounds of training alone before a silo's first answer, at no bytes. Other learners start anew each
+    """For networks: rounds of training alone before a silo's first answer, at no bytes. Other learners refit each
     time. Real silos refuse more than their policy allows, 100 unless they say otherwise."""
 
     @property

@@ -34,7 +34,7 @@ _MOST_NOISE: Final = 1e6
 class PrivateAveraging(Averaging):
     """Every silo that answers counts the same: the average of their updates, each clipped to ``clipping_norm``.
 
-    Flower averages and adds the noise, drawn anew for each round from ``seed``. Clipping is done here: Flower's own, at
+    Flower averages and adds the noise, drawn for each round from ``seed``. Clipping is done here: Flower's own, at
     the coordinator, fails on an update that is exactly zero, and comes before replies are looked at.
     """
 
@@ -71,10 +71,10 @@ class PrivateFedAvg(WeightSharing):
         a Gaussian mechanism of half Flower's noise multiplier (the paper and Flower count a silo added or removed,
         which costs half as much noise). Which silos answer is public.
 
-        It protects from who sees the global weights, **not from the coordinator**, who sees each silo's. And it is a
-        baseline in simulation: noise comes from the run's seed, by numpy's generator in floating point, and protects
-        nobody who knows it. Not covered: scores, the numbers of records on the wire, and the statistics of the first
-        silo's preprocessing that test examples go through.
+        It protects from readers of the global weights, **not from the coordinator**, who sees each silo's. And it is a
+        baseline in simulation: noise comes from the run's seed, by numpy's generator in floating point, so the seed
+        reveals it. Not covered: scores, the numbers of records on the wire, and the statistics of the first silo's
+        preprocessing that test examples go through.
     """
 
     name: ClassVar[str] = "dp-fedavg"

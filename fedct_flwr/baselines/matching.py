@@ -26,7 +26,7 @@ Places: TypeAlias = NDArray[np.intp]
 """Of a silo's neurons, which global neuron each is a copy of."""
 
 _SWEEPS: Final = 5
-"""How often all silos are matched anew, as in the published code."""
+"""Passes in which all silos are matched again, as in the published code."""
 
 
 class Layer(NamedTuple):

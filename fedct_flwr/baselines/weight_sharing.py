@@ -167,7 +167,7 @@ def _save(model: Saveable, path: Path) -> None:
         model.save(path)
     except OSError as error:
         raise RunError(
-            f"cannot write the global model to {path}: {error.strerror}; see to that, then start anew"
+            f"cannot write the global model to {path}: {error.strerror}; fix that, then run again"
         ) from error
 
 

@@ -110,7 +110,7 @@ def dispatch() -> None:
         # A disk that is full or a folder that may not be written to, on this side of the engine.
         where = error.filename2 or error.filename
         _fail(
-            f"{where}: {error.strerror}; see to that, or choose another place" if where else str(error),
+            f"{where}: {error.strerror}; fix that, or choose another place" if where else str(error),
             RunError.exit_code,
         )
     except RuntimeError as error:

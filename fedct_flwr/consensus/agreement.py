@@ -1,7 +1,7 @@
 """Agreement weights: a silo's vote counts the more, the more often others vote as it does.
 
 After the trust of D. Fan, C. Mendler-Dünner, M. Jaggi, "Collaborative learning via prediction consensus", NeurIPS 2023
-(arXiv:2305.18497), §3, with hard labels' agreement in place of the cosine of probabilities, and one target for all
+(arXiv:2305.18497), §3, with agreement of hard labels instead of the cosine of probabilities, and one target for all
 silos. Agreement is corrected for chance: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
 Psychological Measurement 20(1), 1960. Else silos that all say the most frequent class would trust each other for it.
 """
@@ -58,7 +58,7 @@ def kappas(matrix: LabelMatrix) -> NDArray[np.float64]:
 def trusts(matrix: LabelMatrix) -> NDArray[np.float64]:
     """How much each silo is trusted ``(silos,)``, in 0..1: the mean of its kappas with the others, but none below 0.
 
-    0 for all where nobody agrees with anybody.
+    0 for all where no two silos agree.
     """
     kappa = np.maximum(kappas(matrix), 0)
     np.fill_diagonal(kappa, 0)
@@ -70,8 +70,8 @@ def agreement(num_classes: int, *, trust: Literal["static", "dynamic"]) -> Conse
     """The consensus that counts votes with the trust in the silos that cast them, and decides as ``plurality``.
 
     ``static``: a silo's trust is that of the first round it takes part in; ``dynamic``: that of each round, in which
-    silos agree more and more. No silo is without any say: the least weight is 1/65536 of the largest, so where nobody
-    else votes its label stands; and where nobody is trusted all count the same. The state keeps the trust of each silo,
+    silos agree more and more. Every silo has some say: the least weight is 1/65536 of the largest, so where it votes
+    alone its label stands; and where no silo is trusted all count the same. The state keeps the trust of each silo,
     also while it is away; ``report`` tells it.
     """
 
@@ -91,7 +91,7 @@ def agreement(num_classes: int, *, trust: Literal["static", "dynamic"]) -> Conse
             for c, votes in enumerate(counts):
                 votes += weight * (row == c)
         labels = plurality(counts.T, incumbent, rng)
-        # Who is alone has nobody to agree with: that is no reason for mistrust later.
+        # A silo alone has no other to agree with: that is no reason for mistrust later.
         return labels, with_rows(state, _TRUST, matrix.silos, values) if len(values) > 1 else state
 
     def report(state: State) -> dict[SiloName, dict[str, Any]]:

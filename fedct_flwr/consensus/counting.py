@@ -61,7 +61,7 @@ _SHARES: Final = "shares"
 
 
 def tally(votes: Iterable[HardLabels], num_examples: int, num_classes: int) -> VoteCounts:
-    """Count the votes for each class, ``(examples, classes)``; an abstention counts for nobody.
+    """Count the votes for each class, ``(examples, classes)``, without abstentions.
 
     One pass over the votes. Memory is examples x classes, whatever the number of silos: votes are counted in
     one byte per example and class, and carried over before a byte can overflow.
@@ -92,10 +92,10 @@ def _add(counts: VoteCounts | None, recent: NDArray[np.uint8]) -> VoteCounts:
 
 
 def plurality(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
-    """The class with the most votes; ABSTAIN where nobody voted.
+    """The class with the most votes; ABSTAIN where no silo voted.
 
     A tie keeps the incumbent label if that is among the leaders, otherwise the leaders draw lots. The paper's
-    code gives ties to the lowest class id, which biases the labels; and if ties were drawn anew every round, a
+    code gives ties to the lowest class id, which biases the labels; and if every round broke ties again, a
     consensus with one tie could never reach a fixed point (Abourayya et al., arXiv:2310.05696, Algorithm 1).
 
     >>> counts = np.int32([[2, 1, 0], [1, 1, 0], [0, 0, 0]])
@@ -205,7 +205,7 @@ def counting(num_classes: int, decide: Decide) -> Consensus:
 
 
 def shares_of_votes(num_classes: int) -> Consensus:
-    """Plurality, where silos learn the share of the votes that each class has, in place of the winner.
+    """Plurality, where silos learn each class's share of the votes instead of the winner.
 
     Classes of an example without votes have equal shares. The state keeps the shares ``(examples, classes)``.
     """
@@ -217,7 +217,7 @@ def shares_of_votes(num_classes: int) -> Consensus:
         ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
     ) -> tuple[HardLabels, State]:
         counts = tally((votes for _, votes in ballots), len(incumbent), num_classes)
-        # Where nobody voted, as if each class had a vote.
+        # Where no silo voted, as if each class had a vote.
         cast = np.where(counts.any(axis=1, keepdims=True), counts, 1)
         shares = (cast / cast.sum(axis=1, keepdims=True)).astype(np.float32)
         return plurality(counts, incumbent, rng), {_SHARES: shares}

@@ -123,7 +123,7 @@ class _Votes:
         self._starts = range(0, silos, self._each)
         # Of all blocks the same.
         self._ones = np.ones(examples * (1 + self._each))
-        # All others are made anew each time.
+        # All other blocks are made each time.
         self._only = self._block(0) if len(self._starts) == 1 else None
 
     def counted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -167,11 +167,11 @@ def dawid_skene(num_classes: int) -> Consensus:
 
     Where no class is more probable than another, the votes do not tell: the incumbent label stays if it is among these,
     else the example gets none. Where all votes cast agree, their label stands, also against the estimate: so a single
-    silo's votes are the consensus, and unanimous ones. ABSTAIN where nobody voted. Of two silos that disagree, the one
+    silo's votes are the consensus, and unanimous ones. ABSTAIN where no silo voted. Of two silos that disagree, the one
     that names its class less often decides.
 
     Every round is estimated from its own votes, so the same votes give the same labels. The state keeps each silo's
-    last confusion matrix, for whoever wants to look at it: ``report`` has its diagonal, the ``recall`` of each class,
+    last confusion matrix: ``report`` has its diagonal, the ``recall`` of each class,
     and their mean. Fewer than three silos do not tell how good each is, and change no state.
     """
 

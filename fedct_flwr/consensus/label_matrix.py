@@ -65,7 +65,7 @@ def rows_of(state: State, name: str) -> dict[SiloName, NDArray[np.float64]]:
 
 
 def with_rows(state: State, name: str, silos: Sequence[SiloName], rows: NDArray[np.float64]) -> State:
-    """The state with these silos' arrays in place of what they had. A silo that is not there now keeps its own."""
+    """The state with new arrays for these silos. A silo that is not there now keeps its own."""
     known = rows_of(state, name) | dict(zip(silos, rows, strict=True))
     names = sorted(known)
     return {

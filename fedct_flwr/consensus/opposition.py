@@ -1,6 +1,6 @@
 """Silos whose votes are the opposite of all others': their labels are swapped, and count nothing.
 
-Nobody sees a real silo's records, and a silo that writes 1 for healthy where the others write 1 for ill looks like any
+A real silo's records cannot be seen, and a silo that writes 1 for healthy where others write 1 for ill looks like any
 other. Its votes on public examples show it: they agree with the others' less than chance would (Cohen's kappa below 0),
 while the others agree with each other.
 """
@@ -27,7 +27,7 @@ _FAR: Final = 3.0
 def opposed(matrix: LabelMatrix) -> dict[SiloName, float]:
     """Each such silo, and its mean kappa with the others; the most opposed first.
 
-    None of fewer than three silos, as of two nobody knows which is wrong; none from fewer than 50 examples.
+    None of fewer than three silos, as of two it is unknown which is wrong; none from fewer than 50 examples.
 
     >>> truth = np.arange(200, dtype=np.uint8) % 2
     >>> opposed(LabelMatrix(["a", "b", "c"], np.stack([truth, truth, 1 - truth]), 2))

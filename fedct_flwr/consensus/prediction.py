@@ -24,7 +24,7 @@ _VOTERS: Final = "voters"
 _VOTES: Final = "votes"
 _RULE: Final = "rule_"
 _UNIT: Final = 1 << 20
-"""Mean probabilities that differ by less than one part in so many are equal."""
+"""Mean probabilities that differ by less than 1 / _UNIT are equal."""
 _OFF: Final = UNITS * float(np.finfo(np.float32).eps)
 """By how much whole units that travelled as probabilities of single precision may miss whole numbers."""
 
@@ -38,7 +38,7 @@ _Mix: TypeAlias = Callable[[NDArray[np.float64], SoftVotes], SoftVotes]
 def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
     """One target for each silo: the mean of all silos' probabilities, weighed by its trust in them.
 
-    Whoever is away has no part in anybody's target. A silo that comes back learns by the trust that it had when it
+    Absent silos are excluded from all targets. A silo that comes back learns by the trust that it had when it
     was last there, in those who voted meanwhile; in one that it does not know, as much as in the others on average.
 
     Formal guarantee: none. A silo knows its own part of its target, so where few silos vote the rest tells it much of
@@ -87,9 +87,9 @@ def consensus_of_values(rule: TrustRule) -> Consensus:
 
 def _by_trust(width: int, rule: TrustRule, share: _Share, mixed: _Mix) -> Consensus:
     def init(silos: Sequence[SiloName]) -> State:
-        nobody = np.empty(0, dtype=np.str_)
+        none = np.empty(0, dtype=np.str_)
         votes = np.empty((0, 0, width), dtype=np.float32)
-        return {_SILOS: nobody, _ROWS: np.empty((0, 0)), _VOTERS: nobody, _VOTES: votes, **_prefixed(rule.init())}
+        return {_SILOS: none, _ROWS: np.empty((0, 0)), _VOTERS: none, _VOTES: votes, **_prefixed(rule.init())}
 
     def apply(ballots: Iterable[Ballot], incumbent: Answers, state: State, rng: Generator) -> tuple[Answers, State]:
         cast = sorted(ballots, key=lambda ballot: ballot[0])
@@ -137,7 +137,7 @@ def _mean(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
 
 
 def _shares(units: NDArray[np.int64], silos: int) -> SoftVotes:
-    """Probabilities of the sum of so many silos' whole units."""
+    """Probabilities of the sum of the whole units of ``silos`` silos."""
     shares: SoftVotes = (units / (UNITS * silos)).astype(np.float32)
     return shares
 

@@ -24,7 +24,7 @@ TOLERANCE: Final = 5e-3
 
 _NO_PROBABILITIES: Final = "probabilities must be numbers in 0..1 that sum to 1 for each example: look at the learner"
 _BLOCK: Final = 1 << 17
-"""Values of a block, so many that it stays in the processor's cache."""
+"""Values of a block, which fits into the processor's cache."""
 _MIN_STEP: Final = 64
 _SILOS: Final = "silos"
 _SIMILARITY: Final = "similarity"
@@ -95,7 +95,7 @@ def similarity_of_values(values: NDArray[np.floating]) -> Matrix:
     """The similarity for regression, ``(silos, examples)`` or ``(silos, examples, 1)`` values: ``1 / (1 + d_ij / v)``.
 
     ``d_ij`` is the mean squared distance of two silos' values, which takes the place of the cosine (§3.2: squared
-    distance in place of cross-entropy; the paper does not say by which formula its Appendix A.1 trusts). ``v``, the
+    distance instead of cross-entropy; the paper does not say by which formula its Appendix A.1 trusts). ``v``, the
     median over the silos of the variance of one's values over the examples, makes it free of units. All trust each
     other the same once they agree, as in Claim 3. Raises DataError for values that are not finite.
 
@@ -114,7 +114,7 @@ def similarity_of_values(values: NDArray[np.floating]) -> Matrix:
 
 
 def trust(similarity: Matrix) -> Matrix:
-    """Each row divided by its sum: row-stochastic. Who is similar to nobody trusts itself alone.
+    """Each row divided by its sum: row-stochastic. A silo that resembles no other trusts itself alone.
 
     >>> trust(np.array([[1.0, 1.0], [0.0, 0.5]])).tolist()
     [[0.5, 0.5], [0.0, 1.0]]

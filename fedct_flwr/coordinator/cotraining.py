@@ -57,7 +57,7 @@ class CoTraining(Strategy):
     ``start`` has ``initial_arrays`` from ``targets_to_arrays``, and the final table in ``Result.arrays``. It ends early
     at a fixed point (the same silos voted and no label changed), and begins after a checkpoint's round if one is given.
     ``timeout`` is each round's deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of
-    so many votes on each example. ``answer`` is the name of a kind that is asked for by its name. ``learning`` is for a
+    votes on each example. ``answer`` is the name of a kind that is asked for by its name. ``learning`` is for a
     consensus that has targets, which asks for probabilities or values. With ``sums`` the coordinator learns the
     answers' sum alone; with ``noise`` silos first add shares of noise of this standard deviation, in votes of one silo.
 
@@ -169,7 +169,7 @@ class CoTraining(Strategy):
     ) -> list[Message]:
         """One instruction for all nodes on the roster that are there now, or for each its own."""
         self._table = arrays_to_targets(arrays)
-        # After a resume nobody knows a node without a name, and each silo goes on with its own targets.
+        # After a resume, nodes have no names yet, and each silo goes on with its own targets.
         if self.kind.own_targets and self._unintroduced and server_round > 1:
             introduce(grid, self._roster, self._deadline)
         self._unintroduced = False
@@ -267,8 +267,8 @@ class CoTraining(Strategy):
             return kind.opened(found.total, self._instruction, self._terms, len(added), sums.honest), added
         except Refused:
             raise RunError(
-                f"round {server_round} has a secure sum that is none of {len(added)} silos' {kind.inner.name}: one of "
-                "the silos does not follow the protocol, and nobody can tell which; ask them, then go on with --resume"
+                f"round {server_round} has a secure sum that {len(added)} silos' {kind.inner.name} cannot add up to: "
+                "a silo breaks the protocol, and the sum does not show which; ask them, then go on with --resume"
             ) from None
 
     def _opposed(self, server_round: int, votes: Mapping[SiloName, Any], asked: int) -> dict[SiloName, float]:
@@ -311,7 +311,7 @@ class CoTraining(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        """Nobody is asked: what a silo is willing to tell travels on its reply."""
+        """Asks no silo: what a silo is willing to tell travels on its reply."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> None:

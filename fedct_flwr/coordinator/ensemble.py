@@ -53,8 +53,8 @@ class StudentEnsemble:
         votes = [(students.votes(X), len(students.learners)) for students in self.silos]
         consistent = tally((unanimous(*vote) for vote in votes), len(X), self.num_classes)
         everybody = np.sum([counts for counts, _ in votes], axis=0)
-        nobody = ~consistent.any(axis=1)
-        consistent[nobody] = everybody[nobody]
+        inconsistent = ~consistent.any(axis=1)
+        consistent[inconsistent] = everybody[inconsistent]
         return plurality(consistent, no_targets(len(X)), generator(self.seed, "ensemble"))
 
 

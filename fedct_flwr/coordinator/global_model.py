@@ -1,4 +1,4 @@
-"""At the end of a run in which silos share labels: the student, its card, and how good it is beside their vote."""
+"""At the end of a run in which silos share labels: the student, its card, and its score next to the silos' vote."""
 
 import math
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ def add_global_model(
         write_atomically(path.with_suffix(".md"), as_markdown(facts).encode())
     except OSError as error:
         raise RunError(
-            f"cannot write the global model to {path}: {error.strerror}; see to that, then resume the run"
+            f"cannot write the global model to {path}: {error.strerror}; fix that, then resume the run"
         ) from error
     logger.info(
         "Global model: %s, trained on %s public labels%s", path, labels,

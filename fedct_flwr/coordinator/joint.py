@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _LOST_IN_A_ROW: Final = 3
-"""After so many, somebody has to look at the silos before more is paid for nothing."""
+"""Failed steps in a row after which the run stops, as each spends privacy."""
 _ROUGHLY: Final = 2
 """Times as many records as were announced are still believed."""
 
@@ -118,7 +118,7 @@ class Training:
         """The sum of a step; None where it cannot be opened. Raises RunError where too few silos are ready for one."""
         valid, absent, asked = self._ask(instruction)
         if len(valid) < self._terms.min_summands:
-            # Nobody has added, so the step can be asked for again.
+            # No silo has added yet, so the step can be asked for again.
             raise RunError(
                 f"step {instruction.round} has {len(valid)} silos ready and min-summands is "
                 f"{self._terms.min_summands}: "
@@ -137,8 +137,8 @@ class Training:
         if not self._labeler.could_be(found.total, _ROUGHLY * self._plan.records, silos):
             why = RunError(
                 f"step {instruction.round} has a secure sum that no records of {silos} silos add up to: one of them "
-                f"does not follow the protocol, and nobody can tell which, or they have more than {_ROUGHLY} times the "
-                f"{self._plan.records} records that were agreed upon"
+                "does not follow the protocol, and the sum does not show which, or they have more than "
+                f"{_ROUGHLY} times the {self._plan.records} records that were agreed upon"
             )
             self._lose(instruction, len(asked), absent | dict.fromkeys(valid, IN_WRONG_SUM), why)
             return None

@@ -38,7 +38,7 @@ class JointSettings(Algorithm):
 
 
 def simulated_plan(method: JointSettings, config: RunConfig, dataset: FederatedDataset, num_silos: int) -> Joint:
-    """The plan of a simulation with so many silos, without weights. Raises ConfigError."""
+    """The plan of a simulation with ``num_silos`` silos, without weights. Raises ConfigError."""
     from fedct_flwr.privacy.noise_shares import surely_honest
 
     silos = [silo for silo in dataset.silos if not config.roster or silo.name in config.roster]

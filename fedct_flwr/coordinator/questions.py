@@ -48,7 +48,7 @@ class _Owed(NamedTuple):
 class Questions:
     """Asks the nodes on the roster, but none that still works on the question of an earlier round.
 
-    A node is busy until its reply comes, Flower says that none will come, or it has started anew. To give it more
+    A node is busy until its reply comes, Flower says that none will come, or it has restarted. To give it more
     work meanwhile would only pile up; in a simulation it would take a second worker away from the others.
     """
 
@@ -67,7 +67,7 @@ class Questions:
     ) -> list[Message]:
         """The round's question to every node that is there and not busy, for Flower to send.
 
-        ``content`` is given the silo's name, or something else as long as nobody knows it (``Roster.name``). Where
+        ``content`` is given the silo's name, or something else while that is unknown (``Roster.name``). Where
         fewer than ``min_silos`` are there, it waits for them ``deadline`` seconds at most.
         """
         present = self._roster.nodes(grid)
@@ -157,7 +157,7 @@ class Questions:
         if self._owed:
             for reply in grid.pull_messages(list(self._owed)):
                 self._owed.pop(reply.metadata.reply_to_message_id, None)
-            # What a node was working on when it stopped is lost, and nobody will reply to it.
+            # A node that stopped has lost its work, and will not reply to it.
             started = {int(node.node_id): seconds_of(node.last_activated_at) for node in grid.get_nodes()}
             self._owed = {
                 name: owed for name, owed in self._owed.items() if started.get(owed.node_id, 0.0) <= owed.sent_at

@@ -61,7 +61,7 @@ class Roster:
             )  # fmt: skip
 
     def enough(self, grid: Grid, number: int, seconds: float) -> list[int]:
-        """The nodes that may answer, by id, as soon as they are so many, or the time is up."""
+        """The nodes that may answer, by id, as soon as there are ``number`` of them or the time is up."""
         end = time.monotonic() + seconds
         nodes = self.nodes(grid)
         while len(nodes) < number and (left := end - time.monotonic()) > 0:
@@ -103,7 +103,7 @@ class Roster:
             raise Refused(Refusal.SILO)
 
     def name(self, node_id: int) -> str:
-        """The silo a node stands for, or its node id as long as nobody knows."""
+        """The silo a node stands for, or its node id while the name is unknown."""
         return self._names.get(node_id, f"node {node_id}")
 
     @property
@@ -120,7 +120,7 @@ class Roster:
         nameless = {self.name(node): reason for node, reason in silent.items() if node not in self._names}
         unaccounted = [silo for silo in self.silos if silo not in heard_of and silo not in absent]
         if len(nameless) == len(unaccounted) and len(set(nameless.values())) == 1:
-            # Nodes without a name that never replied: together they are the silos nobody has heard of.
+            # Nodes without a name that never replied: together they are the silos not heard of.
             return absent | dict.fromkeys(unaccounted, next(iter(nameless.values())))
         return absent | nameless | dict.fromkeys(unaccounted, _NOT_THERE)
 
@@ -134,8 +134,8 @@ def introduce(grid: Grid, roster: Roster, deadline: float) -> None:
     """Ask each node without a name, as in a simulation, for its silo's, and wait at most ``deadline`` seconds.
 
     The question is an empty message: all that a silo can do is to refuse it, and a refusal has its name. It costs the
-    silo nothing, and tells nothing else. Who does not reply stays unknown, and nobody waits for it longer than a
-    minute, however long a round may take.
+    silo nothing, and tells nothing else. A silo that does not reply stays unknown, and is waited for at most a minute,
+    however long a round may take.
     """
     messages = [
         Message(content=RecordDict(), dst_node_id=node, message_type="train", ttl=DEFAULT_TTL, group_id="names")

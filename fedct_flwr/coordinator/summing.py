@@ -51,7 +51,7 @@ def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeou
     """Exchange messages of secure sums with Flower's nodes.
 
     ``nodes``: the node of each silo, by name; a silo without one is not asked. ``timeout``: seconds until a silo that
-    has not answered counts as missing. An error in place of a reply, or one of another form, counts as missing too.
+    has not answered counts as missing. An error, or a reply of another form, counts as missing too.
     """
     quick = prompt(grid)
 
@@ -106,7 +106,7 @@ class Sums:
             sent.update({silo: len(reply) for silo, reply in replies.items()})
             return replies
 
-        # Whoever missed a sum that fails may have been started again: then another session begins.
+        # A silo that missed a failed sum may have restarted: then another session begins.
         before, self._added = self._added, ()
         try:
             if set(before) != set(silos):

@@ -1,1 +1,1 @@
-"""Files that are written whole or not at all, and read while somebody adds to them."""
+"""Files that are written whole or not at all, and may be read while they grow."""

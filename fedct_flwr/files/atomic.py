@@ -14,7 +14,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         _write(path, content)
     except OSError as error:
-        # Nobody has heard of the file beside it, which is the one that could not be written.
+        # The user knows this file, not the temporary one that could not be written.
         error.filename, error.filename2 = str(path), None
         raise
 

@@ -1,4 +1,4 @@
-"""Files of one JSON document: how they are written, and what reading one can raise that somebody has damaged."""
+"""Files of one JSON document: how they are written, and what reading a damaged one can raise."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files of JSON objects, one a line, each with its round; read while somebody adds to them."""
+"""Files of JSON objects, one a line, each with its round; may be read while they grow."""
 
 import json
 import os
@@ -12,10 +12,10 @@ _MOST: Final = 1 << 63
 
 
 class News(NamedTuple):
-    """Lines that are new; ``anew`` where the file is another one than before, of which these are all the lines."""
+    """New lines; ``replaced`` where the file is another one than before, of which these are all the lines."""
 
     lines: list[bytes]
-    anew: bool
+    replaced: bool
 
 
 class JsonLines:
@@ -39,20 +39,20 @@ class JsonLines:
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
-                # A run that is resumed writes its logs anew, without what comes after its checkpoint.
-                anew = status.st_ino != self._file or status.st_size < self._offset
-                if anew:
+                # A run that is resumed rewrites its logs, without what comes after its checkpoint.
+                replaced = status.st_ino != self._file or status.st_size < self._offset
+                if replaced:
                     self._file, self._offset = status.st_ino, 0
                 file.seek(self._offset)
                 content = file.read()
         except FileNotFoundError:
             self.forget()
-            return News([], anew=True)
+            return News([], replaced=True)
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror}") from None
         whole = content[: content.rfind(b"\n") + 1]
         self._offset += len(whole)
-        return News(whole.splitlines(), anew)
+        return News(whole.splitlines(), replaced)
 
     def records(self) -> list[dict[str, Any]]:
         """What the lines say that have been added since the last time."""

@@ -92,7 +92,7 @@ class Kind(Protocol):
     with_soft: ClassVar[bool] = False
     """Whether an instruction that asks for it by its name may have ``soft``."""
     own_model: ClassVar[bool] = True
-    """Whether the silo's own model learns and answers; otherwise its students do, taught anew for each question."""
+    """Whether the silo's own model learns and answers; otherwise its students do, taught for each question."""
     one_label: ClassVar[bool] = False
     """Whether a silo's answer is one label for each example, by which silos can be compared."""
     labels: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""What the round log says of a round, beside bytes and seconds."""
+"""What the round log says of a round, apart from bytes and seconds."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -95,7 +95,7 @@ def facts_of_labels(
     decision: Decision,
     terms: Terms,
 ) -> Facts:
-    """How many labels changed and abstain, and how far silos agree with them; None where nobody knows.
+    """How many labels changed and abstain, and how far silos agree with them; None where that is unknown.
 
     ``changed`` counts labels that are other ones than before, or new; ``churn`` is the share of labels that did not
     stay, of those that the examples asked about had before (None if they had none). ``agreement`` is the mean of the

@@ -25,7 +25,7 @@ class Gradients(OnlyReady):
 
     name: ClassVar[str] = "sums of noisy gradients"
     policy: ClassVar[str] = "joint"
-    shared: ClassVar[str] = "sums of gradients with noise, in which nobody can read a single silo's"
+    shared: ClassVar[str] = "sums of gradients with noise, from which a single silo's cannot be read"
     leaves: ClassVar[str] = (
         "masked numbers that look random. Only their sum over the silos that take part can be opened: a step of a "
         "linear model's training, to which the silos together have added noise"
@@ -58,7 +58,7 @@ class Gradients(OnlyReady):
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
-        """How many labels changed, and how many each class has: nobody casts votes."""
+        """How many labels changed, and how many each class has: silos cast no votes."""
         changed = int((decision.decided != decision.incumbent).sum())
         of_round = {"changed": changed, "abstained": 0, "class_counts": class_counts(decision.targets, terms)}
         return Facts(of_round, {silo: {} for silo in votes}, ("changed",), f"{changed} labels by the joint labeler")

@@ -98,7 +98,7 @@ class Summed(OnlyReady):
     def opened(
         self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
     ) -> VoteCounts:
-        """The sum ``(examples, classes)`` of so many silos. Raises Refused for one that no answers add up to.
+        """The sum ``(examples, classes)`` of ``num_silos``. Raises Refused for one that no answers add up to.
 
         ``honest``: silos whose noise is counted, as ``noise_shares.surely_honest`` has it; 0: all.
         """
@@ -128,7 +128,7 @@ class Summed(OnlyReady):
 class SummedVotes(Summed):
     """One vote of each silo for each example; a silo that abstains adds zeros."""
 
-    shared: ClassVar[str] = "sums of votes on public examples, in which nobody can read a single silo's"
+    shared: ClassVar[str] = "sums of votes on public examples, from which a single silo's cannot be read"
     beware: ClassVar[str] = (
         "A sum says something of its parts: where all silos agree, each silo's vote is known. The fewer silos add, the "
         f"more it says. {_LIARS}"
@@ -202,7 +202,7 @@ class SummedProbabilities(Summed):
     inner: ClassVar[Kind] = PROBABILITIES
     unprotected: ClassVar[str] = PROBABILITIES.unprotected
     decided: ClassVar[Decided] = CLASSES
-    shared: ClassVar[str] = "sums of probabilities of public examples, in which nobody can read a single silo's"
+    shared: ClassVar[str] = "sums of probabilities of public examples, from which a single silo's cannot be read"
     leaves: ClassVar[str] = (
         "masked probabilities that look random: one for each class of each public example that is asked about. Only "
         "the sum over the silos that take part can be opened, never a single silo's part of it"
@@ -225,7 +225,7 @@ class SummedProbabilities(Summed):
     def opened(
         self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
     ) -> VoteCounts:
-        """The sum of whole units. Raises Refused (PROBABILITIES) where an example's are not those of so many silos."""
+        """The sum of whole units. Raises Refused (PROBABILITIES) where an example's do not fit ``num_silos``."""
         units = super().opened(total, instruction, terms, num_silos)
         if (units.sum(axis=1) != num_silos * UNITS).any():
             raise Refused(Refusal.PROBABILITIES)
@@ -251,7 +251,7 @@ BITS: Final = 32
 class NoisySum(SummedVotes):
     """One vote of each silo for each example in units of a grid, and noise, in a sum ``(examples, classes)``."""
 
-    shared: ClassVar[str] = "sums of votes on public examples with noise, in which nobody can read a single silo's"
+    shared: ClassVar[str] = "sums of votes on public examples with noise, from which a single silo's cannot be read"
     leaves: ClassVar[str] = (
         "masked numbers that look random: one for each class of each public example that is asked about. Only the sum "
         "over the silos that take part can be opened, and the silos together have added noise to it"
@@ -272,7 +272,7 @@ class NoisySum(SummedVotes):
         """
         from fedct_flwr.privacy.tally_shares import VoteShares
 
-        # Whoever decides may multiply them.
+        # The rule that decides may multiply them.
         signed = total.astype(np.uint32).view(np.int32).astype(np.int64).reshape(instruction.query.size, terms.width)
         shares = VoteShares(instruction.noise, *signed.shape, honest or num_silos)
         if not shares.could_be(signed, num_silos):
@@ -282,7 +282,7 @@ class NoisySum(SummedVotes):
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
-        """Of the labels alone: how far silos agree with them, nobody knows."""
+        """Of the labels alone: how far silos agree with them is unknown."""
         found = facts_of_labels(None, {silo: {} for silo in votes}, scores, decision, terms)
         said = f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise"
         return found._replace(said=said)

@@ -35,7 +35,7 @@ class Targeted(Kind):
     """The field of an instruction's ``soft`` that holds targets."""
 
     packed_size: ClassVar["staticmethod[[int, Terms], int]"]
-    """Bytes of so many packed rows."""
+    """Bytes of n packed rows."""
     pack: ClassVar["staticmethod[[SoftVotes], bytes]"]
     """The one encoding of rows ``(n, width)``. Raises Refused."""
     unpack: ClassVar["staticmethod[[bytes, int, Terms], SoftVotes]"]
@@ -171,7 +171,7 @@ class Targeted(Kind):
             self._put(votes, message.soft, self.targets_field)
 
     def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """How to train, within bounds: nobody shall keep a silo at work for ever. Raises Refused."""
+        """How to train, within bounds, so that no message keeps a silo at work for ever. Raises Refused."""
         soft = message.soft
         if message.votes or message.HasField("targets") or not 1 <= soft.rounds <= MAX_ROUNDS_AT_ONCE:
             raise Refused(Refusal.MALFORMED)

@@ -111,7 +111,7 @@ class ClippedGradients:
         return bool(self._singly)
 
     def _passable(self, X: Tensor, y: Tensor, at_once: int) -> Iterator[tuple[slice, list[_Backprop]]]:
-        """``_passes`` of the examples, so many at once; without those that the network raises an exception for.
+        """``_passes`` of the examples, ``at_once`` in a batch; without those that the network raises an exception for.
 
         One of them must not decide whether there is an answer: such as a category that an embedding has no row for.
         """

@@ -149,10 +149,10 @@ class DpLinearLabeler:
             return
         header = _HEADER.pack(_MAGIC, *shape)
         if not state.startswith(header) or len(state) != len(header) + 8 * math.prod(shape):
-            raise TrainingError("the stored state is not one of this DP linear labeler's: start the study anew")
+            raise TrainingError("the stored state is not one of this DP linear labeler's: begin the study again")
         weights = np.frombuffer(state, dtype="<f8", offset=len(header)).reshape(shape).astype(np.float64)
         if not np.isfinite(weights).all():
-            raise TrainingError("the stored weights of the DP linear labeler are no numbers: start the study anew")
+            raise TrainingError("the stored weights of the DP linear labeler are not numbers: begin the study again")
         self._weights = weights
 
     def reset(self) -> None:

@@ -37,11 +37,11 @@ _FEWEST_BINS, _MOST_BINS = 4, 16
 _RECORDS_PER_COMPONENT: Final = 30
 _FEWEST, _MOST = 10, 300
 _RAREST: Final = 10
-"""No class counts as more than so many times rarer than its fair share: noise alone would find many of such."""
+"""Most times that a class counts as rarer than its fair share: noise alone would make many classes look rare."""
 _LOOKS: Final = 5
 """Steps of an additive labeler at weights of zero, after which it chooses its columns."""
 _COLUMNS: Final = 10
-"""So many columns it chooses."""
+"""Columns it chooses."""
 _ENOUGH: Final = 60
 """Records for each unit of noise from which labels helped on all tables measured (benchmarks/results/joint-few.md)."""
 _FEW: Final = 20
@@ -165,7 +165,7 @@ class JointLinear:
         Unit: one record of one silo. Data sets are adjacent if one record is added or removed; the numbers of records
         that silos announced, the roster, the public set and the plan are taken as known, and do not change with it.
         From whom: everybody, also the coordinator together with the silos counted as ``may-collude``, who see all
-        sums, all weights, the labels and the colluders' own records and noise. Nobody sees a summand: that is what a
+        sums, all weights, the labels and the colluders' own records and noise. Summands stay secret: that is what a
         secure sum promises, and a plain sum does not.
 
         A record with integer features x and residual r adds the matrix x r^T to one silo's summand. |x| <= NORM by
@@ -239,7 +239,7 @@ class JointLinear:
         return self._after(progress, mean)
 
     def could_be(self, opened: NDArray[np.uint64], records: int, silos: int) -> bool:
-        """Whether gradients of so many records and the noise of so many silos can add up to the sum of a step.
+        """Whether gradients of ``records`` and the noise of ``silos`` silos can add up to the sum of a step.
 
         Clipped gradients are no longer than ``records`` times the sensitivity. A record's residuals add up to zero over
         the classes, but for roundings, and so does each feature's row. Of honest silos it is refused with a probability

@@ -1,4 +1,4 @@
-"""Whose labels or votes leave a silo in place of its own models': a labeler, which says what each answer spends."""
+"""A labeler, whose labels or votes leave a silo instead of its own models'. It says what each answer spends."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -107,7 +107,7 @@ class KeepsNothing:
     def restore(self, state: bytes) -> None:
         """Go on from nothing. Raises TrainingError for another labeler's state."""
         if state:
-            raise TrainingError("the stored state is another labeler's: start the study anew")
+            raise TrainingError("the stored state is another labeler's: begin the study again")
 
     def reset(self) -> None:
         """There is nothing to forget."""

@@ -82,7 +82,7 @@ class PublicBins:
         return len(self._columns)
 
     def height(self, num_columns: int) -> int:
-        """The number at a bin where so many columns count: with the constant, squares sum to at most NORM ** 2."""
+        """The number at a bin where ``num_columns`` count: with the constant, squares sum to at most NORM ** 2."""
         return math.isqrt((NORM**2 - _BIAS**2) // num_columns)
 
     def chosen(self, scores: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
@@ -146,7 +146,7 @@ def _cut(position: int, column: Column, values: NDArray[np.float64], bins: int) 
 
 
 def _fences(known: NDArray[np.float64]) -> list[float]:
-    """Tukey's fences, each where so many values lie beyond it that these are no accident."""
+    """Tukey's fences, each only where more values lie beyond it than chance explains."""
     low, high = np.quantile(known, (0.25, 0.75), method="lower")
     with np.errstate(over="ignore"):  # what overflows is no fence
         below, above = low - _FENCE * (high - low), high + _FENCE * (high - low)

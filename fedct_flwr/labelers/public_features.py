@@ -41,7 +41,7 @@ _LEAST_VARIANCE: Final = 1e-6
 """Of the first component's."""
 _ROWS: Final = 4096
 _NUMBERS_AT_ONCE: Final = 1 << 22
-"""Of so many, steps on the way take some 100 MB."""
+"""Numbers of a block: intermediate results of one take some 100 MB."""
 _FITTED_ON: Final = 10_000
 _MOST_NUMBERS: Final = 1 << 28
 """Of all examples that are looked at, twice as large as they are in the public set: 2 GB."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def check_votes(settings: TransferSettings, privacy: PrivacySettings, votes: int) -> None:
-    """Raise ConfigError if a silo of these settings is not to answer a question for so many votes on each example."""
+    """Raise ConfigError if a silo of these settings must not answer a question for ``votes`` on each example."""
     if not privacy.chosen.covers_votes:
         raise ConfigError(
             f"the coordinator asks for votes of students, which protection = {privacy.protection!r} does not cover: "
@@ -64,7 +64,7 @@ def transfer_for(
     check_installed(privacy)
     check_votes(settings, privacy, votes)
     noisy, num_records = privacy.enabled, len(private)
-    # Nobody here learns from records and pseudo-labels at once, so a learner that takes no weights will do.
+    # Records and pseudo-labels are never learned together here, so a learner without weights will do.
     own = learner.of_parts
     if schema.texts and (reading_of(learner) not in ("nothing", "choice") or not schema.without_texts):
         raise LearnerError(

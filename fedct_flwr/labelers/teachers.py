@@ -34,7 +34,7 @@ _MOST: Final = 250
 
 
 def default_teachers(num_records: int) -> int:
-    """How many teachers a silo of so many records has: one for every 20 records, at most 250.
+    """How many teachers a silo of ``num_records`` has: one for every 20 records, at most 250.
 
     More teachers outvote the noise by more, and each knows less: with fewer than some twenty records most learners say
     little more than the most frequent class, and beyond 250 (the number of the PATE papers) the noise matters less.
@@ -106,7 +106,7 @@ class TeachersLabeler:
         of the other records go with either of two adjacent data sets, and given these the parts differ in one
         teacher's alone: a record more or less changes the vote of one teacher per example, from one class to another
         or to none. The guarantee holds for every such draw, hence for the mixture of them (both zCDP and (epsilon,
-        delta)-DP pass to mixtures with the same weights), and just as well if a silo that was restarted draws anew.
+        delta)-DP pass to mixtures with the same weights), also if a silo that was restarted draws again.
         Shuffling the records and cutting them into equal parts, as PATE is often written, would not do: one record
         more moves others across the cuts.
 
@@ -174,13 +174,13 @@ class TeachersLabeler:
         return _HEADER.pack(_MAGIC, len(self._answers)) + self._answers.astype("<i2").tobytes()
 
     def restore(self, state: bytes) -> None:
-        """Go on from a dump; teachers are trained anew. Raises TrainingError if it is not one of this labeler's."""
+        """Go on from a dump; teachers are trained again. Raises TrainingError if it is not one of this labeler's."""
         header = _HEADER.pack(_MAGIC, len(self._answers))
         if not state.startswith(header) or len(state) != len(header) + 2 * len(self._answers):
-            raise TrainingError("the stored answers are not those of this study's teachers: start the study anew")
+            raise TrainingError("the stored answers are not those of this study's teachers: begin the study again")
         answers = np.frombuffer(state, dtype="<i2", offset=len(header)).astype(LABEL_DTYPE)
         if not ((answers >= ABSTAIN) & (answers < self._num_classes)).all():
-            raise TrainingError("the stored answers of the teachers are no classes of this study: start it anew")
+            raise TrainingError("the teachers' stored answers are not classes of this study: begin the study again")
         self._answers = answers
 
     def reset(self) -> None:

@@ -92,7 +92,7 @@ def check_records(num_records: int, partitions: int, teachers: int) -> None:
 class Transfer:
     """What a silo's students say: ``partitions`` (s) of them, each taught by ``teachers`` (t) of its own.
 
-    Each partition splits all records anew, at random, into disjoint parts; each part trains a teacher. The class that
+    Each partition splits all records at random into its own disjoint parts; each part trains a teacher. The class that
     most teachers name is the public example's label, and a student is trained on the public examples with their
     labels. ``make_learner(random_state)`` makes an untrained learner for each of them, always the same for the same
     number, whose ``fit`` must be a function of its arguments; with several ``workers`` (processes) it must be one that
@@ -101,7 +101,7 @@ class Transfer:
     ``transformer`` is fitted preprocessing (or none) that all of them share: the public set goes through it once and
     not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
     votes: FedKT-L2. The paper's gamma is 1 / scale. Teachers label and students learn from all public examples; with a
-    mechanism, which makes each of them cost something, so many ``lessons`` drawn at random, or for 0 those that
+    mechanism, which makes each of them cost something, ``lessons`` of them drawn at random, or for 0 those that
     students are asked about. ``num_records`` is public. ``keep`` is a folder, of a simulation alone, where the students
     are written when they vote. Raises ConfigError for impossible numbers, or too few records.
 
@@ -118,7 +118,7 @@ class Transfer:
         The s partitions see the same records and compose: s times the cost of one. (The paper's Theorem 3 is about one
         partition.) Students see public examples and noisy labels only, so they are post-processing, whatever they say,
         however often, and wherever they are kept; so is a student that cannot be trained. A teacher without records, or
-        whose training fails, casts no vote, and where nobody voted noise decides: nothing is raised for it.
+        whose training fails, casts no vote, and noise decides where no one voted: no error is raised for it.
 
         Holds with ``SecureNoise`` only, and if neither ``make_learner`` nor ``transformer`` knows a record:
         preprocessing takes its statistics from the public set. Not covered: the time that it takes, and learners whose
@@ -151,7 +151,7 @@ class Transfer:
         self._transformer, self._workers, self._keep = transformer, workers, keep
 
     def event(self, num_asked: int) -> "DpEvent":
-        """What it costs to ask about so many examples, all partitions together: their lessons' noisy votes.
+        """What it costs to ask about ``num_asked`` examples, all partitions together: their lessons' noisy votes.
 
         Raises ValueError without a mechanism.
         """
@@ -230,8 +230,8 @@ class Transfer:
                 f"none of the {self._teachers} teachers of partition {partition + 1} labeled any public example: set "
                 "fewer teachers, or choose a learner that can be trained on a few records"
             )
-        nobody = np.full(len(counts), ABSTAIN, dtype=LABEL_DTYPE)
-        return plurality(counts, nobody, generator(self._seed, "ties", partition))
+        unlabeled = np.full(len(counts), ABSTAIN, dtype=LABEL_DTYPE)
+        return plurality(counts, unlabeled, generator(self._seed, "ties", partition))
 
 
 def _needed(noise: "Noise | None") -> "Noise":

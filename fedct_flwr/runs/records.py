@@ -7,7 +7,7 @@ from typing import Any, Final
 from fedct_flwr.types import SiloName
 
 IN_WRONG_SUM: Final = "it is in a secure sum that honest silos cannot have made"
-"""Why no silo of such a sum counts: one of them does not follow the protocol, and nobody can tell which."""
+"""Why no silo of such a sum counts: one of them does not follow the protocol, and the sum cannot tell which."""
 
 
 @dataclass(frozen=True)

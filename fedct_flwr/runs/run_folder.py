@@ -66,7 +66,7 @@ class Checkpoint(NamedTuple):
 class RunFolder:
     """A run folder that exists. Where writing fails, RunError says what to do.
 
-    Whoever has created or resumed a run holds the folder's lock until ``close``; to read needs no lock.
+    The process that has created or resumed a run holds the folder's lock until ``close``; to read needs no lock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -262,7 +262,7 @@ class RunFolder:
             write_atomically(self.path / "values.csv", text.getvalue().encode())
 
     def note_error(self, details: str) -> None:
-        """Keep what is known of an error that nobody foresaw,."""
+        """Keep the details of an unexpected error."""
         with self._writing("the error"):
             write_atomically(self.path / _ERROR, details.encode())
 
@@ -315,7 +315,7 @@ class RunFolder:
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:
         with _saying_what(self.path, what):
-            # A silo that keeps its model makes a folder anew that was moved away: half a run would be written there.
+            # A silo that keeps its model makes a folder that was moved away again: half a run would be written there.
             (self.path / "config.json").stat()
             yield
 
@@ -326,5 +326,5 @@ def _saying_what(path: Path, what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(
-            f"cannot write {what} to {path}: {error.strerror}; see to that, then resume the run or start anew"
+            f"cannot write {what} to {path}: {error.strerror}; fix that, then resume the run or begin another"
         ) from error

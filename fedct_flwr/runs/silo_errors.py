@@ -1,4 +1,4 @@
-"""What simulated silos' learners raised, in ``errors.jsonl`` of the run folder, for whoever runs the simulation.
+"""What simulated silos' learners raised, in ``errors.jsonl`` of the run folder, for the user of the simulation.
 
 A message to the coordinator holds a reason code alone, and this is no message: a simulated silo writes into a file of
 the machine that it shares with the user. A real silo's exceptions may quote records, and stay in its own log.
@@ -35,7 +35,7 @@ def keep_error(folder: RunFolder, number: int, silo: SiloName, error: Exception)
 
 
 def errors_of(folder: RunFolder, number: int) -> dict[SiloName, str]:
-    """Type and text of what each silo raised in round ``number``, by silo; empty where nobody knows."""
+    """Type and text of what each silo raised in round ``number``, by silo; empty where that is unknown."""
     return {silo: text for at, silo, text in _lines(folder) if at == number}
 
 

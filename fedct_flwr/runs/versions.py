@@ -17,7 +17,7 @@ def versions() -> dict[str, str]:
     """What a run is computed with."""
     # Flower runs this code from its bundle, where the package itself need not be installed.
     ours = {"fedct-flwr": __version__, "python": platform.python_version()}
-    # Who has a network has loaded torch; nobody else needs to have it.
+    # A run with a network has loaded torch; others need not have it.
     packages = [*_PACKAGES, "torch"] if "torch" in sys.modules else _PACKAGES
     return ours | {name: version(name) for name in packages}
 

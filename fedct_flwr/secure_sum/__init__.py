@@ -1,1 +1,1 @@
-"""Secure sums: vectors of silos added so that nobody opens a summand."""
+"""Secure sums: silos' vectors are added, and no party reads a summand."""

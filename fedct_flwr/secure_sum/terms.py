@@ -35,7 +35,7 @@ class Terms:
 
     ``keys`` holds each silo's Ed25519 public key (32 bytes). No sum of fewer than ``min_summands`` silos is opened, and
     the sum is protected against a coordinator together with ``may_collude`` silos. Raises ConfigError for terms under
-    which a sum would protect nobody.
+    which a sum would protect no one.
     """
 
     run: str
@@ -78,7 +78,7 @@ class Terms:
     def quorum(self, silos: int) -> int:
         """How many of a roster's ``silos`` must help to open a sum.
 
-        The most that leaves room for a third of them to drop out; and so many that two disjoint groups of honest silos
+        The most that leaves room for a third of them to drop out; and enough that two disjoint groups of honest silos
         can never both reach it with the help of those that collude (Bonawitz et al. 2017, §6.2): twice the quorum
         exceeds ``silos + may_collude``.
 

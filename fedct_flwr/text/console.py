@@ -40,7 +40,7 @@ def console(**how: Any) -> Console:
 def bar(what: str, total: int | None, *, visible: bool | None = None) -> Iterator[Callable[[int], None]]:
     """A bar on standard error, for ``total`` steps or of unknown length; ``visible`` None: on a terminal or in Jupyter.
 
-    Yields what moves it on by so many steps.
+    Yields a function that moves it on by a number of steps.
     """
     # Takes a while to import.
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn

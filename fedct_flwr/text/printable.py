@@ -31,7 +31,7 @@ _SHOWN: Final = 40
 _LONGEST_WARNING: Final = 1000
 _LISTED: Final = 10
 
-# Also unassigned ones (Cn): nobody knows what a terminal of tomorrow makes of them, and no name needs them.
+# Also unassigned ones (Cn): terminals of the future may act on them, and no name needs them.
 _CONTROLS: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _MARKS: Final = frozenset({"Mn", "Me"})
 # Letters, marks and symbols that show as nothing all the same: joiners, fillers, variation selectors, an empty Braille
@@ -119,7 +119,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def quoted(name: str, longest: int = _SHOWN) -> str:
-    r"""A name that somebody else has given, in quotation marks that it cannot end, on one line, cut if it is long.
+    r"""A name given by others, in quotation marks that it cannot end, on one line, cut if it is long.
 
     Blanks that could push what follows to another line are escaped as well.
 
@@ -178,7 +178,7 @@ def formula_fault(name: str) -> str | None:
 
 
 class PrintableLogs(logging.Filter):
-    """Escapes what is logged: names in it come from others, and whoever reads the log does so in a terminal."""
+    """Escapes what is logged: names in it come from others, and logs are read in terminals."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record pass, as one line and with a traceback that hides nothing."""

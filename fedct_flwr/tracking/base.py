@@ -146,7 +146,7 @@ class Tracked:
                 self._give_up(error)
                 return self
             raise RunError(
-                f"tracking = {name!r}: its store cannot be opened ({_one_line(error)}); see to that, or set tracking "
+                f"tracking = {name!r}: its store cannot be opened ({_one_line(error)}); fix that, or set tracking "
                 "to 'none'"
             ) from error
         self._folder.listen(lambda record: self._tell(lambda t: t.round(record["round"], metrics_of(record))))

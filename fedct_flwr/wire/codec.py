@@ -2,7 +2,7 @@
 
 Formal guarantee: there is exactly one encoding of a message. A payload is accepted only if encoding what was
 read from it gives the same bytes, so a reply carries its labels, counts of votes, probabilities or values, the scores
-if it has any, and nothing beside them.
+if it has any, and nothing else.
 """
 
 import math
@@ -138,7 +138,7 @@ def encode_reply(reply: Reply, terms: Terms) -> bytes:
     """The one encoding of a reply. Raises Refused: UNKNOWN_CLASS, PROBABILITIES or VALUES for wrong votes."""
     message = labels_pb2.Reply(round=reply.round, silo=reply.silo)
     if isinstance(reply.outcome, Refusal):
-        # Without terms: a silo that refuses may hold other ones, and they are nobody else's business.
+        # Without terms: a silo that refuses may hold other ones, which stay its own.
         message.refusal = reply.outcome.number  # type: ignore[assignment]  # enums are ints on the wire
     else:
         message.terms.CopyFrom(_terms_message(terms))

@@ -30,7 +30,7 @@ def num_ways(num_classes: int, votes: int) -> int:
 
 
 def can_count(num_classes: int, votes: int) -> bool:
-    """Whether rows of so many votes can be sent: 1 to ``MAX_VOTES``, in codes of at most 62 bits."""
+    """Whether rows of ``votes`` can be sent: 1 to ``MAX_VOTES``, in codes of at most 62 bits."""
     return 1 <= votes <= MAX_VOTES and num_ways(num_classes, votes) <= 1 << _MAX_BITS
 
 

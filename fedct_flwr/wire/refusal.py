@@ -32,7 +32,7 @@ class Refusal(Numbered):
     NOT_LOGGED = labels_pb2.REFUSAL_NOT_LOGGED, "the silo cannot write its egress log, and releases nothing unlogged"
     STOPPING = labels_pb2.REFUSAL_STOPPING, "the silo's agent was stopped while it was at work"
     POLICY = labels_pb2.REFUSAL_POLICY, "the silo's policy does not let this kind of message out"
-    NOT_AWAITED = labels_pb2.REFUSAL_NOT_AWAITED, "nobody waits for the answer any more"
+    NOT_AWAITED = labels_pb2.REFUSAL_NOT_AWAITED, "the answer is no longer awaited"
     PRIVACY_BUDGET = labels_pb2.REFUSAL_PRIVACY_BUDGET, "the silo's privacy budget does not cover another answer"
     LEDGER = labels_pb2.REFUSAL_LEDGER, "the silo's privacy ledger cannot be used; see the log at the silo"
     PROBABILITIES = labels_pb2.REFUSAL_PROBABILITIES, "probabilities are negative, not finite, or do not sum to 1"

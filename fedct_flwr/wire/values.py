@@ -8,7 +8,7 @@ from fedct_flwr.types import SoftVotes
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 MAX_VALUE: Final = 1e30
-"""Nobody's value is larger, so that no mean of some is too large for single precision."""
+"""Larger values are refused, so that no mean is too large for single precision."""
 
 _WIRE: Final = np.dtype("<f4")
 

@@ -363,7 +363,7 @@ class TestFullDisk:
         )
 
     def test_a_round_that_could_not_be_written_is_not_there(self, folder: RunFolder, half_a_line: str):
-        assert half_a_line.startswith(f"cannot write round 3 to {folder.path}: File too large; see to that")
+        assert half_a_line.startswith(f"cannot write round 3 to {folder.path}: File too large; fix that")
         assert [line["round"] for line in folder.rounds()] == [1, 2]
 
     @pytest.mark.usefixtures("half_a_line")
