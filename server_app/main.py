@@ -15,9 +15,9 @@ from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.runs.failures import failures_noted
 from fedct_flwr.runs.places import default_path
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder
+from fedct_flwr.runs.silo_errors import failures_noted
 from fedct_flwr.text.log import logger
 from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, SiloName

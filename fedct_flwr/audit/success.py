@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from fedct_flwr.scoring.assessment import delong
 from fedct_flwr.scoring.intervals import Estimate, area, proportion
-from fedct_flwr.scoring.roc import delong
 
 FALSE_POSITIVES: Final = (0.01, 0.001)
 """Rates at which true positives are told."""

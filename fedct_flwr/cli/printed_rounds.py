@@ -14,8 +14,7 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.score_notes import notes
-from fedct_flwr.runs.scores import SiloScores, comparable, means
+from fedct_flwr.runs.scores import SiloScores, comparable, means, notes
 from fedct_flwr.runs.silo_errors import errors_of, grouped
 from fedct_flwr.simulation.scoreboard import of_global_models
 from fedct_flwr.simulation.watch import Watch

@@ -1,12 +1,10 @@
 """Settings of runs, silos and studies. The only place that reads raw mappings."""
 
-from fedct_flwr.config.coordinator import CoordinatorConfig
 from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.config.model import ModelDescription
 from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
-from fedct_flwr.config.study import StudyConfig, StudyJoint
+from fedct_flwr.config.study import CoordinatorConfig, ModelDescription, StudyConfig, StudyJoint
 from fedct_flwr.config.tables import TableSettings
 
 __all__ = [

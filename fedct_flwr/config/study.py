@@ -1,11 +1,12 @@
-"""``study.toml``: what a coordinator and its silos agree upon before the first message."""
+"""``study.toml``, a coordinator's ``coordinator.toml``, and what a model file says of its model."""
 
+import math
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedct_flwr.config.names import Name
+from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.settings import (
     ClassName,
     OptionalVisiblePath,
@@ -94,4 +95,57 @@ class StudyConfig(Settings):
             raise ValueError("tables is for tables, and image-size for images: leave one of them out")
         if self.joint and not self.sums.keys:
             raise ValueError("joint needs secure sums: add the silos' keys under [sums.keys], or leave [joint] out")
+        return self
+
+
+LONGEST_MESSAGE = 2_000_000
+"""Bytes. The longest body that a SuperNode posts is one reply: its 3 objects cross one by one, and Flower splits no
+record of ours. By their encoding, 50,000 public examples of 10 classes make 25 kB of labels or 450 kB of
+probabilities; all other bodies are below 1 kB."""
+
+
+class CoordinatorConfig(Settings):
+    """``coordinator.toml``, in the coordinator's folder."""
+
+    gateway: Address | Literal[""] = ""
+    """Where silos find the gateway, as ``host:port``: their invitations say so."""
+    max_message: int = Field(default=LONGEST_MESSAGE, ge=100_000, le=1_000_000_000)
+    """Bytes of the longest message that the gateway takes."""
+
+
+_MOST_FEATURES: Final = 3 * 4096 * 4096
+"""Of one example: a color image of the largest size that a study takes."""
+_LONGEST_NAME: Final = 200
+"""Of a learner, which errors quote."""
+
+
+class ModelDescription(Settings):
+    """A model's study, columns and classes, and how its learner is made."""
+
+    format: Literal[1] = 1
+    study: Name
+    classes: tuple[str, ...]
+    """Names of the classes, as the model numbers them; empty where it predicts a quantity."""
+    quantity: str = ""
+    """Name of the number that the model predicts in place of a class."""
+    columns: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
+    """Name and categories of each column, None for a numeric one; empty where features are no table."""
+    text: tuple[str, ...] = ()
+    """Names of the columns that hold text, which have no categories either."""
+    learner: Annotated[str, Field(max_length=_LONGEST_NAME, pattern=r"^[\w.-]*$")]
+    """Short name or import path."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
+    """Of one example's features, before preprocessing."""
+    any_width: bool = False
+    """Whether the network's hidden layers may be wider than its factory makes them: those that were matched are."""
+    image_size: tuple[Side, Side] | None = None
+    """For a folder of images: height and width that all images are scaled to."""
+    image_mode: Literal["gray", "color"] = "color"
+
+    @model_validator(mode="after")
+    def _check_size(self) -> Self:
+        # Memory is taken for it before anything else is known of the model.
+        if math.prod(self.shape) > _MOST_FEATURES:
+            raise ValueError(f"'shape' has more than {_MOST_FEATURES} features")
         return self

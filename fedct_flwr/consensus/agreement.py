@@ -105,3 +105,51 @@ def _whole(values: NDArray[np.float64]) -> NDArray[np.int32]:
     unit = min(_UNIT, np.iinfo(np.int32).max // max(len(values), 1))
     most = values.max(initial=0.0)
     return np.maximum(np.rint(values / most * unit) if most > 0 else values, 1).astype(np.int32)
+
+
+_OPPOSITE: Final = -0.3
+_AGREE: Final = 0.3
+_FEWEST_EXAMPLES: Final = 50
+_MOST_EXAMPLES: Final = 2000
+_FEWEST_SILOS: Final = 3
+_MOST_SILOS: Final = 100
+_FAR: Final = 3.0
+"""Standard errors of a kappa below what chance explains, at least."""
+
+
+def opposed(matrix: LabelMatrix) -> dict[SiloName, float]:
+    """Each silo whose votes are the opposite of all others', and its mean kappa with them; the most opposed first.
+
+    It may write 1 for healthy where the others write 1 for ill.
+
+    None of fewer than three silos, as of two it is unknown which is wrong; none from fewer than 50 examples.
+
+    >>> truth = np.arange(200, dtype=np.uint8) % 2
+    >>> opposed(LabelMatrix(["a", "b", "c"], np.stack([truth, truth, 1 - truth]), 2))
+    {'c': -1.0}
+    """
+    examples = matrix.votes.shape[1]
+    if not _FEWEST_SILOS <= len(matrix.silos) <= _MOST_SILOS or examples < _FEWEST_EXAMPLES:
+        return {}
+    votes = matrix.votes[:, :: -(-examples // _MOST_EXAMPLES)]
+    kappa = kappas(matrix._replace(votes=votes))
+    limit = min(_OPPOSITE, -_FAR / np.sqrt(votes.shape[1]))
+    found: dict[SiloName, float] = {}
+    left = np.arange(len(matrix.silos))
+    while len(left) >= _FEWEST_SILOS:
+        means = _means(kappa, left)
+        worst = int(means.argmin())
+        others = np.delete(left, worst)
+        if means[worst] > limit or _means(kappa, others).mean() < _AGREE:
+            break
+        found[matrix.silos[left[worst]]] = round(float(means[worst]), 3)
+        left = others
+    return found
+
+
+def _means(kappa: NDArray[np.float64], silos: NDArray[np.int_]) -> NDArray[np.float64]:
+    """Each silo's mean kappa with the other ones of these."""
+    among = kappa[np.ix_(silos, silos)].copy()
+    np.fill_diagonal(among, 0)
+    means: NDArray[np.float64] = among.sum(axis=1) / (len(silos) - 1)
+    return means

@@ -21,7 +21,7 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.four_eyes import KEYS, approvers_of, as_hex
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.learners.catalog import LANGUAGE
-from fedct_flwr.learners.encoder_folder import fingerprint, located
+from fedct_flwr.learners.language import fingerprint, located
 from fedct_flwr.types import LearnerError, RunError
 from fedct_flwr.wire.codec import VERSION
 

@@ -7,10 +7,9 @@ from fedct_flwr.kinds.base import Kind
 from fedct_flwr.kinds.counts import COUNTS
 from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.joint import GRADIENTS
-from fedct_flwr.kinds.probabilities import PROBABILITIES
+from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
 from fedct_flwr.kinds.shares import SHARES
 from fedct_flwr.kinds.summed import NOISY_SUMS, NOTHING, SUMS, Summed
-from fedct_flwr.kinds.values import VALUES
 from fedct_flwr.types import Votes
 from fedct_flwr.wire.content import Instruction, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused

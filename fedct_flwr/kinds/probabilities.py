@@ -1,12 +1,219 @@
-"""How likely each class of each public example is (prediction consensus, distributed distillation, FedMD)."""
+"""Numbers for each public example: how likely each class is, or the value of a quantity where there are no classes.
 
+For prediction consensus, distributed distillation and FedMD.
+"""
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
+import numpy as np
+
 from fedct_flwr.consensus.counting import agreed
-from fedct_flwr.kinds.targeted import Targeted
-from fedct_flwr.learners.soft import check_soft, soft_labels, train_soft
-from fedct_flwr.types import HardLabels, Votes
-from fedct_flwr.wire.probabilities import pack_probabilities, probabilities_size, unpack_probabilities
+from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.kinds.base import Bench, Cost, Kind
+from fedct_flwr.kinds.facts import CLASSES, DISTANCE, Decided, Decision, Facts, Near, facts_of_values
+from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
+from fedct_flwr.learners.guard import Guard, Lesson, SoftGuard
+from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_on_values, train_soft
+from fedct_flwr.scoring import r_squared
+from fedct_flwr.types import ABSTAIN, Answers, ConfigError, Examples, Features, HardLabels, SiloName, SoftVotes, Votes
+from fedct_flwr.wire import labels_pb2
+from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.probabilities import (
+    pack_probabilities,
+    pack_values,
+    probabilities_size,
+    unpack_probabilities,
+    unpack_values,
+    values_size,
+)
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+MAX_ROUNDS_AT_ONCE: Final = 1000
+MAX_WEIGHT: Final = 1e6
+_IN_TURN: Final = 1.0
+"""What targets of weight 0 count: they are learned alone, in as many steps as the records after them."""
+
+
+class Targeted(Kind):
+    """Numbers ``(examples, width)``, see ``Terms.width``. Each silo learns a mix of its own of all silos' numbers."""
+
+    policy: ClassVar[str] = "soft"
+    learns_labels: ClassVar[bool] = False
+    own_targets: ClassVar[bool] = True
+    decided: ClassVar[Decided] = CLASSES
+    for_numbers: ClassVar[bool] = True
+    targets_field: ClassVar[str]
+    """The field of an instruction's ``soft`` that holds targets."""
+
+    packed_size: ClassVar["staticmethod[[int, Terms], int]"]
+    """Bytes of n packed rows."""
+    pack: ClassVar["staticmethod[[SoftVotes], bytes]"]
+    """The one encoding of rows ``(n, width)``. Raises Refused."""
+    unpack: ClassVar["staticmethod[[bytes, int, Terms], SoftVotes]"]
+    """The rows ``(count, width)`` that ``pack`` wrote. Raises Refused for anything else."""
+    train: ClassVar["staticmethod[[Learner, Examples, Features, SoftVotes | None, float], None]"]
+    """One round of training on private examples, and on public ones if there are targets. Raises TrainingError."""
+
+    @abstractmethod
+    def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
+        """What the trained learner says of examples ``(n, ...)``, ``(n, width)``. Raises TrainingError."""
+
+    def learn(
+        self,
+        learner: Learner,
+        private: Examples,
+        public: PublicSet,
+        targeted: Features,
+        targets: SoftVotes | None,
+        query: Query,
+        *,
+        weight: float,
+        rounds: int = 1,
+        steps: int = 1,
+        num_classes: int = 0,
+    ) -> SoftVotes:
+        """Train on private examples and on others' answers, then answer for the queried ones.
+
+        ``targets`` ``(n, width)`` are the silo's own, of the public examples ``targeted`` ``(n, ...)``; None before
+        there are any. The loss on them has this ``weight`` (Fan, Mendler-Dünner, Jaggi, arXiv:2305.18497, Alg. 1). With
+        0, networks first learn them alone, in ``steps`` minibatches (Li, Wang, "FedMD", arXiv:1910.03581, Alg. 1).
+        Learners that train on take ``rounds``; others give the same after one. Returns votes ``(query.size, width)``.
+        Raises TrainingError, or ConfigError for a learner that cannot do it.
+        """
+        self.check_learner(learner)
+        if targets is not None and not weight:
+            check_in_turn(learner)
+            if isinstance(learner, Distillable):
+                learner.distill(targeted, targets, steps)
+            targets = None
+        for _ in range(rounds if isinstance(learner, Resumable) else 1):
+            self.train(learner, private, targeted, targets, weight)
+        return self.answer(learner, public.X[query.positions(len(public))], num_classes)
+
+    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+        """Learn as the instruction says, and answer for the queried examples."""
+        learning, public = instruction.soft or Soft(), bench.public
+        targets = learning.targets
+        targeted = public.X[targets.query.positions(len(public)) if targets else slice(0)]
+        weight = self._trusted(bench, targeted, targets) if targets else 0.0
+        return self.learn(
+            bench.learner,
+            bench.private,
+            public,
+            targeted,
+            # Of weight 0 they would be learned alone, before the records; what is not trusted is not learned.
+            targets.votes if targets and (weight or not targets.weight) else None,
+            instruction.query,
+            weight=weight,
+            rounds=learning.rounds,
+            steps=bench.settings.local_steps,
+            num_classes=bench.terms.num_classes,
+        )
+
+    def _trusted(self, bench: Bench, targeted: Features, targets: SoftTargets) -> float:
+        """What the targets count: as much as the coordinator says, or less where the silo's own records want that."""
+        guard, weight = bench.soft_guard, targets.weight
+        if guard is None or not weight:
+            return weight
+        learner, votes, width = bench.learner, targets.votes, bench.terms.num_classes
+        self.check_learner(learner)
+        if isinstance(learner, Choosing):
+            learner.choose(bench.private)
+
+        def train(records: Examples, share: float) -> None:
+            self.train(learner, records, targeted, votes if share else None, share * weight)
+
+        def answer(X: Features) -> SoftVotes:
+            found = self.answer(learner, X, width)
+            return found if width else found[:, 0]
+
+        digest = hashlib.sha256(repr((targets.query, weight)).encode() + votes.tobytes()).digest()
+        return weight * guard.trust(Lesson(train, answer, digest)).weight
+
+    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
+        """With how to train, and without targets: each silo has its own, if it has any."""
+        return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=learning)
+
+    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
+        """Each number is a label; and what the coordinator wants to be learned."""
+        learning = instruction.soft or Soft()
+        weight = (learning.targets.weight or _IN_TURN) if learning.targets else 0.0
+        return Cost(instruction.query.size * terms.width, learning.rounds, weight)
+
+    def learning_size(self, terms: Terms) -> int:
+        """With targets for the whole public set."""
+        return self.packed_size(terms.num_public, terms)
+
+    def longest(self, count: int, votes: int, terms: Terms) -> Votes:
+        """All of it in the first number."""
+        rows = np.zeros((count, terms.width), dtype=np.float32)
+        rows[:, 0] = 1
+        return rows
+
+    def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
+        """Packed. Raises Refused, as ``pack``, or for rows of another width (UNKNOWN_CLASS)."""
+        if votes.shape[1] != terms.width:
+            raise Refused(Refusal.UNKNOWN_CLASS)
+        self._put(votes, message, self.field)
+
+    def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
+        """Rows ``(query.size, width)``."""
+        return self._take(message, self.field, instruction.query.size, terms)
+
+    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
+        """Those of ``soft``, if it has any yet."""
+        return (instruction.soft or Soft()).targets
+
+    def teaches(self, instruction: Instruction) -> bool:
+        """Where there are such targets: labels there are none."""
+        return self.soft_targets(instruction) is not None
+
+    def guard_of(self, bench: Bench) -> Guard | SoftGuard | None:
+        """Of others' numbers."""
+        return bench.soft_guard
+
+    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+        """Put ``soft`` into the message."""
+        learning = instruction.soft or Soft()
+        message.soft.rounds = learning.rounds
+        if learning.targets:
+            query, votes, message.soft.weight = learning.targets
+            message.soft.targeted.CopyFrom(labels_pb2.Query(seed=query.seed, size=query.size))
+            self._put(votes, message.soft, self.targets_field)
+
+    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
+        """How to train, within bounds, so that no message keeps a silo at work for ever. Raises Refused."""
+        soft = message.soft
+        if message.votes or message.HasField("targets") or not 1 <= soft.rounds <= MAX_ROUNDS_AT_ONCE:
+            raise Refused(Refusal.MALFORMED)
+        if not soft.HasField("targeted"):
+            return Soft(soft.rounds)
+        if not 1 <= soft.targeted.size <= terms.num_public:
+            raise Refused(Refusal.QUERY)
+        if not 0 <= soft.weight <= MAX_WEIGHT:
+            raise Refused(Refusal.MALFORMED)
+        votes = self._take(soft, self.targets_field, soft.targeted.size, terms)
+        query = Query(soft.targeted.seed, soft.targeted.size)
+        # One zero: the other one would be another encoding.
+        return Soft(soft.rounds, SoftTargets(query, votes, soft.weight + 0.0))
+
+    def check_protection(self, protection: str) -> None:
+        """Raise ConfigError: no protection covers numbers."""
+        raise ConfigError(f"the coordinator asks for {self.of}, which protection = {protection!r} does not cover")
+
+    def _put(self, votes: SoftVotes, message: labels_pb2.Reply | labels_pb2.Soft, field: str) -> None:
+        getattr(message, field).packed = self.pack(votes)
+        getattr(message, field).count = len(votes)
+
+    def _take(self, message: labels_pb2.Reply | labels_pb2.Soft, field: str, count: int, terms: Terms) -> SoftVotes:
+        found = getattr(message, field)
+        # The count is only compared, never believed: memory follows what was asked for, not what a message claims.
+        if found.count != count:
+            raise Refused(Refusal.LENGTH)
+        return self.unpack(found.packed, count, terms)
 
 
 class Probabilities(Targeted):
@@ -42,3 +249,53 @@ class Probabilities(Targeted):
 
 
 PROBABILITIES: Final = Probabilities()
+
+
+class Values(Targeted):
+    """Values ``(examples, 1)``."""
+
+    name: ClassVar[str] = "values"
+    of: ClassVar[str] = "values"
+    field: ClassVar[str] = "values"
+    targets_field: ClassVar[str] = "values"
+    scores: ClassVar[type[Scores] | type[Fit]] = Fit
+    labels: ClassVar[bool] = False
+    near: ClassVar[Near] = DISTANCE
+    shared: ClassVar[str] = "predicted values of public examples"
+    leaves: ClassVar[str] = "values: the number that the model predicts for each public example that is asked about"
+    in_short: ClassVar[str] = "values, each counted as a label"
+
+    def fits(self, quantity: str) -> bool:
+        """Where a quantity is predicted."""
+        return bool(quantity)
+
+    packed_size = staticmethod(lambda count, terms: values_size(count))
+    pack = staticmethod(pack_values)
+    unpack = staticmethod(lambda packed, count, terms: unpack_values(packed, count))
+    train = staticmethod(train_on_values)
+
+    def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
+        """The learner's predictions."""
+        values: SoftVotes = learner.predict(X).astype(np.float32)[:, np.newaxis]
+        return values
+
+    def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
+        """R², as there are no classes."""
+        return Fit(r_squared(learner, own), r_squared(learner, pooled))
+
+    def facts(
+        self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
+    ) -> Facts:
+        """How far silos lie off the consensus."""
+        return facts_of_values(votes, decision)
+
+    def empty_table(self, num_public: int) -> Answers:
+        """No value."""
+        return np.full(num_public, np.nan, dtype=np.float32)
+
+    def predicted(self, terms: Terms) -> str:
+        """The quantity's name."""
+        return terms.quantity
+
+
+VALUES: Final = Values()

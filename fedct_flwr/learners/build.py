@@ -54,7 +54,7 @@ class Colluder:
 
 
 AUGMENT: Final = "augment"
-"""A parameter of all networks: how images are changed at random while they train, see ``learners.augment``."""
+"""A parameter of all networks: how images are changed at random while they train, see ``learners.networks``."""
 
 
 def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
@@ -220,10 +220,12 @@ def split_augment(params: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
 
 def _check_augment(names: Sequence[str], examples: Features) -> None:
     """Raise LearnerError for what is no way to change images, or no images."""
-    from fedct_flwr.learners.augment import NAMES
+    from fedct_flwr.learners.networks import AUGMENTATIONS
 
-    if unknown := next((name for name in names if name not in NAMES), None):
-        raise LearnerError(f"{AUGMENT!r} in the learner's parameters names {unknown!r}: {suggest(unknown, NAMES)}")
+    if unknown := next((name for name in names if name not in AUGMENTATIONS), None):
+        raise LearnerError(
+            f"{AUGMENT!r} in the learner's parameters names {unknown!r}: {suggest(unknown, AUGMENTATIONS)}"
+        )
     if names and examples.ndim != AXES:
         raise LearnerError(
             f"{AUGMENT!r} in the learner's parameters is for images, but features have shape {examples.shape[1:]}: "

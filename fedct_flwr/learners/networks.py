@@ -1,14 +1,17 @@
 """The networks of the FedCT paper (Abourayya et al., arXiv:2310.05696, Appendix E, tables 12 to 16), and a small one.
 
-All take float images with channels first, or flat rows where the first layer flattens anyway, and return logits.
+Images may be changed at random, each on its own, while a network trains. All networks take float images with channels
+first, or flat rows where the first layer flattens anyway, and return logits.
 """
 
 import importlib
 import sys
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fedct_flwr.types import ConfigError
 
@@ -127,3 +130,49 @@ def small_cnn(num_classes: int = 2, num_channels: int = 3, width: int = 16) -> n
         blocks += [nn.Conv2d(channels, wide, 3, padding=1), nn.BatchNorm2d(wide), nn.ReLU(), pool]
         channels = wide
     return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, num_classes))
+
+
+_SHIFT: Final = 8
+"""An image moves by at most its side divided by this."""
+_BRIGHTNESS: Final = 0.2
+
+
+def augmented(batch: Tensor, kinds: Iterable[str]) -> Tensor:
+    """Images ``(n, channels, height, width)`` in 0..1, changed in these ways, one after the other."""
+    for kind in kinds:
+        batch = AUGMENTATIONS[kind](batch)
+    return batch
+
+
+def _flipped(axis: int) -> Callable[[Tensor], Tensor]:
+    def flip(batch: Tensor) -> Tensor:
+        chosen = torch.rand(len(batch), 1, 1, 1, device=batch.device) < 0.5
+        return torch.where(chosen, batch.flip(axis), batch)
+
+    return flip
+
+
+def _shifted(batch: Tensor) -> Tensor:
+    """Moved, with the pixels at the edge repeated into the gap."""
+    each = torch.arange(len(batch), device=batch.device)[:, None, None, None]
+    channels = torch.arange(batch.shape[1], device=batch.device)[None, :, None, None]
+    rows, columns = (_moved(len(batch), side, batch.device) for side in batch.shape[2:])
+    return batch[each, channels, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def _moved(count: int, side: int, device: torch.device) -> Tensor:
+    """For each image, from where its pixels along one side come, ``(count, side)``."""
+    most = max(1, side // _SHIFT)
+    by = torch.randint(-most, most + 1, (count, 1), device=device)
+    return (torch.arange(side, device=device) + by).clamp(0, side - 1)
+
+
+def _brightened(batch: Tensor) -> Tensor:
+    factor = 1 + _BRIGHTNESS * (2 * torch.rand(len(batch), 1, 1, 1, device=batch.device) - 1)
+    return (batch * factor).clamp(0, 1)
+
+
+AUGMENTATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = MappingProxyType(
+    {"flip": _flipped(3), "flip-vertically": _flipped(2), "shift": _shifted, "brightness": _brightened}
+)
+"""Half of the images mirrored; moved by at most an eighth of their side; up to a fifth darker or brighter."""

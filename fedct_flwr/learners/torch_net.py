@@ -19,11 +19,17 @@ from torch.nn.utils import skip_init
 
 from fedct_flwr.config.learner import Optimizer
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.learners.augment import augmented
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
+from fedct_flwr.learners.networks import augmented
 from fedct_flwr.learners.out_of_fold import class_weights
-from fedct_flwr.learners.tensors import weights_in
-from fedct_flwr.learners.trained_network import TrainedNetwork, as_floats, over, said_in_one_sentence, seeded
+from fedct_flwr.learners.trained_network import (
+    TrainedNetwork,
+    as_floats,
+    over,
+    said_in_one_sentence,
+    seeded,
+    weights_in,
+)
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _DISTILLATION_RATE: Final = 1e-3
@@ -45,7 +51,7 @@ class Training:
     A network that only fits trains for ``epochs``, if there are any, instead of ``total_steps``. A minibatch is
     ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy; ``balanced``: weighted
     so that on average all classes count the same. ``optimizer`` is Adam, or plain SGD without momentum.
-    ``augment`` names how each batch of images is changed at random (``learners.augment``). The rate falls over
+    ``augment`` names how each batch of images is changed at random (``learners.networks``). The rate falls over
     ``decay_steps`` of all rounds, if there are any.
     """
 

@@ -12,12 +12,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
 from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from fedct_flwr.datasets.images import are_bytes
 from fedct_flwr.learners.answered import check_probabilities
+from fedct_flwr.learners.base import Averageable
 from fedct_flwr.learners.catalog import MAKING
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
@@ -295,3 +298,41 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         finally:
             with MAKING:
                 before.close()
+
+
+METADATA: Final = "fedct"
+"""Under which key of the file's metadata the description is."""
+_NETWORK: Final = "network."
+_PREPROCESSING: Final = "preprocessing"
+
+
+def described(network: Averageable | bytes, preprocessing: bytes | None, description: str) -> bytes:
+    """The file's content: tensors as ``TorchLearner.dump`` names them, a transformer in skops format, a description.
+
+    Of what such a dump wrote the optimizer's tensors stay, so training can go on from the file.
+    """
+    tensors: dict[str, NDArray[Any]]
+    if isinstance(network, bytes):
+        tensors = load_arrays(network)
+    else:
+        tensors = {_NETWORK + name: value for name, value in network.weights().items()}
+        tensors["steps"] = np.array(0, dtype=np.int64)
+    if preprocessing is not None:
+        tensors[_PREPROCESSING] = np.frombuffer(preprocessing, dtype=np.uint8)
+    content: bytes = save_arrays(tensors, metadata={METADATA: description})
+    return content
+
+
+def weights_in(content: bytes) -> dict[str, NDArray[Any]]:
+    """The network's weights by name, of any network. Raises TrainingError for a damaged file."""
+    try:
+        found = load_arrays(content)
+    except SafetensorError as error:
+        raise TrainingError(f"no weights of a network: {error}") from error
+    return {name.removeprefix(_NETWORK): value for name, value in found.items() if name.startswith(_NETWORK)}
+
+
+def preprocessing_in(content: bytes) -> bytes | None:
+    """The transformer in skops format, None if there is none. Raises what safetensors does for a damaged file."""
+    found = load_arrays(content).get(_PREPROCESSING)
+    return None if found is None else found.tobytes()

@@ -174,7 +174,7 @@ def _content(written: bytes, learner: Learner, transformer: Any, description: Mo
         found = written or learner.to_bytes()
         return found if _member(found) else _with_member(found, said)
     if isinstance(learner, Averageable):
-        from fedct_flwr.learners import tensors
+        from fedct_flwr.learners import trained_network as tensors
 
         return tensors.described(written or learner, _dumped(transformer), said)
     raise TrainingError("models of this learner cannot be saved")
@@ -285,7 +285,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
     params.pop(AUGMENT, None)
     settings = LearnerSettings.read({"name": name, "params": params, "preprocessing": "none"}, what)
     try:
-        from fedct_flwr.learners import tensors
+        from fedct_flwr.learners import trained_network as tensors
         from fedct_flwr.learners.torch_net import num_values
     except ImportError:
         raise ConfigError(

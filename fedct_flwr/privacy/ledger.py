@@ -1,6 +1,7 @@
 """What a silo has spent, on its own disk: charged before anything is released, across runs and restarts.
 
-Whatever is wrong with the ledger (how it is kept, ``ledger_file`` knows), nothing is released.
+Whatever is wrong with the ledger (how it is kept, ``ledger_file`` knows), nothing is released. Studies about the same
+records may share a budget, ``CommonBudget``.
 """
 
 import os
@@ -9,19 +10,17 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent, UnsupportedEventError
 
-from fedct_flwr.privacy.accounting import Epsilon, fits
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.privacy.accounting import Epsilon, epsilon, fits
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.calibration import epsilon_in_time
 from fedct_flwr.privacy.events import check, from_json, to_json
-from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile
+from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.types import RunError
-
-if TYPE_CHECKING:
-    from fedct_flwr.privacy.common_budget import CommonBudget
 
 CLOCK_TOLERANCE: Final = 120.0
 """Seconds that the clock may go back: time servers correct it by less."""
@@ -308,3 +307,69 @@ def composed(found: Mapping[str, int]) -> DpEvent:
         return ComposedDpEvent([SelfComposedDpEvent(from_json(event), times) for event, times in found.items()])
     except UnsupportedEventError:
         raise LedgerError("the privacy ledger holds an unknown event; nothing is released") from None
+
+
+_DATA_SET: Final = "records"
+
+
+class CommonBudget:
+    """The budget over all studies that name the folder, as one of them sets it. Its file is made when first used.
+
+    Where the studies share a folder, a ledger charges there too, before its own charge is committed: a crash in between
+    has spent what nothing was released for. ``mark`` is where that study notes what the file had, in case the folder is
+    lost as a whole.
+
+    Formal guarantee: what all ledgers that share the folder charged, with all that they had charged before, composes to
+    no more than the budget of the one that charges, each record added or removed. It holds under the conditions of
+    ``Ledger``, for all studies together: a study's events follow from its settings, not from what another has released.
+    """
+
+    def __init__(self, folder: Path, budget: Budget, mark: Path | None = None) -> None:
+        self._kept = LedgerFile(folder, mark)
+        self._budget = budget
+        self._settled: set[str] = set()
+
+    def close(self) -> None:
+        """Let go of the file; the next use opens it again."""
+        self._kept.close()
+
+    def charge(self, ledger: str, own: Mapping[str, int], event: DpEvent) -> None:
+        """Spend ``event`` for the ledger of this name, which has charged ``own`` so far: events as text, how often.
+
+        Raises BudgetExceeded or LedgerError; then nothing is spent.
+        """
+        text = to_json(event)
+        with self._kept.transaction() as file:
+            # What was charged before this folder was shared, once in a process.
+            known = charged(file, ledger, _DATA_SET) if ledger not in self._settled else own
+            missing = {one: times - known.get(one, 0) for one, times in own.items() if times > known.get(one, 0)}
+            for one, times in [*missing.items(), (text, 1)]:
+                file.executemany(
+                    "INSERT INTO charges (study, data_set, time, event) VALUES (?, ?, ?, ?)",
+                    [(ledger, _DATA_SET, time.time(), one)] * times,
+                )
+            if not fits(composed(charged(file, None, _DATA_SET)), self._budget.epsilon, self._budget.delta):
+                raise BudgetExceeded(
+                    f"the privacy budget of these records over all studies (epsilon {self._budget.epsilon:g}, delta "
+                    f"{self._budget.delta:g}, under [records] in silo.toml) does not cover another release; raise and "
+                    "approve it, or stop here"
+                )
+        self._settled.add(ledger)
+
+    def spent(self) -> Epsilon:
+        """What all studies have spent, at the budget's delta. Makes no file. Raises LedgerError."""
+        if not self._kept.used:
+            return epsilon(composed({}), self._budget.delta)
+        with self._kept.transaction() as file:
+            found = charged(file, None, _DATA_SET)
+        self.close()
+        return epsilon(composed(found), self._budget.delta)
+
+
+def common_budget(config: SiloConfig) -> CommonBudget | None:
+    """What ``silo.toml`` says; None if it limits no epsilon over several studies."""
+    records = config.records
+    if records.folder is None or not records.epsilon:
+        return None
+    mark = mark_in(config.state, records.folder)
+    return CommonBudget(records.folder, Budget(records.epsilon, records.delta), mark)

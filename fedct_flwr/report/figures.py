@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedct_flwr.report.round_log import Course
+from fedct_flwr.report.summary import Course
 from fedct_flwr.text.printable import printable
 
 COLORS: Final = (

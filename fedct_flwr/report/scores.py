@@ -21,13 +21,10 @@ from fedct_flwr.report.figures import (
     plain,
     score,
 )
-from fedct_flwr.report.round_log import Course
-from fedct_flwr.report.summary import Run
-from fedct_flwr.runs.score_notes import metric_means, notes
-from fedct_flwr.runs.scores import METHODS, TESTS, Test
+from fedct_flwr.report.summary import Course, Run
+from fedct_flwr.runs.scores import METHODS, TESTS, Test, metric_means, notes
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
-from fedct_flwr.scoring.assessment import OF_CLASSES, OF_VALUES
-from fedct_flwr.scoring.calibration import BINS
+from fedct_flwr.scoring.assessment import BINS, OF_CLASSES, OF_VALUES
 from fedct_flwr.scoring.intervals import Estimate
 
 _TITLES: Final[dict[Test, str]] = {"own": "each silo's own test set", "pooled": "the pooled test set"}

@@ -27,8 +27,7 @@ from fedct_flwr.report.figures import (
     size,
 )
 from fedct_flwr.report.summary import Run
-from fedct_flwr.runs.score_notes import of_sums
-from fedct_flwr.runs.scores import METHODS, TESTS
+from fedct_flwr.runs.scores import METHODS, TESTS, of_sums
 from fedct_flwr.text.plural import count
 
 _SHARE: Final = Scale("Share", ".1~%", ".1%")

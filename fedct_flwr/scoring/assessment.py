@@ -3,23 +3,109 @@
 import contextlib
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
-from fedct_flwr.scoring.calibration import Bin, calibration_curve
 from fedct_flwr.scoring.intervals import (
     LEVEL,
     UNKNOWN,
     Estimate,
+    area,
     mean_of_losses,
     mean_of_proportions,
     proportion,
+    wilson,
 )
 from fedct_flwr.scoring.measures import Predictor, accuracy_of, balanced_accuracy_of, r_squared_of
-from fedct_flwr.scoring.roc import auc
 from fedct_flwr.types import LABEL_DTYPE, Answers, Examples, Features, HardLabels, TrainingError, Values
+
+_Floats: TypeAlias = NDArray[np.float64]
+
+
+def auc(y: HardLabels, probabilities: _Floats, positive: int | None = None) -> Estimate:
+    """AUC of probabilities ``(n, classes)`` for labels ``(n,)``, with DeLong's interval.
+
+    Of the class ``positive``, or else the unweighted mean over all classes in ``y``, each against the rest (macro
+    one-vs-rest), whose variance takes into account that the same examples are in all of them. NaN for fewer than two
+    classes in ``y``, or probabilities that are not finite.
+    """
+    there = np.flatnonzero(np.bincount(y)) if len(y) else np.zeros(0, dtype=np.intp)
+    if len(there) < 2 or not np.isfinite(probabilities).all():
+        return UNKNOWN
+    one_vs_rest = [delong(y == c, probabilities[:, c]) for c in (there if positive is None else [positive])]
+    value = float(np.mean([found for found, _ in one_vs_rest]))
+    variance = float(np.sum(np.mean([parts for _, parts in one_vs_rest], axis=0) ** 2))
+    sizes = np.bincount(y)[there]
+    fewer = int(sizes.min())
+    return area(min(1.0, max(0.0, value)), variance, fewer, len(y) - fewer)
+
+
+def delong(positive: NDArray[np.bool_], score: _Floats) -> tuple[float, _Floats]:
+    """The area, and what each example ``(n,)`` adds to its standard error: the sum of squares is DeLong's variance.
+
+    E. DeLong, D. DeLong, D. Clarke-Pearson, Biometrics 44, 1988; by ranks as in X. Sun, W. Xu, "Fast implementation of
+    DeLong's algorithm", IEEE Signal Processing Letters 21, 2014.
+    """
+    m = int(positive.sum())
+    n = len(positive) - m
+    ranks = rankdata(score)
+    # Of each positive the share of negatives below it, of each negative that of positives above it.
+    placed = np.empty(len(score))
+    placed[positive] = (ranks[positive] - rankdata(score[positive])) / n
+    placed[~positive] = 1 - (ranks[~positive] - rankdata(score[~positive])) / m
+    value = float(placed[positive].mean())
+    scale = np.where(positive, np.sqrt(m * max(1, m - 1)), np.sqrt(n * max(1, n - 1)))
+    return value, (placed - value) / scale
+
+
+BINS: Final = 10
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Predictions between two probabilities: how many, their mean, and the observed share with its 95% interval."""
+
+    low: float
+    high: float
+    n: int
+    predicted: float
+    observed: float
+    observed_low: float
+    observed_high: float
+
+
+def calibration_curve(y: HardLabels, probabilities: NDArray[np.float64], positive: int | None = None) -> list[Bin]:
+    """The reliability diagram of probabilities ``(n, classes)`` in bins of one width, without empty ones.
+
+    Of the class ``positive``; or else of the most probable class of each example, and whether it is the right one.
+    """
+    if not len(y) or not np.isfinite(probabilities).all():
+        return []
+    if positive is None:
+        stated, happened = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
+    else:
+        stated, happened = probabilities[:, positive], y == positive
+    # A bin has its upper end, as in scikit-learn's.
+    at = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], stated)
+    size = np.bincount(at, minlength=BINS)
+    total, right = (np.bincount(at, weights=values, minlength=BINS) for values in (stated, happened))
+    low, high = wilson(right.astype(np.float64), size.astype(np.float64))
+    return [
+        Bin(
+            b / BINS,
+            (b + 1) / BINS,
+            int(size[b]),
+            float(total[b] / size[b]),
+            float(right[b] / size[b]),
+            float(low[b]),
+            float(high[b]),
+        )
+        for b in np.flatnonzero(size).tolist()
+    ]
+
 
 OF_CLASSES: Final = ("balanced_accuracy", "accuracy", "auc", "sensitivity", "specificity", "brier")
 OF_VALUES: Final = ("r_squared", "mae", "rmse")

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.constant_time import bytes_eq
 from numpy.typing import NDArray
-from pydantic import PlainSerializer, PlainValidator
+from pydantic import ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
 
 from fedct_flwr.secure_sum import messages as m
 from fedct_flwr.secure_sum.dealing import Seeds, deal, opened_shares, pair_seed, tag
@@ -270,3 +270,18 @@ def refusal(refused: SumRefused, asked: Header = _NO_SESSION) -> bytes:
     """The reply that says by number why a silo does not do what it is asked."""
     member = 0 if refused.member is None else refused.member + 1
     return Header(Step.REFUSED, asked.session, asked.number).encode() + bytes([refused.fault.number, member])
+
+
+_MEMORY: Final[TypeAdapter[tuple[set[bytes], Session | None]]] = TypeAdapter(
+    tuple[set[bytes], Session | None], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+)
+
+
+def to_bytes(summand: Summand) -> bytes:
+    """All that a simulated silo remembers between two messages, secrets too; a real one keeps it in memory."""
+    return _MEMORY.dump_json((summand.subjects, summand.session))
+
+
+def remind(summand: Summand, kept: bytes) -> None:
+    """Let a silo remember what ``to_bytes`` wrote."""
+    summand.subjects, summand.session = _MEMORY.validate_json(kept)

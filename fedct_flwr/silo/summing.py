@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.kept import remind, to_bytes
-from fedct_flwr.secure_sum.silo import Contribution, Summand, refusal
+from fedct_flwr.secure_sum.silo import Contribution, Summand, refusal, remind, to_bytes
 from fedct_flwr.secure_sum.terms import Shape, Terms
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.state import ContextState, LocalState

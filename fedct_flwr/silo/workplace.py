@@ -218,8 +218,7 @@ def _model_digest(config: SiloConfig) -> bytes:
 
 def _own_purse(config: SiloConfig, budget: "Budget", *, shared: bool = True) -> "Purse":
     """A real silo's: its ledger outlives runs, and its noise cannot be predicted. ``shared``: by several studies."""
-    from fedct_flwr.privacy.common_budget import common_budget
-    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.ledger import Ledger, common_budget
     from fedct_flwr.privacy.randomness import SecureNoise
     from fedct_flwr.silo.release import Purse
 

@@ -36,8 +36,7 @@ from fedct_flwr.report import summary
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.score_notes import notes
-from fedct_flwr.runs.scores import TESTS, SiloScores
+from fedct_flwr.runs.scores import TESTS, SiloScores, notes
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.silos import as_array, table_of
 from fedct_flwr.text.console import console

@@ -20,8 +20,17 @@ from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.score_notes import means_words, metric_means
-from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, SiloScores, comparable, has_scores, means
+from fedct_flwr.runs.scores import (
+    METHODS,
+    TESTS,
+    OnTest,
+    SiloScores,
+    comparable,
+    has_scores,
+    means,
+    means_words,
+    metric_means,
+)
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
 from fedct_flwr.simulation.kept_models import describe_model

@@ -15,8 +15,7 @@ from typing import Any, Final, Protocol, Self
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.score_notes import metric_means
-from fedct_flwr.runs.scores import SiloScores
+from fedct_flwr.runs.scores import SiloScores, metric_means
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ConfigError, FedctError, RunError
 

@@ -19,8 +19,8 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, SiloName, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import LARGEST_NOISE, LEAST_NOISE, NO_TERMS, Fit, Instruction, Joint, Reply, Scores, Terms
 from fedct_flwr.wire.packing import packed_size
+from fedct_flwr.wire.probabilities import MAX_VALUE
 from fedct_flwr.wire.refusal import Refusal, Refused
-from fedct_flwr.wire.values import MAX_VALUE
 
 _MOST_FEATURES: Final = 4096
 _MOST_STEPS: Final = 1000

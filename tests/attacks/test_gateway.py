@@ -23,7 +23,7 @@ import pytest
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import create_client_certificate
 from fedct_flwr.cli.coordinator.gateway import VERDICT_HEADER, Gateway, in_container
-from fedct_flwr.config.coordinator import LONGEST_MESSAGE
+from fedct_flwr.config.study import LONGEST_MESSAGE
 from tests.attacks.coordinator import (
     PATIENCE,
     SILO,

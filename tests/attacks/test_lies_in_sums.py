@@ -21,7 +21,7 @@ from fedct_flwr.privacy import noise_shares
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.privacy.randomness import Noise, SimulatedNoise
 from fedct_flwr.privacy.tally_shares import VoteShares
-from fedct_flwr.runs.score_notes import notes
+from fedct_flwr.runs.scores import notes
 from fedct_flwr.silo.personal import Judgment
 from fedct_flwr.simulation.who_gained import against_sums
 from tests.federation.conftest import Federation

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.cli.demo import LABEL
-from fedct_flwr.datasets import study_copy
+from fedct_flwr.datasets import study_folder
 from fedct_flwr.types import ConfigError
 from tests.cli import conftest
 from tests.cli.runner import Outcome, files_below
@@ -128,13 +128,13 @@ def test_a_folder_without_end_is_one_sentence(
     command: Callable[[Fedct, Path], Outcome],
 ) -> None:
     with monkeypatch.context() as changed:
-        changed.setattr(study_copy, "MOST_ENTRIES", 2)
+        changed.setattr(study_folder, "MOST_ENTRIES", 2)
         assert "is too large" in command(fedct, source).sentence
     with (source / "study" / "huge.csv").open("wb") as file:
-        file.truncate(study_copy.MOST_BYTES + 1)
+        file.truncate(study_folder.MOST_BYTES + 1)
     assert "is too large" in command(fedct, source).sentence
     (source / "study" / "huge.csv").unlink()
-    (source / "study" / "/".join("a" * (study_copy.DEEPEST + 2))).mkdir(parents=True)
+    (source / "study" / "/".join("a" * (study_folder.DEEPEST + 2))).mkdir(parents=True)
     assert "is too large" in command(fedct, source).sentence
     assert files_below(here) == []
 

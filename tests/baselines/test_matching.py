@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedct_flwr.baselines.matching import Layer, Prior, costs, match_networks
+from fedct_flwr.baselines.pfnm import Layer, Prior, costs, match_networks
 
 Array = NDArray[Any]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fedct_flwr.consensus.agreement import opposed
 from fedct_flwr.consensus.label_matrix import label_matrix
-from fedct_flwr.consensus.opposition import opposed
 
 
 def votes(wrong: float, silos: int = 5, examples: int = 300, classes: int = 2) -> dict[str, NDArray[np.int16]]:

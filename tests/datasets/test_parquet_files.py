@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fedct_flwr.datasets.parquet_files import read_parquet
+from fedct_flwr.datasets.table_files import read_parquet
 from fedct_flwr.types import DataError
 
 TEXT = "x" * 100_000

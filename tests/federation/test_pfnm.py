@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.baselines.matching import Layer, Prior, match_networks
+from fedct_flwr.baselines.pfnm import Layer, Prior, match_networks
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.torch_net import TorchLearner

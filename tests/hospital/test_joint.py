@@ -18,8 +18,7 @@ from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.kinds.joint import GRADIENTS, STEPS
-from fedct_flwr.privacy.common_budget import common_budget
-from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.ledger import Ledger, common_budget
 from fedct_flwr.secure_sum.coordinator import begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape

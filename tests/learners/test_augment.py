@@ -6,8 +6,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fedct_flwr.config import LearnerSettings  # noqa: E402
-from fedct_flwr.learners.augment import KINDS, augmented  # noqa: E402
 from fedct_flwr.learners.build import untrained  # noqa: E402
+from fedct_flwr.learners.networks import AUGMENTATIONS, augmented  # noqa: E402
 
 IMAGES = torch.rand(64, 3, 16, 24, generator=torch.Generator().manual_seed(0))
 
@@ -18,11 +18,11 @@ def _seed() -> None:
 
 
 def test_all_kinds_keep_shape_and_follow_the_seed() -> None:
-    first = augmented(IMAGES, KINDS)
+    first = augmented(IMAGES, AUGMENTATIONS)
     torch.manual_seed(0)
-    assert torch.equal(first, augmented(IMAGES, KINDS))
+    assert torch.equal(first, augmented(IMAGES, AUGMENTATIONS))
     assert first.shape == IMAGES.shape
-    assert not torch.equal(first, augmented(IMAGES, KINDS))
+    assert not torch.equal(first, augmented(IMAGES, AUGMENTATIONS))
     assert augmented(IMAGES, []) is IMAGES
 
 

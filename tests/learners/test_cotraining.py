@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.hard import cotrain
-from fedct_flwr.kinds.probabilities import PROBABILITIES
-from fedct_flwr.kinds.values import VALUES
+from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels

@@ -5,9 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from fedct_flwr.kinds.probabilities import PROBABILITIES
-from fedct_flwr.kinds.targeted import Targeted
-from fedct_flwr.kinds.values import VALUES
+from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES, Targeted
 from fedct_flwr.learners.guard import Lesson, SoftGuard, Trust
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.types import Examples, Features, SoftVotes

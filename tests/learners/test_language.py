@@ -15,8 +15,8 @@ from fedct_flwr.learners import embeddings
 from fedct_flwr.learners.base import Averageable, Probabilistic, SoftTrainable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.learners.tensors import weights_in
 from fedct_flwr.learners.torch_net import TorchLearner
+from fedct_flwr.learners.trained_network import weights_in
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ABSTAIN, DataError, Examples, LearnerError, TrainingError
 from tests.language_models import save_bert, save_gpt2

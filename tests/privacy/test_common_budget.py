@@ -8,9 +8,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.privacy.budget import Budget
-from fedct_flwr.privacy.common_budget import CommonBudget
 from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
+from fedct_flwr.privacy.ledger import BudgetExceeded, CommonBudget, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.silo.workplace import gated, open_workplace
 from fedct_flwr.types import ConfigError

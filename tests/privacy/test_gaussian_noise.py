@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedct_flwr.privacy.gaussian_noise import _pairs, gaussians
-from fedct_flwr.privacy.randomness import SimulatedNoise
+from fedct_flwr.privacy.randomness import SimulatedNoise, _pairs, gaussians
 
 
 def seeded(seed: int = 0) -> SimulatedNoise:

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedct_flwr.report.round_log import Course, read_course
-from fedct_flwr.report.summary import read_run
+from fedct_flwr.report.summary import Course, read_course, read_run
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError
 from tests.report.folders import CLASSES, SILOS, add_round, begin, finished

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.runs.score_notes import means_words
-from fedct_flwr.runs.scores import METHODS, OnTest, SiloScores, comparable, means, read, save
+from fedct_flwr.runs.scores import METHODS, OnTest, SiloScores, comparable, means, means_words, read, save
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess
 from fedct_flwr.types import LABEL_DTYPE, Examples, RunError
 

@@ -18,10 +18,17 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from fedct_flwr.scoring.assessment import OF_CLASSES, Assessment, Labels, Predicted, assess, predict
-from fedct_flwr.scoring.calibration import calibration_curve
+from fedct_flwr.scoring.assessment import (
+    OF_CLASSES,
+    Assessment,
+    Labels,
+    Predicted,
+    assess,
+    auc,
+    calibration_curve,
+    predict,
+)
 from fedct_flwr.scoring.intervals import Estimate, proportion
-from fedct_flwr.scoring.roc import auc
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, TrainingError
 
 TWO, THREE, QUANTITY = Labels(2, 1), Labels(3), Labels(0)

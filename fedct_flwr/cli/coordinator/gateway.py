@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 
 from fedct_flwr.cli.output import echo
-from fedct_flwr.config.coordinator import LONGEST_MESSAGE
+from fedct_flwr.config.study import LONGEST_MESSAGE
 from fedct_flwr.hospital.link import VERDICT_HEADER
 from fedct_flwr.text.markdown import template
 

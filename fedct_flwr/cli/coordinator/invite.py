@@ -12,7 +12,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordin
 from fedct_flwr.cli.invitation import CERTIFICATES, Invitation, fingerprint_of, write_invitation
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.config.names import check_name
-from fedct_flwr.datasets.study_copy import check_plain
+from fedct_flwr.datasets.study_folder import check_plain
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.types import ConfigError

@@ -17,8 +17,7 @@ from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.log_entry import LogEntry, Spent
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import GRADIENTS, HARD, kinds_let_out
-from fedct_flwr.privacy.leaving import Answers
-from fedct_flwr.privacy.sheet import clock_words, promise, promise_together, spent_words, together_words
+from fedct_flwr.privacy.sheet import Answers, clock_words, promise, promise_together, spent_words, together_words
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.silo.site import terms_of
@@ -237,7 +236,7 @@ def _over_all_studies(config: SiloConfig) -> list[str]:
     used, studies = books.spent()
     epsilon = 0.0
     if records.epsilon:
-        from fedct_flwr.privacy.common_budget import common_budget
+        from fedct_flwr.privacy.ledger import common_budget
 
         budget = common_budget(config)
         epsilon = budget.spent().upper if budget else 0.0

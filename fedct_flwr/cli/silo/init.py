@@ -21,8 +21,7 @@ from fedct_flwr.config import Policy, SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import kebab, table_of
 from fedct_flwr.config.tables import TableForm
-from fedct_flwr.datasets.study_copy import check_plain, copy_study
-from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
+from fedct_flwr.datasets.study_folder import STUDY_FILE, check_plain, copy_study, read_study
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.printable import from_here, in_shell

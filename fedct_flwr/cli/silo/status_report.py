@@ -143,7 +143,7 @@ def _over_studies(config: SiloConfig, folder: Path) -> dict[str, Any]:
 def _epsilon_over_studies(config: SiloConfig) -> dict[str, float | None]:
     def spent_on() -> float | None:
         _check_installed(config)
-        from fedct_flwr.privacy.common_budget import common_budget
+        from fedct_flwr.privacy.ledger import common_budget
 
         budget = common_budget(config)
         return budget.spent().upper if budget else None
