@@ -55,7 +55,7 @@ AT_ONCE: Final[Mapping[str, AtOnce]] = {
     "max_consensus_weight": AtOnce(
         "consensus_weight",
         attrgetter("weight"),
-        approval="Others' {of} count at most {limit:g} beside 1 for the silo's records, when its model learns from "
+        approval="Others' {of} count at most {limit:g} against 1 for the silo's records, when its model learns from "
         "both",
         short="others' {of} count {limit:g} at most",
     ),

@@ -32,7 +32,7 @@ def _number_or_auto(value: object) -> object:
 
 
 PseudoWeight: TypeAlias = Annotated[float | Literal["auto"], BeforeValidator(_number_or_auto)]
-"""Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo's records decide."""
+"""Weight of a pseudo-labeled public example, if a private one has 1; auto: each silo's records decide."""
 
 _YOUNGER: Final = ("class_weight", "optimizer", "epochs", "decay_steps")
 
@@ -70,15 +70,15 @@ class LearnerSettings(Training):
     params: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the learner."""
     packages: Names = ()
-    """Installed packages whose learners may be trained, beside the short names: importing them runs their code."""
+    """Installed packages whose learners may be trained, besides the short names: importing them runs their code."""
     pseudo_weight: PseudoWeight = 1.0
-    """Weight of a pseudo-labeled public example beside 1 for a private one; auto: the silo's own records decide, see
+    """Weight of a pseudo-labeled public example, if a private one has 1; auto: the silo's own records decide, see
     ``learners/guard.py``."""
     seed: int = Field(default=0, ge=0, le=MAX_INT)
 
     @property
     def given(self) -> list[str]:
-        """Keys that somebody has chosen; a weight that is left to the records is no choice."""
+        """Keys that the user has chosen; a weight that is left to the records is no choice."""
         return [key for key in super().given if not (key == "pseudo-weight" and self.guarded)]
 
     @property

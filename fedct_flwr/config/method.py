@@ -47,7 +47,7 @@ class Method:
     one_architecture: ClassVar[bool] = True
     """Whether all weights that are shared are those of networks of one shape."""
     predicts_quantities: ClassVar[bool] = False
-    """Whether it can also predict a quantity in place of a class."""
+    """Whether it can also predict a quantity instead of a class."""
     refused: ClassVar[Mapping[str, str]] = {}
     """Keys of other algorithms that would harm here: the sentence that refuses each."""
 
@@ -94,7 +94,7 @@ class Method:
         return False
 
     def fewest_summands(self, num_silos: int) -> int:
-        """Silos that a secure sum needs at least, of so many."""
+        """Silos that a secure sum of ``num_silos`` needs at least."""
         return num_silos
 
     @property
@@ -138,11 +138,11 @@ class Method:
         """Raise ConfigError for settings that this many public examples do not allow."""
 
     def transfer_settings(self, fewest_records: int) -> TransferSettings:
-        """How each simulated silo teaches its students, where the smallest silo has so many records."""
+        """How each simulated silo teaches its students, where the smallest silo has ``fewest_records``."""
         return TransferSettings()
 
 
-# Every message of a simulation has a run config, which is read anew.
+# Each message of a simulation brings a run config, which is read again.
 @cache
 def _own(method: Any) -> Mapping[str, str]:
     return {method.written.get(field.name, kebab(field.name)): field.name for field in fields(method)}

@@ -84,7 +84,7 @@ class OwnSettings(Settings):
     @model_validator(mode="after")
     def _check_teachers(self) -> Self:
         if self.teachers == 1:
-            raise ValueError("a single teacher is outvoted by nobody: set teachers to 2 or more, or to 0")
+            raise ValueError("a single teacher cannot be outvoted: set teachers to 2 or more, or to 0")
         return self
 
 
@@ -104,7 +104,7 @@ def _network(learner: LearnerSettings) -> dict[str, object]:
 
 @dataclass(frozen=True, kw_only=True)
 class Protection:
-    """Whose labels leave in place of the personal model's. Import paths are ``module:function``."""
+    """Whose labels leave instead of the personal model's. Import paths are ``module:function``."""
 
     leaves: str
     """What leaves where labels are asked for, for who approves it."""
@@ -241,7 +241,7 @@ class TransferSettings(Settings):
     partitions: int = Field(default=0, ge=0, le=MAX_PARTITIONS)
     """Students at most, the paper's s; 0: 2, or one with a protection. Questions for more votes are refused."""
     teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
-    """Teachers of each student, the paper's t; 0: 5, or 25 with a protection, if there are so many records."""
+    """Teachers of each student, the paper's t; 0: 5, or 25 with a protection, if there are enough records."""
     noise: TransferNoise = "laplace"
     """On the teachers' votes, with a protection."""
     gamma: float = Field(default=0.0, ge=0)
@@ -252,7 +252,7 @@ class TransferSettings(Settings):
     whatever they are asked about then; 0: those that they are asked about. Only lessons cost privacy."""
 
     def lessons_for(self, asked: int, num_public: int) -> int:
-        """Public examples that teachers label under noise where students are asked about so many."""
+        """Public examples that teachers label under noise where students are asked about ``asked``."""
         return min(self.lessons or asked, num_public)
 
     def most_students(self, *, noisy: bool) -> int:
@@ -270,7 +270,7 @@ _IN_THIS_ORDER: Final = ("protection", "epsilon", "delta", "rounds", "queries", 
 
 
 class PrivacySettings(OwnSettings):
-    """Whose labels leave in place of the personal model's, and what they may tell about a record in total.
+    """Whose labels leave instead of the personal model's, and what they may tell about a record in total.
 
     Epsilon and delta are totals over the whole study, per record of the silo, added or removed. The plan, ``rounds``
     and ``queries``, is what the noise is calibrated for; whatever goes beyond the budget is refused.

@@ -95,7 +95,7 @@ class SimulatedSilos(Training, OwnSettings):
     learner_params: str = "{}"
     """JSON object with the learners' parameters, or a JSON list with an object for each learner."""
     pseudo_weight: PseudoWeight = AUTO
-    """Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo trusts the consensus unless
+    """Weight of a pseudo-labeled public example, if a private one has 1; auto: each silo trusts the consensus unless
     its own records speak against it."""
 
     protection: ProtectionName = "none"
@@ -134,7 +134,7 @@ class RunConfig(SimulatedSilos):
     num_server_rounds: int = Field(default=10, ge=1, le=MAX_INT)
     """Most rounds; an algorithm that asks once has one round whatever the default is, and takes no other number."""
     query_size: int = Field(default=0, ge=0, le=MAX_INT)
-    """Public examples to ask about in each round, drawn anew; 0: all of them, but at most 5,000 where there are several
+    """Public examples drawn for each round's question; 0: all of them, but at most 5,000 where there are several
     rounds, or each label costs privacy."""
     stop_at_fixed_point: bool = True
     """End when the same silos voted and no label changed, unless a learner trains on from round to round (networks)."""
@@ -272,7 +272,7 @@ class RunConfig(SimulatedSilos):
         self.method.check_public(num_public)
 
     def check_real(self, named: Collection[str] = ()) -> None:
-        """Raise ConfigError for settings that real silos have for themselves, so that nobody thinks that they obey.
+        """Raise ConfigError for settings that each real silo makes for itself, and that have no effect here.
 
         Those are given that differ from their defaults, or are ``named``.
         """
@@ -303,7 +303,7 @@ class RunConfig(SimulatedSilos):
                 raise ConfigError(f"{name} = {settings[name]!r} needs classes, and {what}: leave it out")
 
     def privacy_settings(self, queries: int) -> PrivacySettings:
-        """What each simulated silo promises, where a round asks for so many labels. The run is the whole study."""
+        """What each simulated silo promises, where a round asks for ``queries`` labels. The run is the whole study."""
         same = {name: getattr(self, name) for name in PrivacySettings.model_fields if hasattr(self, name)}
         plan: dict[str, Any] = {"rounds": self.rounds, "queries": self.rounds * queries}
         if self.method.protects_records:

@@ -37,7 +37,7 @@ _BETWEEN_KEYS: Final = re.compile(r"[=,\[\]{}\n]")
 
 
 class TooLargeError(ValueError):
-    """A file or a key is longer than any that somebody needs; the text says which and what to do, without the file."""
+    """A file or a key is too long to be meant; the text says which and what to do, without the file."""
 
 
 def read_bounded(path: Path) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def read_bounded(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise TooLargeError(f"has more than {MOST_BYTES:,} bytes, and no settings need so many: name the right file")
+        raise TooLargeError(f"has more than {MOST_BYTES:,} bytes, too many for settings: name the right file")
     text = content.decode("utf-8-sig").replace("\r\n", "\n")
     if most_parts(text) > MOST_PARTS:
         raise TooLargeError(f"has a key of more than {MOST_PARTS} parts with points between them: take it out")
@@ -87,7 +87,7 @@ def _beside_the_file(path: Path | None, info: ValidationInfo) -> Path | None:
 
 
 def _visible(name: str) -> str:
-    """Raise ValueError for a name with characters that nobody sees, or one that is too long."""
+    """Raise ValueError for a name with invisible characters, or one that is too long."""
     if why := fault(name, LONGEST_NAME):
         raise ValueError(f"{why}: rename it, or ask its author to")
     return name
@@ -154,7 +154,7 @@ class Settings(BaseModel):
 
     @property
     def given(self) -> list[str]:
-        """Keys of the settings that differ from their defaults: those that somebody has chosen."""
+        """Keys of the settings that differ from their defaults."""
         fields = type(self).model_fields
         defaults = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
         return [kebab(name) for name, default in defaults.items() if getattr(self, name) != default]

@@ -1,4 +1,4 @@
-"""A silo's own settings, ``silo.toml``, and what its Flower node is told. Nobody else has a say in them."""
+"""A silo's own settings, ``silo.toml``, and its Flower node's. The silo alone decides them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -92,7 +92,7 @@ class Policy(Settings):
     """For secure sums: how many silos a study must at least allow to collude without learning this silo's answers."""
     sum_epsilon: float = Field(default=0.0, ge=0)
     """For secure sums: what all of them together may tell of this silo as a whole. Then only sums leave to which silos
-    add noise in shares, and nobody is told more, the coordinator included. 0: sums without noise leave."""
+    add noise in shares, and even the coordinator learns no more. 0: sums without noise leave."""
     sum_delta: float = Field(default=1e-5, gt=0, lt=1)
     """The delta of ``sum-epsilon``."""
 
@@ -192,7 +192,7 @@ class SiloConfig(Settings):
     @classmethod
     def _check_approvers(cls, value: dict[str, Path]) -> dict[str, Path]:
         if len(value) == 1 or len(set(value.values())) < len(value):
-            raise ValueError("name two people or more, each with a key of their own, or nobody")
+            raise ValueError("name two people or more, each with a key of their own, or none")
         return value
 
     @property
@@ -207,11 +207,11 @@ class SiloConfig(Settings):
 
     @property
     def decides_model(self) -> dict[str, object]:
-        """What decides, beside study and records, what the silo's labels are; as JSON takes it."""
+        """What decides, besides study and records, what the silo's labels are; as JSON takes it."""
         # Only where something is promised: what was approved before there were promises stays approved.
         promised = {"privacy": self.privacy.decides} if self.promises else {}
         taught = {"transfer": self.transfer.model_dump(mode="json")} if self.policy.teaches else {}
-        # So for whoever says nothing of the form of tables.
+        # Unset forms of tables change no digest.
         tables = {key: self.data.tables.model_dump(mode="json", by_alias=True)[key] for key in self.data.tables.given}
         return {
             **promised,

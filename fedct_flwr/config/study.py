@@ -127,7 +127,7 @@ class ModelDescription(Settings):
     classes: tuple[str, ...]
     """Names of the classes, as the model numbers them; empty where it predicts a quantity."""
     quantity: str = ""
-    """Name of the number that the model predicts in place of a class."""
+    """Name of the number that the model predicts instead of a class."""
     columns: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
     """Name and categories of each column, None for a numeric one; empty where features are no table."""
     text: tuple[str, ...] = ()

@@ -152,7 +152,7 @@ class FolderTables(TableSettings):
 
     files: dict[str, FileForm] = Field(default_factory=dict)
     images: ImageSettings = ImageSettings()
-    """Where there are folders of images in place of tables."""
+    """Where there are folders of images instead of tables."""
 
     def form(self, name: str) -> FileForm | None:
         """What is said of the file ``name`` alone."""

@@ -150,7 +150,7 @@
     } catch {
       failures += 1;
       if (ended && failures > 1) {
-        status.textContent += "; nobody updates this page any more";
+        status.textContent += "; this page is no longer updated";
         return;
       }
       if (failures === 3) status.textContent = "fedct does not answer: this is what was known last";

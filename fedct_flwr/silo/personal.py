@@ -101,7 +101,7 @@ class Judgment:
         except FileNotFoundError:
             return None
         except UNREADABLE:
-            raise DataError(f"{path} is damaged: take it away, and the next round writes it anew") from None
+            raise DataError(f"{path} is damaged: remove it, and the next round writes it again") from None
 
 
 class Judge:
@@ -124,7 +124,7 @@ class Judge:
         site, learned, round_ = self._site, self._teaches(question), question.round
         if self._can_test and not learned:
             self._keep(site.learner)
-        # The first of this run: an earlier run has begun anew.
+        # The first of this run: an earlier run has started over.
         tests = dict(list(before.tests.items())[:1]) if before and before.round < round_ else {}
         if learned and (alone := self._alone()) is not None:
             found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
@@ -341,9 +341,9 @@ class Personal:
             return
         learner.reset()
         public = self._site.public
-        nobody = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
+        unlabeled = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
         for _ in range(_ROUNDS_ALONE):
-            learner.advance(records, public.X, nobody, self._site.settings.full_weight)
+            learner.advance(records, public.X, unlabeled, self._site.settings.full_weight)
 
     def _write_judgment(self, question: Question) -> None:
         """Write what the silo makes of the consensus, for itself alone."""
@@ -377,7 +377,7 @@ class Personal:
                     model.save(path)
         except (TrainingError, OSError) as error:
             logger.warning("The model was not kept in %s: %s", path, error)
-            # Better no model than that of an earlier round, which nobody would notice.
+            # Better no model than an outdated one that looks current.
             try:
                 path.unlink(missing_ok=True)
             except OSError:

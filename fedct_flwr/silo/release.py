@@ -1,4 +1,4 @@
-"""What leaves a silo in place of its own models' labels or votes: a labeler's, charged to the silo's ledger first.
+"""A labeler's labels or votes, which leave a silo instead of its own models': charged to the silo's ledger first.
 
 One answer is five steps: look whether it was given before, charge, draw, keep the labeler's state together with the
 labels, store them in the ledger. Wherever the process is killed, a question asked again is charged once and answered
@@ -92,7 +92,7 @@ class Purse:
     def __post_init__(self) -> None:
         if self.real and not self.noise(bytes(32)).secure:
             raise ConfigError(
-                "this noise can be predicted, so it protects nobody: at a silo with real records only the operating "
+                "this noise can be predicted, so it protects no one: at a silo with real records only the operating "
                 "system's random numbers will do"
             )
 
@@ -101,7 +101,7 @@ class Purse:
 class Release:
     """A silo's labeler with its ledger and all that it keeps, for one study.
 
-    ``settings`` (32 bytes) stands for all that makes the labeler another one: then it begins anew, and the ledger says
+    ``settings`` (32 bytes) stands for all that makes the labeler another one: then it starts over, and the ledger says
     whether the budget covers that.
 
     Formal guarantees:
@@ -201,7 +201,7 @@ class _Kept(NamedTuple):
 
 
 class Answering(NamedTuple):
-    """Who answers in place of the personal model or students, and what decides that next to the silo's settings."""
+    """What answers instead of the personal model or students, and what decides that next to the silo's settings."""
 
     labeler: Labeler
     decisive: Mapping[str, object]

@@ -72,7 +72,7 @@ def _new_reply(question: Question, payload: bytes, workplace: Workplace, persona
     if adds_gradient(instruction):
         return _step(workplace, payload, instruction)
     if isinstance(kind, Gradients) and workplace.purse_of and workplace.purse_of().real:
-        # Nothing is answered but that it was heard: the model learns afterwards, and nobody is told whether it could.
+        # The answer only says that the step was heard: the model learns afterwards, and whether it could stays secret.
         return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
     if not kind.own_model:
         return _reply(workplace, payload, instruction, _student_votes(workplace, payload, instruction))
@@ -133,8 +133,8 @@ def _student_votes(workplace: Workplace, payload: bytes, instruction: Instructio
     """What the silo's students vote. The personal model has no part in it: it is neither trained nor scored."""
     site = workplace.site
     if release := workplace.release_of_students(instruction.votes):
-        nobody = np.zeros(0, dtype=LABEL_DTYPE)
-        return _released(workplace, release, payload, instruction, nobody)
+        none = np.zeros(0, dtype=LABEL_DTYPE)
+        return _released(workplace, release, payload, instruction, none)
     positions = instruction.query.positions(len(site.public))
 
     def votes() -> Votes:
@@ -148,7 +148,7 @@ def _student_votes(workplace: Workplace, payload: bytes, instruction: Instructio
 def _released(
     workplace: Workplace, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
 ) -> Votes:
-    """What leaves in place of the personal model's labels, or of bare students' votes, as far as the budget goes."""
+    """What leaves instead of the personal model's labels, or of bare students' votes, if the budget allows it."""
     from fedct_flwr.labelers.labeler import Asked
 
     site = workplace.site

@@ -13,7 +13,7 @@ from fedct_flwr.learners.base import Learner, Resumable, Saveable
 _RECORD: Final = "fedct"
 
 WRITING: Final = threading.Lock()
-"""Held while a file is written: whoever holds it may end the process, and no file is left half done."""
+"""Held while a file is written: its holder may end the process, and no file is left half done."""
 
 
 class LocalState(Protocol):

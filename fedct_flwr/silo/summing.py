@@ -95,7 +95,7 @@ def refused_sum() -> bytes:
 
 
 def simulated_key(config: RunConfig, silo: SiloName) -> Ed25519PrivateKey:
-    """A simulated silo's key, which follows from the seed like all else: a simulation protects nobody."""
+    """A simulated silo's key, which follows from the seed like all else: a simulation protects no one."""
     return Ed25519PrivateKey.from_private_bytes(generator(config.seed, "key for sums", silo).bytes(32))
 
 

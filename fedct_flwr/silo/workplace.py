@@ -51,7 +51,7 @@ class Workplace:
     keeps the model of before the study, ``judgment`` what a silo makes of the consensus, ``students`` where a simulated
     silo keeps its students. ``runs_kept``: Flower's runs of which ``state`` keeps where the learner stood.
     ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: in simulation only. ``release_of`` makes
-    what leaves of what answers in place of the personal model or the bare students; None without a protection.
+    what answers instead of the personal model or the bare students; None without a protection.
     """
 
     site: Site
@@ -78,7 +78,7 @@ class Workplace:
 
     @cached_property
     def release(self) -> "Release | None":
-        """What answers in place of the personal model."""
+        """What answers instead of the personal model."""
         if self.release_of is None:
             return None
         from fedct_flwr.silo.release import Answering
@@ -86,7 +86,7 @@ class Workplace:
         return self.release_of(Answering(self.site.labeler, {}))
 
     def release_of_students(self, votes: int) -> "Release | None":
-        """What answers in place of bare students, so many votes on each example."""
+        """What answers instead of bare students, with ``votes`` on each example."""
         if self.release_of is None:
             return None
         from fedct_flwr.silo.release import by_students

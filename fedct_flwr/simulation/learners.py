@@ -111,7 +111,7 @@ def _by_path(estimator: Any) -> Given | None:
         }  # fmt: skip
         # Tuples, numbers of NumPy and the like would come back as something else.
         exact = repr(json.loads(json.dumps(params))) == repr(params)
-    except Exception:  # what a class of somebody's may raise when it is made without parameters
+    except Exception:  # what a user's class may raise when it is made without parameters
         return None
     path = _path(kind)
     return Given(path, params) if path and exact else None
@@ -136,8 +136,8 @@ def _in_memory(learner: Any, packages: Iterable[str], *, deep: bool) -> Given:
     kind = type(learner)
     try:
         digest = str(joblib.hash(learner))[:_DIGITS]
-    except Exception:  # whatever pickling an object of somebody's raises
-        # A run with it cannot be resumed: nobody knows whether another one is the same.
+    except Exception:  # whatever pickling a user's object raises
+        # A run with it cannot be resumed, as its learner cannot be compared with another.
         digest = f"unnamed-{next(_NUMBERS)}"
     original = copy.deepcopy(learner) if deep else copied(learner)
     name = f"{kind.__module__}.{kind.__qualname__}@{digest}".replace("<", "").replace(">", "").replace(",", "")

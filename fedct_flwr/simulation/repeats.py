@@ -1,6 +1,6 @@
 """One simulation under several seeds: a run folder for each below one folder, and means with their standard errors.
 
-A seed draws the split into training and test records anew, and all that is random in training. The standard error says
+A seed draws the split into training and test records, and all that is random in training. The standard error says
 how far the mean over these seeds may lie off the mean over all seeds; it does not say what other patients would give.
 """
 
@@ -86,7 +86,7 @@ class Plan:
 
 
 def planned_seeds(repeats: int, seed: int | None, begun: Plan | None = None) -> tuple[int, ...]:
-    """So many seeds from ``seed`` (0) on, and at least those that were ``begun``. Raises ConfigError."""
+    """``repeats`` seeds from ``seed`` (0) on, and at least those that were ``begun``. Raises ConfigError."""
     if repeats < _FEWEST:
         raise ConfigError(f"repeats is {repeats}: a standard error needs {_FEWEST} seeds at least")
     if begun and seed not in (None, begun.seeds[0]):
@@ -116,7 +116,7 @@ def seed_folder(folder: Path, seed: int) -> Path:
 def run_seeds(folder: Path, plan: Plan, begin: Begin, told: Callable[[Run], None]) -> None:
     """Run the seeds of a plan that have not ended, and tell each run, also those that had.
 
-    A run that was stopped goes on from its checkpoint; one without any begins anew. Raises RunError for the first run
+    A run that was stopped goes on from its checkpoint; one without any starts over. Raises RunError for the first run
     that fails; the others stay, and the next call goes on there.
     """
     plan.write(folder)
@@ -295,7 +295,7 @@ def repeat(
         told = progress if callable(progress) else lambda run: None
         run_seeds(folder, Plan(begun.settings if begun else {}, seeds), begin, told)
     except BaseException:
-        # Runs that nobody gets leave nothing behind.
+        # Runs that are not returned leave nothing behind.
         if own:
             own.remove()
         raise

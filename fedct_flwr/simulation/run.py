@@ -152,7 +152,7 @@ class Run(Drawn):
     """One run. Its table is what a notebook shows of it.
 
     What it reads, it reads from its folder. ``held`` is what has to live as long as the run: tables and learners in
-    memory, and its folder, if nobody named one. ``packages`` are those whose learners may be made for ``models``, and
+    memory, and its folder, if none was named. ``packages`` are those whose learners may be made for ``models``, and
     None where the run is the caller's own.
     """
 
@@ -173,7 +173,7 @@ class Run(Drawn):
 
     @property
     def status(self) -> str:
-        """``completed``, ``failed``, or ``unfinished`` if nobody knows how it ends."""
+        """``completed``, ``failed``, or ``unfinished`` while the end is unknown."""
         return str(self._result.get("status", _UNFINISHED))
 
     @property
@@ -352,7 +352,7 @@ class Comparison(Drawn):
 def read_run(path: Path | str, packages: Collection[str] = ()) -> Run:
     """The run in a folder. Raises RunError for a folder that holds none.
 
-    ``packages`` are those whose code may run to read its models, beside scikit-learn's and the other short names'.
+    ``packages`` are those whose code may run to read its models, in addition to the short names' packages.
     """
     found = Path(path)
     if not found.is_dir():
@@ -380,7 +380,7 @@ def _metrics(row: SiloScores) -> Iterator[tuple[str, str, str, Any]]:
 
 
 class OwnFolder:
-    """A temporary folder that is gone when nobody holds this object any more, or when Python ends."""
+    """A temporary folder that is removed with this object, or when Python ends."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="fedct-run-"))

@@ -155,7 +155,7 @@ def _mask(values: NDArray[Any]) -> NDArray[np.bool_] | None:
 
 
 def _is_pandas(given: Any) -> bool:
-    # Whoever has not imported pandas has no DataFrame of its kind.
+    # Without pandas imported there is no DataFrame of its kind.
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(given, pandas.DataFrame)
 

@@ -119,7 +119,7 @@ def simulate(
         with _for_others(data.tables, engine) as variables:
             _run(simulation, engine, variables, progress, keep_log=own is None)
     except BaseException:
-        # A run that nobody gets leaves nothing behind.
+        # A run that is not returned leaves nothing behind.
         if own:
             own.remove()
         raise

@@ -17,7 +17,7 @@ class Watch:
         self._log = folder.round_log()
         self.seen = max((entry["round"] for entry in self._log.records()), default=0)
         """The last round that was told, or had ended before."""
-        # A round after the checkpoint is forgotten by who resumes the run, and comes anew.
+        # A resumed run forgets rounds after its checkpoint, and repeats them.
         with contextlib.suppress(RunError):
             self.seen = min(self.seen, folder.load_checkpoint().round)
         # That of an earlier end, until the coordinator that resumes the run takes it away.

@@ -172,7 +172,7 @@ def _near_majority(counts: Mapping[str, int], expected: Mapping[str, float]) -> 
     largest = max(counts, key=lambda name: counts[name])
     rare = 1 - counts[largest] / total
     should = 1 - expected.get(largest, 0.0)
-    # A sample of so many labels has fewer than this by chance alone.
+    # A sample of this size has fewer than this by chance alone.
     chance = 2 * float(np.sqrt(should * (1 - should) / total))
     if rare < _RARER * should and rare < should - chance:
         yield (

@@ -1,7 +1,7 @@
 """A run in MLflow (extra ``mlflow``): its parameters, a point of each metric for each round, its files.
 
 The store is the one that the coordinator's MLFLOW_TRACKING_URI names. Without that it is an SQLite database in the run
-folder, ``mlflow.db``, with files beside it in ``mlflow/``; it needs no server. (Plain files, ``mlruns``, are a store
+folder, ``mlflow.db``, with files next to it in ``mlflow/``; it needs no server. (Plain files, ``mlruns``, are a store
 that MLflow 3 refuses by default.) To look at it: ``mlflow ui --backend-store-uri sqlite:///RUN/mlflow.db``, with the
 package ``mlflow``, as ``mlflow-skinny`` has no pages.
 """
@@ -114,7 +114,7 @@ def _begin(client: "MlflowClient", config: RunConfig, folder: RunFolder) -> str:
     from mlflow.entities import Param
 
     found = client.get_experiment_by_name(config.study)
-    # A server knows where files go; the database in the run folder has them beside it.
+    # A server knows where files go; the database in the run folder has them next to it.
     files = None if os.environ.get(STORE) else (folder.path / "mlflow").as_uri()
     experiment = found.experiment_id if found else client.create_experiment(config.study, artifact_location=files)
     tags = {f"version.{name}": value for name, value in versions().items()}

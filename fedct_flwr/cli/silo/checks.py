@@ -106,7 +106,7 @@ class Silo:
 
 @contextmanager
 def unread(what: str) -> Iterator[None]:
-    """Raise Unread in place of an error of ours."""
+    """Raise Unread instead of the package's own errors."""
     try:
         yield
     except (FedctError, OSError):
@@ -317,7 +317,7 @@ def students(silo: Silo) -> Iterator[Finding]:
 
     transfer = config.transfer
     number = transfer.most_students(noisy=config.privacy.enabled)
-    # Those that a silo keeps back for its own test teach nobody.
+    # Records kept back for the silo's own test are not for teachers.
     X = records.X[: records.size - int(config.data.test_fraction * records.size)]
     transfer_for(transfer, config.privacy, config.learner, config.silo, agreed.schema, agreed.public, X, number)
     yield good(f"students: {number} can be taught on these records")
