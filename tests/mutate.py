@@ -37,7 +37,7 @@ FAULTS = [
     Fault("hospital/gate.py", "is not None and not self._policy.metrics:", "is None:", "hospital/test_gate.py"),
     Fault("hospital/gate.py", "if asked > limit:", "if asked > limit + 1:", "hospital/test_gate.py"),
     # The approval: who gives it, and what it is of.
-    Fault("hospital/four_eyes.py", "if len(signed) < 2:", "if len(signed) < 1:", "cli/test_governance.py"),
+    Fault("hospital/approval.py", "if len(signed) < 2:", "if len(signed) < 1:", "cli/test_governance.py"),
     Fault("hospital/approval.py", '"policy": config.policy.decides,', "", "hospital/test_approval.py"),
     Fault(
         "hospital/approval.py", "in (Event.APPROVED, Event.REVOKED):", "is Event.APPROVED:", "hospital/test_approval.py"

@@ -5,7 +5,7 @@ approved terms. The line that uses it up is in the log before the silo's numbers
 another session adds the same question again: two sums of one question can open a summand.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.hospital.admission import Books
 from fedct_flwr.labelers.protect import check_all_installed
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.silo import Summand
@@ -55,18 +54,22 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
 
 @dataclass(frozen=True)
 class Once:
-    """What a real silo adds: what is ready, and what no sum has yet. ``put_down`` writes that a question is used up."""
+    """What a real silo adds: what is ready and in no sum yet. ``put_down`` writes that a question is used up.
+
+    ``answered`` and ``added`` are SHA-256 of questions, as the log tells them by then.
+    """
 
     ready: Ready
-    books: Books
+    answered: Set[str]
+    added: Set[str]
     put_down: Callable[[Shape], None]
 
     def vector(self, shape: Shape) -> NDArray[np.uint64]:
         """The silo's numbers. Raises SumRefused (SHAPE, REPEATED)."""
         subject = shape.subject.hex()
-        if subject in self.books.added:
+        if subject in self.added:
             raise SumRefused(Fault.REPEATED)
-        if subject not in self.books.ready:
+        if subject not in self.answered:
             raise SumRefused(Fault.SHAPE)
         return self.ready.vector(shape)
 
@@ -79,7 +82,8 @@ def adds(
     config: SiloConfig,
     study: StudyFolder,
     key: Ed25519PrivateKey,
-    books: Books,
+    answered: Set[str],
+    added: Set[str],
     put_down: Callable[[Shape], None],
 ) -> tuple[Summand, Once] | None:
     """A silo's part in the sums of a study; None where its policy lets none out. Raises ConfigError."""
@@ -93,4 +97,4 @@ def adds(
             f"the key of silo {config.silo} under [sums] in study.toml is not that of {config.egress_key}: send the "
             "coordinator the public half again"
         ) from None
-    return summand, Once(Ready(FolderState(config.state)), books, put_down)
+    return summand, Once(Ready(FolderState(config.state)), answered, added, put_down)

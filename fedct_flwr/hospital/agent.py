@@ -11,6 +11,7 @@ from stopping, or from seeing that its approval was withdrawn.
 import contextlib
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -25,15 +26,15 @@ from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task
-from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile, missed_rounds
+from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task, carried_task
+from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.latest_state import open_log, remember
-from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
 from fedct_flwr.hospital.log_line import about
-from fedct_flwr.hospital.revocation import is_revoked, put_down
+from fedct_flwr.hospital.offline_transport import Answer, Question, digest, seal, unseal
 from fedct_flwr.hospital.watch import Watch, Watched
 from fedct_flwr.process_end import end_process
 from fedct_flwr.silo.state import WRITING
@@ -42,8 +43,9 @@ from fedct_flwr.silo.workplace import gated, open_workplace
 from fedct_flwr.text.log import logger
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import cut, printable
-from fedct_flwr.types import FedctError, RunError
+from fedct_flwr.types import DataError, FedctError, RunError
 from fedct_flwr.wire.codec import decode_instruction
+from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 
 _POLL_SECONDS: Final = 0.2
@@ -57,6 +59,8 @@ _PING_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 0.1
 _GRACE_SECONDS: Final = 4.0
 """To say goodbye to the SuperNode when stopped."""
+_LEAST_ROOM: Final = 2**20
+"""Bytes that a medium must have left for an answer that is carried."""
 _HASH_DIGITS: Final = 64
 """Of a SHA-256. What is said to be one comes from the coordinator, and may be a text of any length."""
 
@@ -94,7 +98,6 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
         about(part="agent", silo=config.silo),
         open_log(config) as log,
     ):
-        put_down(log, config.state)
         remember(config, log)
         supernode = SuperNode(config.connection.supernode, config.connection.secret)
         try:
@@ -112,6 +115,68 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
             supernode.close()
     with contextlib.suppress(OSError, ValueError):
         say("stopped")
+
+
+def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Say) -> bool:
+    """Answer one question that was carried here, through the same gate and log. Whether labels left.
+
+    The answer is a sealed file; a refusal is one too. Raises ConfigError, DataError or RunError as ``run_agent`` does,
+    and DataError for a question that was not sealed for this silo.
+    """
+    config = SiloConfig.read_toml(silo_file)
+    files = Watched(silo_file, config)
+    question = unseal(Question, question_file, config.connection.secret)
+    content = to_record(question.payload) if question.payload else RecordDict()
+    try:
+        task = carried_task(
+            question.run, question.node, question.message_type, question.code, question.run_config, content
+        )
+    except ValueError:
+        # Flower checks the kinds of messages that are made, and not of those that come.
+        raise DataError(f"{question_file} holds a message of a kind that Flower does not have: do not answer") from None
+    with open_log(config) as log:
+        post = _AnswerFile(answer_file, digest(question_file), config.connection.secret, say)
+        agent = Agent(silo_file, config, log, post, files, threading.Event(), say)
+        try:
+            return agent.answer(task)
+        finally:
+            agent.end()
+            remember(config, log)
+
+
+class _AnswerFile:
+    """Where the answer to a carried question goes."""
+
+    def __init__(self, path: Path, question: str, secret: Path, say: Say) -> None:
+        self.address = str(path)
+        self._path, self._question, self._secret, self._say = path, question, secret, say
+
+    def acquire(self) -> Task | None:
+        return None
+
+    def ping(self) -> None:
+        pass
+
+    def kept_alive(self, task: Task, heard: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def awaits(self, task: Task) -> bool:
+        # Tried before the labels are logged as released: a full or read-only medium is seen here.
+        try:
+            # A new file of an unguessable name: a medium may hold links to files of this machine.
+            with tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=".") as trial:
+                trial.write(bytes(_LEAST_ROOM))
+                trial.flush()
+        except OSError as error:
+            self._say(f"cannot write {self._path}: {error.strerror}")
+            return False
+        return True
+
+    def push(self, task: Task, content: RecordDict) -> None:
+        try:
+            seal(self._path, Answer(self._question, from_record(content)), self._secret)
+        except OSError as error:
+            raise SuperNodeError(f"cannot write {self._path}: {error.strerror}") from None
 
 
 class Agent:
@@ -145,11 +210,6 @@ class Agent:
         self._trouble = ""
         self._code_seen = ("", 0)
         self._looked_up = 0.0
-        self._last_round = (0, 0)
-        """Run and round of the last question that was answered."""
-        self._missed = 0
-        self._seconds = 0.0
-        """What the last answer took."""
         self.watch = Watch(log, config.state, files, self._status, self._say)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
         records = count(site.private.size, "record")
@@ -234,7 +294,6 @@ class Agent:
         except Held as held:
             return held.record
         number = decode_instruction(request, self._terms).round
-        self._look_for_missed(run, number)
         self._status.put(round=number)
         with about(round=number):
             return self._answered(task, request, number, afterwards)
@@ -259,18 +318,7 @@ class Agent:
         if gate.answers() != answers:
             sent, seconds = gate.spent().bytes - before.bytes, time.monotonic() - began
             self._say(f"round {number} of run {run}: an answer left in {sent} bytes, after {seconds:.1f} s")
-            self._last_round, self._seconds = (run, number), seconds
-            self._status.put(seconds=seconds)
         return answer
-
-    def _look_for_missed(self, run: int, number: int) -> None:
-        """See whether the run went on without this silo since its last answer: no message says that one came late."""
-        last_run, last = self._last_round
-        missed = number - last - 1 if run == last_run else 0
-        self._missed = self._missed + max(missed, 0) if run == last_run else 0
-        self._status.put(missed=self._missed)
-        if missed > 0:
-            self._say(f"run {run}: {missed_rounds(missed, self._seconds)}")
 
     def _trained(self, task: Task, afterwards: list[Callable[[], None]]) -> Message | None:
         """The client app's reply; None if it has none, or if the agent is to stop before it is there."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.files.json_file import UNREADABLE
-from fedct_flwr.text.plural import count
 
 STATUS_FILE: Final = "agent.json"
 _WRITE_SECONDS: Final = 1.0
@@ -47,17 +46,6 @@ _SENTENCES: Final[Mapping[str, str]] = {
 }
 
 
-def missed_rounds(missed: int, seconds: float) -> str:
-    """Why rounds pass without a silo that is well, and what to do; ``seconds`` is what its last answer took.
-
-    >>> missed_rounds(3, 5.6)[:40]
-    '3 rounds have passed without this silo: '
-    """
-    passed = f"{count(missed, 'round')} {'has' if missed == 1 else 'have'} passed without this silo"
-    late = f"or its answers, the last of which took {seconds:.1f} s, came after the round's deadline"
-    return f"{passed}: it was out of reach, {late} (then ask the coordinator for a longer round-deadline)"
-
-
 def sentence_of(shut: str) -> str:
     """Why nothing leaves, in words, and what to do.
 
@@ -74,8 +62,7 @@ class Status:
     ``pid`` is 0 once the agent has stopped. ``seen``: last word from the SuperNode. ``asked``: when
     the last question came, 0 if none has. ``round``: the last one worked on. ``shut``: why
     nothing leaves, as ``Shut`` knows it, empty if something may. ``stale``: whether the records' file has changed since
-    the agent read it. ``missed``: rounds of the last run that passed without this silo since that asked it first.
-    ``seconds``: what its last answer took. ``since``: when it began with the question that it works on, 0 if none.
+    the agent read it. ``since``: when it began with the question that it works on, 0 if none.
     """
 
     pid: int = 0
@@ -87,8 +74,6 @@ class Status:
     round: int = 0
     shut: str = ""
     stale: bool = False
-    missed: int = 0
-    seconds: float = 0.0
     since: float = 0.0
     asked: float = 0.0
 

@@ -5,25 +5,48 @@ changes the digest: nothing leaves until it is approved again. Only the last lin
 
 To approve again gives nothing back that was spent: the limits of a policy are totals over all that ever left for a
 study and its public set. Who wants more raises a limit in ``silo.toml`` and approves that.
+
+Two approvers, two keys: an approval that one person alone cannot give.
+
+``approvers`` in ``silo.toml`` names people and their Ed25519 public keys. Each signs the terms as they are; the first
+signature waits in a file, the second makes the approval, whose line in the log has both. The terms include the
+approvers, so another list of them is not what was approved. A signature is for one place in the log: once anything was
+approved or revoked, it is worth nothing, though the log still shows it. The line in the log also names the approvers,
+and they sign what is approved next: one person alone can neither strike them from ``silo.toml`` nor exchange their
+keys. A person who may write all of the silo's folder and reads the egress key can still do everything here: keep the
+folder's owner and the approvers apart.
 """
 
+import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.four_eyes import KEYS, approvers_of, as_hex
-from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.keys import load_egress_key, load_public_key
+from fedct_flwr.hospital.log_entry import REVOKED, Event, LogEntry, is_revoked
 from fedct_flwr.learners.catalog import LANGUAGE
-from fedct_flwr.learners.language import fingerprint, located
-from fedct_flwr.types import LearnerError, RunError
+from fedct_flwr.learners.encoder_folder import fingerprint, located
+from fedct_flwr.types import ConfigError, LearnerError, RunError
 from fedct_flwr.wire.codec import VERSION
+
+_PURPOSE: Final = b"fedct approver "
+_FIRST: Final = "approval.first"
+"""The signature of the first of two approvers, which waits for the second."""
+_KEYS: Final = "approver-keys"
+"""In the line of an approval: the approvers of then, with their keys."""
 
 _FORMAT: Final = 1
 _TERMS: Final = "terms"
@@ -120,7 +143,7 @@ def approve(
     if config.promises:
         details[_PRIVACY] = config.privacy.decides
     if config.approvers:
-        details[KEYS] = as_hex(approvers_of(config))
+        details[_KEYS] = as_hex(approvers_of(config))
     details |= {name: value for name, value in said.items() if value}
     return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
 
@@ -130,13 +153,26 @@ def revoke(log: EgressLog) -> LogEntry:
     return _append(log, LogEntry(Event.REVOKED))
 
 
+def withdraw(state: Path) -> None:
+    """From now on nothing leaves, also while an agent holds the log. Raises RunError if that cannot be written."""
+    try:
+        (state / _FIRST).unlink(missing_ok=True)
+        write_atomically(state / REVOKED, b"")
+    except OSError as error:
+        raise RunError(f"cannot write to {state}: {error.strerror}; stop the agent instead") from None
+
+
+def put_down(log: EgressLog, state: Path) -> None:
+    """Write a withdrawn approval into the log, if there is one. Raises RunError, and it stays withdrawn."""
+    if is_revoked(state):
+        revoke(log)
+        (state / REVOKED).unlink()
+
+
 def in_force(entries: Iterable[LogEntry]) -> Approval | None:
     """The approval that counts after these lines, or None."""
-    found: Approval | None = None
-    for entry in entries:
-        if entry.event in (Event.APPROVED, Event.REVOKED):
-            found = approval_in(entry)
-    return found
+    said = [entry for entry in entries if entry.event in (Event.APPROVED, Event.REVOKED)]
+    return approval_in(said[-1]) if said else None
 
 
 def current(entries: Iterable[LogEntry]) -> bytes | None:
@@ -213,3 +249,92 @@ def _append(log: EgressLog, entry: LogEntry) -> LogEntry:
     except OSError as error:
         reason = error.strerror or error
         raise RunError(f"cannot write the egress log {log.path}: {reason}; nothing was changed") from None
+
+
+# --- two approvers, two keys
+
+
+def approvers_now(config: SiloConfig, entries: Iterable[LogEntry]) -> dict[str, Ed25519PublicKey]:
+    """Who approves next, by name: the approvers of the last approval, or those in ``silo.toml`` if it had none.
+
+    Raises ConfigError where two have the same key, or where the log tells names alone and ``silo.toml`` has others.
+    """
+    own = approvers_of(config)
+    last: Mapping[str, Any] = {}
+    for entry in entries:
+        last = entry.details if entry.event is Event.APPROVED else last
+    keys, signed = last.get(_KEYS), last.get("approvers")
+    if isinstance(keys, Mapping):
+        return {name: Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)) for name, key in keys.items()}
+    # A line of before keys were logged: one person must not end four eyes by an upgrade.
+    if isinstance(signed, Mapping) and (lost := signed.keys() - own.keys()):
+        raise ConfigError(
+            f"{' and '.join(sorted(lost))} approved last: put them back under approvers in silo.toml, let two approve "
+            "that, and then change the list"
+        )
+    return own
+
+
+def approvers_of(config: SiloConfig) -> dict[str, Ed25519PublicKey]:
+    """The approvers in ``silo.toml``. Raises ConfigError where two have the same key."""
+    keys = {name: load_public_key(path) for name, path in config.approvers.items()}
+    if len(set(as_hex(keys).values())) < len(keys):
+        raise ConfigError("two approvers in silo.toml have the same key: let each make a key of their own")
+    return keys
+
+
+def as_hex(keys: Mapping[str, Ed25519PublicKey]) -> dict[str, str]:
+    """The keys as 64 hexadecimal digits each."""
+    return {name: key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex() for name, key in keys.items()}
+
+
+def sign(
+    config: SiloConfig, entries: Sequence[LogEntry], digest: bytes, by: str, key: Path | None
+) -> Mapping[str, str]:
+    """Sign the terms as one of ``approvers_now``, to be approved next after the last line that approves or revokes.
+
+    Returns both signatures by name if this is the second, and nothing if it is the first.
+
+    Raises ConfigError for a name that is not an approver's, or a key that is not this person's.
+    """
+    approvers = approvers_now(config, entries)
+    after = max((entry.number for entry in entries if entry.event in (Event.APPROVED, Event.REVOKED)), default=0)
+    if by not in approvers:
+        names = ", ".join(approvers)
+        raise ConfigError(f"{by!r} is none of the approvers ({names}): give --by with one of their names, and --key")
+    if key is None:
+        raise ConfigError(f"--key is missing: {by} signs with a key of their own, as approvers were named")
+    private = load_egress_key(key)
+    if private.public_key() != approvers[by]:
+        raise ConfigError(f"{key} is not the key of {by}: give the one whose public half was named for {by}")
+    own = base64.b64encode(private.sign(_message(by, digest, after))).decode()
+    path = config.state / _FIRST
+    signed = {**_valid(approvers, digest, after, path), by: own}
+    if len(signed) < 2:
+        config.state.mkdir(exist_ok=True, mode=0o700)
+        write_atomically(path, json.dumps(signed).encode())
+        return {}
+    path.unlink(missing_ok=True)
+    return signed
+
+
+def _valid(approvers: Mapping[str, Ed25519PublicKey], digest: bytes, after: int, path: Path) -> dict[str, str]:
+    """The signatures that wait, of these approvers, for the terms of today."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    valid = {}
+    for name, signature in found.items() if isinstance(found, dict) else ():
+        if name not in approvers:
+            continue
+        try:
+            approvers[name].verify(base64.b64decode(signature), _message(name, digest, after))
+        except (InvalidSignature, ValueError, TypeError):
+            continue
+        valid[name] = signature
+    return valid
+
+
+def _message(name: str, digest: bytes, after: int) -> bytes:
+    return _PURPOSE + json.dumps([name, after]).encode() + b" " + digest

@@ -35,12 +35,11 @@ from fedct_flwr.config.caps import AT_ONCE, TOTALS
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
-from fedct_flwr.hospital.admission import Books
-from fedct_flwr.hospital.approval import approving_digest
+from fedct_flwr.hospital.approval import approval_in, approving_digest
 from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
 from fedct_flwr.hospital.shared_books import SharedBooks
-from fedct_flwr.kinds import GRADIENTS, HARD, SUMS, kind_of, kinds_let_out
+from fedct_flwr.kinds import ADDED, GRADIENTS, HARD, SUMS, kind_of, kinds_let_out
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
@@ -54,6 +53,67 @@ from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.weights import asks_for_weights
 
 _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
+
+
+@dataclass(frozen=True)
+class Question:
+    """The last question of a run that was admitted; ``answer``: SHA-256 of the reply that left, or nothing yet."""
+
+    round: int
+    request: str
+    answer: str = ""
+
+
+class Books:
+    """What the lines add up to for one study and public set. No run is ever forgotten."""
+
+    def __init__(self, study: StudyFolder) -> None:
+        self._study = study.name
+        self._public = study.public.fingerprint.hex()
+        self.spent = Spent()
+        self.answers = 0
+        """How many messages with labels, or steps of a sum, left; repeated ones too."""
+        self.approved: bytes | None = None
+        """Digest of the terms that are approved."""
+        self.ready: set[str] = set()
+        """SHA-256 of questions that were answered with "ready" for a secure sum."""
+        self.added: set[str] = set()
+        """Those that a sum was added to."""
+        self._last: dict[int, Question] = {}
+
+    def add(self, entry: LogEntry) -> None:
+        """Add one line."""
+        if entry.event in (Event.APPROVED, Event.REVOKED):
+            approval = approval_in(entry)
+            before, self.approved = self.approved, approval.digest if approval else None
+            if self.approved != before:
+                # What is ready has the noise that other terms asked for.
+                self.ready.clear()
+        elif entry.event is Event.ADMITTED:
+            self._last[entry.run] = Question(entry.round, entry.request)
+        elif entry.event in (Event.RELEASED, Event.REPEATED):
+            self._last[entry.run] = Question(entry.round, entry.request, entry.payload)
+            self.answers += 1
+            if entry.kind in ADDED:
+                self.ready.add(entry.request)
+        elif entry.event is Event.ADDED:
+            self.added |= {entry.request} - {""}
+            self.answers += bool(entry.bytes) and not entry.reason
+        if (entry.study, entry.public) == (self._study, self._public):
+            self.spent = self.spent.plus(entry)
+
+    def admitted(self, run: int, number: int, request: str) -> Question | None:
+        """The question of this round of a run, if it was admitted before; None for a later round than any before.
+
+        ``request`` is its SHA-256. Raises Refused (ROUND) for an earlier round, and for a round that was asked with
+        other contents: neither depends on the silo's records.
+        """
+        last = self._last.get(run)
+        if last is None or number > last.round:
+            return None
+        if (number, request) != (last.round, last.request):
+            raise Refused(Refusal.ROUND)
+        return last
 
 
 class Held(Refused):
@@ -117,7 +177,7 @@ class Gate:
         if self._shared:
             # All that this silo's folder ever let out, in other studies too.
             self._shared.settle(spent(log.entries()))
-        self._adding = adds(config, study, log.key, self._books, self._use_up)
+        self._adding = adds(config, study, log.key, self._books.ready, self._books.added, self._use_up)
         self._run = 0
 
     def admit(self, content: RecordDict, run_id: int, code_hash: str) -> bytes:

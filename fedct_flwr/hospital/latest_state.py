@@ -19,7 +19,7 @@ from typing import Final
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.files.json_file import UNREADABLE
-from fedct_flwr.hospital.approval import has_promised_labels
+from fedct_flwr.hospital.approval import has_promised_labels, put_down
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry
@@ -30,7 +30,7 @@ _SUFFIX: Final = ".seen"
 
 
 def open_log(config: SiloConfig) -> EgressLog:
-    """The silo's egress log, open for writing, with all that it had before.
+    """The silo's egress log, open for writing, with all that it had before and an approval withdrawn since.
 
     Raises ConfigError for a missing key, and RunError as ``EgressLog.open``, or if the state folder is not the latest.
     """
@@ -50,6 +50,7 @@ def open_log(config: SiloConfig) -> EgressLog:
             "folder as a whole from the latest backup; without the ledger the privacy spent is unknown, so nothing is "
             "released"
         )
+    put_down(log, config.state)
     return log
 
 

@@ -29,6 +29,8 @@ from typing import BinaryIO, Final, NamedTuple
 from fedct_flwr.types import RunError
 
 LOG_FILE: Final = "egress.jsonl"
+REVOKED: Final = "revoked"
+"""A file that withdraws the approval at once. The agent logs it within a second, or else the next command does."""
 MAX_LINE_BYTES: Final = 1 << 16
 
 
@@ -183,3 +185,8 @@ class Spent(NamedTuple):
 def spent(entries: Iterable[LogEntry]) -> Spent:
     """What counts towards the totals by these lines."""
     return reduce(Spent.plus, entries, Spent())
+
+
+def is_revoked(state: Path) -> bool:
+    """Whether the approval was withdrawn, and that does not stand in the log yet."""
+    return (state / REVOKED).exists()

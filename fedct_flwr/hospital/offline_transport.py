@@ -4,7 +4,7 @@ Both ends of the carried way have the secret of the silo's folder (``connection/
 (AES-128-CBC and HMAC-SHA-256, by ``cryptography``), under a key derived from that secret by HKDF (RFC 5869), another
 one for each direction. So a file that was changed, cut, swapped or made by a stranger does not open, and a finder of
 the medium reads nothing. The ``Carrier`` stands where the agent stands otherwise, but has no records and decides
-nothing: ``carried_answer`` asks the gate where the records are.
+nothing: ``answer_file`` of the agent asks the gate where the records are.
 """
 
 import base64

@@ -12,8 +12,9 @@ from typing import Final
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.agent_status import STALE, Shut, StatusFile, sentence_of
+from fedct_flwr.hospital.approval import put_down
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.revocation import is_revoked, put_down
+from fedct_flwr.hospital.log_entry import is_revoked
 from fedct_flwr.text.log import logger
 
 

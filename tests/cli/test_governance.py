@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from fedct_flwr.hospital.approval import withdraw
 from fedct_flwr.hospital.keys import create_egress_key
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
-from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import YES, Fedct, Kit
 

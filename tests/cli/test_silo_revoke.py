@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.hospital.approval import put_down
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.hospital.revocation import is_revoked, put_down
+from fedct_flwr.hospital.log_entry import Event, is_revoked
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction

@@ -15,11 +15,10 @@ import pytest
 from fedct_flwr.cli.silo import status_report
 from fedct_flwr.cli.silo.status import status_file
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
-from fedct_flwr.hospital.approval import approve
+from fedct_flwr.hospital.approval import approve, withdraw
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger

@@ -20,9 +20,9 @@ from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.agent_status import (
     STATUS_FILE,
 )
+from fedct_flwr.hospital.approval import withdraw
 from fedct_flwr.hospital.latest_state import lost_line
-from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.hospital.revocation import is_revoked, withdraw
+from fedct_flwr.hospital.log_entry import Event, is_revoked
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal

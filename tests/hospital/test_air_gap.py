@@ -12,7 +12,7 @@ import pytest
 
 from fedct_flwr.flower.runtime_client import SuperNode, carried_task
 from fedct_flwr.hospital import offline_transport
-from fedct_flwr.hospital.carried_answer import answer_file
+from fedct_flwr.hospital.agent import answer_file
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.offline_transport import Answer, Carrier, Question, seal, unseal
 from fedct_flwr.types import DataError

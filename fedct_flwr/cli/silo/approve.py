@@ -21,11 +21,9 @@ from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
 from fedct_flwr.hospital.egress_log import AtWorkError, EgressLog
-from fedct_flwr.hospital.four_eyes import approvers_now, approvers_of, as_hex, last_decision, sign
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
-from fedct_flwr.hospital.log_entry import Event, read_entries, spent
-from fedct_flwr.hospital.revocation import is_revoked, put_down, withdraw
+from fedct_flwr.hospital.log_entry import Event, is_revoked, read_entries, spent
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.text.printable import in_shell, printable
@@ -78,7 +76,6 @@ def approve(
         found = find_duplicates(records.X, study.public.X, study.schema)
     # Before anybody reads for long: is it a log that an approval can go into?
     with open_log(config) as log:
-        put_down(log, config.state)
         public = study.public.fingerprint.hex()
         entries = list(read_entries(config.state))
         here = spent(entry for entry in entries if (entry.study, entry.public) == (study.name, public))
@@ -90,8 +87,8 @@ def approve(
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
                 _show(console, line)
-        approvers = approvers_now(config, entries)
-        if (now := as_hex(approvers)) != (then := as_hex(approvers_of(config))):
+        approvers = approval.approvers_now(config, entries)
+        if (now := approval.as_hex(approvers)) != (then := approval.as_hex(approval.approvers_of(config))):
             change = f"from {', '.join(now)} to {', '.join(then) or 'none'}"
             _show(console, f"Approvers change {change}, or their keys do: two of those before sign this.")
         console.print()
@@ -106,8 +103,7 @@ def approve(
             )
         said: dict[str, object] = {"by": by, "reason": reason}
         if approvers:
-            digest = approval.terms_digest(config, study)
-            said["approvers"] = signed = sign(config, approvers, digest, by, key, last_decision(entries))
+            said["approvers"] = signed = approval.sign(config, entries, approval.terms_digest(config, study), by, key)
             if not signed:
                 console.print(
                     f"Signed by {by}. Nothing leaves before a second approver has signed the same.", markup=False
@@ -188,7 +184,7 @@ def revoke(
         return
     if not yes and not typer.confirm("Withdraw the approval, so that nothing leaves from now on?"):
         raise typer.Exit(1)
-    withdraw(config.state)
+    approval.withdraw(config.state)
     if _logged(config):
         out.say("Revoked: nothing leaves from now on, and the log says so.")
     else:
@@ -203,7 +199,7 @@ def _logged(config: SiloConfig) -> bool:
     """Put it into the log, or wait for the agent that is at work to do so. Whether it stands there."""
     try:
         with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
-            put_down(log, config.state)
+            approval.put_down(log, config.state)
         return True
     except AtWorkError:
         end = time.monotonic() + _AGENT_SECONDS

@@ -10,13 +10,11 @@ from fedct_flwr.cli.output import Log, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.agent import start_agent
+from fedct_flwr.hospital.agent import answer_file, start_agent
 from fedct_flwr.hospital.approval import approving_digest, current
-from fedct_flwr.hospital.carried_answer import answer_file
 from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_line import log_line
-from fedct_flwr.hospital.revocation import put_down
 from fedct_flwr.types import ConfigError
 
 
@@ -44,8 +42,7 @@ def start(folder: Folder = None, folder_option: FolderOption = None, log: Log = 
 def check_approved(config: SiloConfig) -> None:
     """Raise ConfigError unless the study is approved as it is now, RunError if the log cannot be written or trusted."""
     # Opening it proves the log, and that no other agent is at work.
-    with open_log(config) as log:
-        put_down(log, config.state)
+    with open_log(config):
         approved = current(read_entries(config.state))
     if approved is None:
         raise ConfigError("nothing is approved: read what would leave, and allow it, with 'fedct silo approve'")

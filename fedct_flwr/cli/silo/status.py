@@ -16,8 +16,7 @@ from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.agent_status import STILL, Status, read_status, sentence_of
 from fedct_flwr.hospital.link import STATUS_FILE, LinkStatus
-from fedct_flwr.hospital.log_entry import Event, read_entries
-from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.hospital.log_entry import Event, is_revoked, read_entries
 from fedct_flwr.types import FedctError
 
 

@@ -25,8 +25,7 @@ from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import approving_digest, in_force
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
 from fedct_flwr.hospital.link import LinkStatus, span
-from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, read_entries, spent
-from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, is_revoked, read_entries, spent
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.privacy.spending import Spending
@@ -215,8 +214,6 @@ def table(said: dict[str, Any]) -> Table:
     result.add_row("agent", _agent(agent))
     if agent["alive"] and agent["stale"]:
         result.add_row("records", f"[yellow]{agent_status.STALE}[/]")
-    if agent["alive"] and agent["missed"]:
-        result.add_row("missed", f"[yellow]{agent_status.missed_rounds(agent['missed'], agent['seconds'])}[/]")
     if agent["link"]:
         link = LinkStatus(**agent["link"])
         answered = f"[green]answered {span(link.silence)} ago[/]"
@@ -339,7 +336,6 @@ def samples(config: SiloConfig) -> Iterator[Sample]:
     yield "agent_healthy", "1 if the agent is in contact with the coordinator", of, agent["healthy"]
     yield "agent_stale", "1 if the records' file has changed since the agent read it", of, agent["stale"]
     yield "agent_working_seconds", "Since the agent began with its question; 0 if it has none", of, agent["worked"]
-    yield "agent_missed_rounds", "Rounds of the last run that passed without this silo", of, agent["missed"]
     heard = agent["silence"] if agent["link"] else None
     yield "coordinator_silence_seconds", "Since the coordinator last answered", of, heard
     yield "approved", "1 if labels may leave", of, said["approval"]["state"] == "approved"
