@@ -57,7 +57,6 @@ class Qualified(Summable):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The quorum."""
         return {"quorum": self.quorum}
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
@@ -118,7 +117,6 @@ class Shares(LabelSharing):
 
     @property
     def learning(self) -> "Learning":
-        """From the second round on; how much shares count is each silo's to say."""
         from fedct_flwr.coordinator.asking import Learning
 
         return Learning(weight=1.0)
@@ -140,5 +138,4 @@ class FedCT:
     rule: Rule = _DAWID_SKENE
 
     def settings(self) -> dict[str, Any]:
-        """Keys of the run config and their values."""
         return self.rule.settings()

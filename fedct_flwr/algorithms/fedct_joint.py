@@ -39,16 +39,13 @@ class JointLabeler(JointSettings):
 
     @property
     def in_sums(self) -> bool:
-        """Always."""
         return True
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The kind of labeler."""
         return {"joint_labeler": self.joint_labeler}
 
     def wrong(self, config: Any) -> str:
-        """Colluders have no labels to send, and other noise would protect nothing."""
         if config.protection != "none":
             return (
                 f"algorithm {self.name!r} protects records by its own noise, and not by protection = "
@@ -80,7 +77,6 @@ class JointLabeler(JointSettings):
         _ = joint_labeler(step, dataset.public, dataset.schema).noise
 
     def notes(self, config: RunConfig, dataset: FederatedDataset) -> list[str]:
-        """That labels may be mostly noise, where they may."""
         from fedct_flwr.labelers.joint_linear import expected
 
         plan = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))

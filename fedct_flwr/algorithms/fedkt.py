@@ -69,12 +69,10 @@ class FedKT(Summable):
 
     @property
     def votes(self) -> int:
-        """A vote for each student."""
         return self.partitions or (2 if self.privacy_level == "L0" else 1)
 
     @property
     def noise(self) -> NoisePlan | None:
-        """At L1 on the counts of students. At L2 it is the silos'."""
         if self.privacy_level != "L1":
             return None
         # Laplace noise does not come in shares that are easy to draw.
@@ -83,16 +81,13 @@ class FedKT(Summable):
 
     @property
     def protects_records(self) -> bool:
-        """At L2."""
         return self.privacy_level == "L2"
 
     @property
     def pays_by_label(self) -> bool:
-        """At L2 lessons alone cost privacy, if there are any."""
         return self.protects_silos or (self.protects_records and not self.lessons)
 
     def wrong(self, config: Any) -> str:
-        """Noise where there is none, or none where there is; and colluders, who have no labels to send."""
         if self.privacy_level == "L0" and (self.gamma or self.mechanism):
             return "fedkt adds no noise at privacy-level = 'L0': set 'L1' or 'L2', or leave gamma and mechanism out"
         if not self.protects_records and self.lessons:
@@ -121,7 +116,6 @@ class FedKT(Summable):
             raise ConfigError(f"lessons is {self.lessons} but the public set has {num_public} examples")
 
     def transfer_settings(self, fewest_records: int) -> TransferSettings:
-        """How each simulated silo teaches its students, where the smallest silo has ``fewest_records``."""
         raw = {"teachers": self.teachers, "partitions": self.votes, "gamma": self.gamma, "lessons": self.lessons}
         noise = {"noise": self.mechanism} if self.mechanism else {}
         wanted = TransferSettings.read({**raw, **noise}, "the run config")

@@ -32,7 +32,6 @@ class FedMD(ProbabilitySharing):
 
     @property
     def learning(self) -> "Learning":
-        """Others' probabilities first and then the silo's own records, instead of both at once."""
         from fedct_flwr.coordinator.asking import Learning
 
         return Learning(0.0, self.warm_up_rounds)

@@ -37,7 +37,6 @@ class ProbabilitySharing(Summable):
     used: ClassVar[Uses] = IN_ROUNDS | IN_SUMS
 
     def wrong(self, config: Any) -> str:
-        """Others' probabilities have a weight of their own."""
         if config.pseudo_weight in (AUTO, 1.0):
             return ""
         return f"pseudo-weight has no effect on algorithm {self.name!r}: set consensus-weight instead"
@@ -70,7 +69,6 @@ class DistributedDistillation(ProbabilitySharing):
 
     @property
     def learning(self) -> "Learning":
-        """With this weight, after the warm-up."""
         from fedct_flwr.coordinator.asking import Learning
 
         return Learning(self.consensus_weight, self.warm_up_rounds)
@@ -100,13 +98,11 @@ class PredictionConsensus(ProbabilitySharing):
 
     @property
     def learning(self) -> "Learning":
-        """With this weight, after the warm-up."""
         from fedct_flwr.coordinator.asking import Learning
 
         return Learning(self.consensus_weight, self.warm_up_rounds)
 
     def wrong(self, config: Any) -> str:
-        """Others' probabilities have a weight of their own, and are not weighed by trust where only sums are known."""
         if self.secure and self.trust != "naive":
             return (
                 f"trust = {self.trust!r} weighs the probabilities of each silo, of which secure = true shows the sum "

@@ -38,19 +38,15 @@ class Counts(Kind):
     )
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """With the number of votes."""
         return Instruction(number, query, targets, votes)
 
     def can_answer(self, votes: int, terms: Terms) -> bool:
-        """Where there are classes, and codes are not too long."""
         return bool(terms.classes) and can_count(terms.num_classes, votes)
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        """One label for each vote."""
         return Cost(instruction.query.size * instruction.votes)
 
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
-        """All votes for the first class."""
         counts = np.zeros((count, terms.num_classes), dtype=np.int32)
         counts[:, 0] = votes
         return counts
@@ -68,7 +64,6 @@ class Counts(Kind):
         return unpack_counts(message.counts.packed, message.counts.count, terms.num_classes, instruction.votes)
 
     def agreed(self, votes: Votes, decided: HardLabels) -> float:
-        """Of all students' votes."""
         return counts_agreed(votes, decided)
 
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:

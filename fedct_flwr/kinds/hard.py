@@ -29,19 +29,15 @@ class Hard(Kind):
     in_short: ClassVar[str] = "labels"
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """With targets for all silos."""
         return Instruction(number, query, targets)
 
     def can_answer(self, votes: int, terms: Terms) -> bool:
-        """Where there are classes."""
         return bool(terms.classes)
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        """One label for each example."""
         return Cost(instruction.query.size)
 
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
-        """Abstentions alone."""
         return np.full(count, ABSTAIN, dtype=LABEL_DTYPE)
 
     def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
@@ -53,7 +49,6 @@ class Hard(Kind):
         return read_labels(message.votes, instruction.query.size, terms)
 
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
-        """Learn the consensus labels along with the records, then label the queried examples."""
         targets, query = instruction.targets, instruction.query
         weight = bench.settings.full_weight
         return cotrain(bench.learner, bench.private, bench.public, targets, query, weight, bench.guard)

@@ -37,7 +37,6 @@ class Gradients(OnlyReady):
     )
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        """One label for each number that is added."""
         joint = instruction.joint
         return Cost(0 if joint is None or joint.weights is None else joint.weights.size)
 
@@ -48,7 +47,6 @@ class Gradients(OnlyReady):
         return Shape(instruction.joint.weights.size, BITS, subject)
 
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
-        """Learn the labels along with the records; what the model then says stays at the silo."""
         return HARD.cotrain(bench, replace(instruction, joint=None))
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
@@ -58,7 +56,6 @@ class Gradients(OnlyReady):
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
-        """How many labels changed, and how many each class has: silos cast no votes."""
         changed = int((decision.decided != decision.incumbent).sum())
         of_round = {"changed": changed, "abstained": 0, "class_counts": class_counts(decision.targets, terms)}
         return Facts(of_round, {silo: {} for silo in votes}, ("changed",), f"{changed} labels by the joint labeler")

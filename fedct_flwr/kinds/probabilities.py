@@ -94,7 +94,6 @@ class Targeted(Kind):
         return self.answer(learner, public.X[query.positions(len(public))], num_classes)
 
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
-        """Learn as the instruction says, and answer for the queried examples."""
         learning, public = instruction.soft or Soft(), bench.public
         targets = learning.targets
         targeted = public.X[targets.query.positions(len(public)) if targets else slice(0)]
@@ -134,21 +133,17 @@ class Targeted(Kind):
         return weight * guard.trust(Lesson(train, answer, digest)).weight
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """With how to train, and without targets: each silo has its own, if it has any."""
         return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=learning)
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        """Each number is a label; and what the coordinator wants to be learned."""
         learning = instruction.soft or Soft()
         weight = (learning.targets.weight or _IN_TURN) if learning.targets else 0.0
         return Cost(instruction.query.size * terms.width, learning.rounds, weight)
 
     def learning_size(self, terms: Terms) -> int:
-        """With targets for the whole public set."""
         return self.packed_size(terms.num_public, terms)
 
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
-        """All of it in the first number."""
         rows = np.zeros((count, terms.width), dtype=np.float32)
         rows[:, 0] = 1
         return rows
@@ -164,19 +159,15 @@ class Targeted(Kind):
         return self._take(message, self.field, instruction.query.size, terms)
 
     def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
-        """Those of ``soft``, if it has any yet."""
         return (instruction.soft or Soft()).targets
 
     def teaches(self, instruction: Instruction) -> bool:
-        """Where there are such targets: labels there are none."""
         return self.soft_targets(instruction) is not None
 
     def guard_of(self, bench: Bench) -> Guard | SoftGuard | None:
-        """Of others' numbers."""
         return bench.soft_guard
 
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
-        """Put ``soft`` into the message."""
         learning = instruction.soft or Soft()
         message.soft.rounds = learning.rounds
         if learning.targets:
@@ -244,7 +235,6 @@ class Probabilities(Targeted):
     answer = staticmethod(soft_labels)
 
     def agreed(self, votes: Votes, decided: HardLabels) -> float:
-        """Of the likeliest classes."""
         return agreed(votes.argmax(axis=1), decided)
 
 
@@ -266,7 +256,6 @@ class Values(Targeted):
     in_short: ClassVar[str] = "values, each counted as a label"
 
     def fits(self, quantity: str) -> bool:
-        """Where a quantity is predicted."""
         return bool(quantity)
 
     packed_size = staticmethod(lambda count, terms: values_size(count))
@@ -275,26 +264,21 @@ class Values(Targeted):
     train = staticmethod(train_on_values)
 
     def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
-        """The learner's predictions."""
         values: SoftVotes = learner.predict(X).astype(np.float32)[:, np.newaxis]
         return values
 
     def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
-        """R², as there are no classes."""
         return Fit(r_squared(learner, own), r_squared(learner, pooled))
 
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
-        """How far silos lie off the consensus."""
         return facts_of_values(votes, decision)
 
     def empty_table(self, num_public: int) -> Answers:
-        """No value."""
         return np.full(num_public, np.nan, dtype=np.float32)
 
     def predicted(self, terms: Terms) -> str:
-        """The quantity's name."""
         return terms.quantity
 
 

@@ -44,7 +44,6 @@ class Shares(Hard):
     )
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """With shares, if there are any yet, and without labels."""
         soft = learning if learning.targets else None
         return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=soft, answer=self.name)
 
@@ -70,7 +69,6 @@ class Shares(Hard):
         return learning
 
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
-        """Learn the shares along with the records, then label the queried examples."""
         targets = self.soft_targets(instruction)
         if targets is None:
             self.check_learner(bench.learner)

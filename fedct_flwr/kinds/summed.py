@@ -40,19 +40,15 @@ class OnlyReady(Kind):
     field: ClassVar[str] = "ready"
 
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
-        """Nothing."""
         return NOTHING
 
     def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
-        """Say that the answers are ready."""
         message.ready.SetInParent()
 
     def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
-        """Nothing."""
         return NOTHING
 
     def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
-        """What is opened of sums, and the limits of each question."""
         return {
             "Limits of each secure sum": [
                 f"Opened is only the sum of at least {policy.min_summands} silos",
@@ -105,15 +101,12 @@ class Summed(OnlyReady):
         return total.astype(np.int32).reshape(instruction.query.size, terms.width)
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        """One label for each number that is added."""
         return self.inner.cost(instruction, terms)._replace(labels=instruction.query.size * terms.width)
 
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
-        """As the kind whose answers are added."""
         return self.inner.cotrain(bench, instruction)
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """As the kind whose answers are added, for a sum."""
         return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
 
     can_answer, check_protection, check_learner, soft_targets, teaches, guard_of, put_learning = (
@@ -234,7 +227,6 @@ class SummedProbabilities(Summed):
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
-        """Of the round alone; how far silos agree is not in a sum."""
         return facts_of_labels(None, {silo: {} for silo in votes}, scores, decision, terms)
 
 
@@ -282,7 +274,6 @@ class NoisySum(SummedVotes):
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
-        """Of the labels alone: how far silos agree with them is unknown."""
         found = facts_of_labels(None, {silo: {} for silo in votes}, scores, decision, terms)
         said = f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise"
         return found._replace(said=said)

@@ -136,7 +136,6 @@ class DpLinearLabeler:
         return np.asarray((vectors @ self._weights).argmax(axis=1), dtype=LABEL_DTYPE)
 
     def dump(self) -> bytes:
-        """The weights, little-endian after a short header; nothing if there are none yet."""
         if self._weights is None:
             return b""
         return _HEADER.pack(_MAGIC, *self._weights.shape) + self._weights.astype("<f8").tobytes()
@@ -156,7 +155,6 @@ class DpLinearLabeler:
         self._weights = weights
 
     def reset(self) -> None:
-        """Forget the weights."""
         self._weights = None
 
     def _check(self, private: Examples) -> None:

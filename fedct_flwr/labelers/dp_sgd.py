@@ -187,7 +187,6 @@ class DpSgdLabeler(TrainedNetwork):
         )
 
     def reset(self) -> None:
-        """A fresh network, as at the start of the study."""
         super().reset()
         self._clipped = ClippedGradients(self._network, self._clipping_norm)
 

@@ -101,7 +101,6 @@ class KeepsNothing:
     """The part of a ``Labeler`` for which each question stands by itself."""
 
     def dump(self) -> bytes:
-        """Nothing."""
         return b""
 
     def restore(self, state: bytes) -> None:

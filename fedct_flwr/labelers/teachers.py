@@ -170,7 +170,6 @@ class TeachersLabeler:
         return self._answers[asked.positions]
 
     def dump(self) -> bytes:
-        """The answers that were given, for each public example two bytes after a short header."""
         return _HEADER.pack(_MAGIC, len(self._answers)) + self._answers.astype("<i2").tobytes()
 
     def restore(self, state: bytes) -> None:
@@ -184,7 +183,6 @@ class TeachersLabeler:
         self._answers = answers
 
     def reset(self) -> None:
-        """Forget the answers and the teachers."""
         self._answers[:] = ABSTAIN
         self._teachers = None
 

@@ -33,8 +33,6 @@ class Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 MOST_VALUES: Final = 1 << 26
 """Values of one-hot columns, of all examples that are learned from (512 MB in double precision)."""
-_FREQUENT: Final = 0.001
-"""Share of the examples from which on a category is kept in any case: no column has more than 1,000 of them."""
 _MISSING: Final = -1
 """The category of a missing value."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
@@ -62,42 +60,27 @@ def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
     encode = make_pipeline(
         *first,
         SimpleImputer(strategy="constant", fill_value=_MISSING, keep_empty_features=True),
-        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+        OneHotEncoder(categories=_categories(together, categorical), handle_unknown="ignore", sparse_output=False),
     )
     parts = [("numeric", scale, numeric), ("categorical", encode, categorical)]
     words = [(f"text{i}", clone(texts), i) for i in schema.texts] if texts is not None else []
     transformer = ColumnTransformer(parts + words, sparse_threshold=1.0 if isinstance(texts, Words) else 0.3)
     try:
-        return transformer.fit(as_input(_without_rare(together, categorical)))
+        return transformer.fit(as_input(together))
     except ValueError as error:
         raise DataError(f"the features cannot be preprocessed: {error}") from error
 
 
-def _without_rare(reference: Features, categorical: Sequence[int]) -> Features:
-    """The examples, where a frequent category replaces those that get no column."""
+def _categories(reference: Features, categorical: Sequence[int]) -> Any:
+    """For each column the values that get a one-hot column: all, or the most frequent up to ``MOST_VALUES`` in all."""
     columns = [np.nan_to_num(reference[:, i].astype(np.float64), nan=_MISSING) for i in categorical]
-    found = [np.unique(column, return_inverse=True, return_counts=True) for column in columns]
-    if len(reference) * sum(len(values) for values, _, _ in found) <= MOST_VALUES:
-        return reference
-    replaced = reference.copy()
-    masks = kept([counts for *_, counts in found], len(reference))
-    for position, (values, codes, _), mask in zip(categorical, found, masks, strict=True):
-        frequent = values[mask][0]
-        replaced[~mask[codes], position] = np.nan if frequent == _MISSING else frequent
-    return replaced
-
-
-def kept(counts: Sequence[NDArray[np.int64]], examples: int) -> list[NDArray[np.bool_]]:
-    """Which categories of each column are kept, ``(categories,)`` each, of how many examples each has; one at least.
-
-    >>> [mask.tolist() for mask in kept([np.array([3, 1]), np.array([2, 2])], 4)]
-    [[True, True], [True, True]]
-    """
-    room = MOST_VALUES // max(1, examples)
-    # Of equally rare ones all go or none: which of them stays should not depend on their order.
-    ordered = np.sort(np.concatenate([*counts, np.zeros(0, np.int64)]))[::-1]
-    least = ordered[room] + 1 if room < len(ordered) else 0
-    return [own >= min(least, _FREQUENT * examples, own.max(initial=0)) for own in counts]
+    found = [np.unique(column, return_counts=True) for column in columns]
+    most = MOST_VALUES // max(1, len(reference))
+    if sum(len(values) for values, _ in found) <= most:
+        return "auto"
+    # Of equally rare ones all go: which of them stays should not depend on their order.
+    least = np.sort(np.concatenate([counts for _, counts in found]))[-most - 1] + 1
+    return [values[counts >= min(least, counts.max())] for values, counts in found]
 
 
 def transformed(transformer: Any, X: Features) -> Features:

@@ -94,12 +94,3 @@ class TestVeryManyCategories:
         assert found.shape == (4200, 4)
         assert found[:, 1:].sum(axis=0).tolist() == [400, 401, 401]
         assert not found[0, 1:].any()
-
-    def test_are_the_same_next_to_columns_of_text(self):
-        schema = Schema(CODES.classes, (*CODES.columns, Column("notes", text=True)))
-        codes = np.concatenate([np.arange(3000), np.repeat([7, 9, NAN], 400)])
-        X = np.column_stack([codes, np.ones(len(codes))])
-        notes = np.array(["seen on ward"] * len(X), dtype=np.object_)[:, None]
-        with_notes = np.concatenate([X.astype(np.object_), notes], axis=1)
-        found = apply(standard(schema, with_notes), with_notes)
-        assert np.array_equal(found, apply(standard(CODES, X), X))
