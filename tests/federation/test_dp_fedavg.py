@@ -9,13 +9,11 @@ from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from flwr.app import Context, Message
 from safetensors.numpy import load_file
 from scipy import stats
-from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.baselines import dp_fedavg as private_averaging
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import to_weights
 from tests.federation.conftest import Federation
 
@@ -102,20 +100,3 @@ def normalized(num_features: int, num_classes: int) -> Any:
     from torch import nn
 
     return nn.Sequential(nn.Linear(num_features, 4), nn.BatchNorm1d(4), nn.Linear(4, num_classes))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"learner": "decision-tree", "learner_params": "{}"},
-        {"learner": f"{__name__}.normalized", "learner_params": "{}"},
-        {"delta": 0.0},
-    ],
-)
-def test_what_cannot_be_protected_stops_the_run_before_it_begins(
-    federation: Federation, settings: dict[str, Any], wording: SnapshotAssertion
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        federation.run(**{**DP_FEDAVG, **settings})
-    assert str(caught.value) == wording
-    assert federation.sent == []

@@ -158,12 +158,6 @@ def one_round(federation: Federation, algorithm: str, **settings: Any) -> dict[s
     return global_weights(federation.run(**values))
 
 
-def test_scaffold_with_adam_stops_the_run_before_it_begins(federation: Federation) -> None:
-    with pytest.raises(ConfigError, match="set optimizer = 'sgd'"):
-        federation.run(**{**NETWORK, "algorithm": "scaffold", "optimizer": "adam"})
-    assert federation.sent == []
-
-
 def watched(federation: Federation) -> dict[str, dict[str, Any]]:
     """The weights that each silo has sent last."""
     seen: dict[str, dict[str, Any]] = {}

@@ -16,7 +16,6 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.base import Averageable, Resumable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import to_reply, to_weights
 from tests.federation.conftest import Federation
 from tests.federation.learners import SECRET
@@ -60,26 +59,6 @@ def test_one_round_is_the_average_of_what_each_silo_learns_weighed_by_its_record
 def averageable(learner: Any) -> Averageable:
     assert isinstance(learner, Averageable)
     return learner
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"learner": "decision-tree"}, "learner 'decision-tree' has none: use a network"),
-        (
-            {"learner_params": '[{}, {}, {}, {"width": 3}]', "learner": ",".join([FEDAVG["learner"]] * 4)},
-            "same network",
-        ),
-        ({"resume": True}, "no checkpoint to resume from"),
-    ],
-)
-def test_what_cannot_be_averaged_stops_the_run_before_it_begins(
-    federation: Federation, settings: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        federation.run(**{**FEDAVG, **settings})
-    assert not (federation.path / "run").exists()
-    assert federation.sent == []
 
 
 def raises(message: Message, context: Context) -> Message:

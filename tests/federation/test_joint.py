@@ -23,7 +23,7 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.silo.joint import joint_labeler
 from fedct_flwr.silo.release import DATA_SET
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Federation
 from tests.federation.test_one_shot import labels, result
@@ -121,18 +121,3 @@ def test_a_sum_that_no_records_add_up_to_is_no_step(
     told = result(federation.run(**RUN))["joint"]
     assert told["lost"] == 1
     assert "step 1 has a secure sum that no records of 4 silos add up to" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"epsilon": 1e-9},
-        {"may_collude": 4},
-        {"protection": "dp-linear"},
-        {"min_summands": 2},
-    ],
-)
-def test_what_makes_no_sense_is_refused_before_anybody_is_asked(federation: Federation, settings: Any) -> None:
-    with pytest.raises(ConfigError):
-        federation.run(**{**RUN, **settings})
-    assert not federation.sent

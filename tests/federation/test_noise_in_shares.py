@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message
-from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.privacy.budget import PrivacyUnit
@@ -16,7 +15,7 @@ from fedct_flwr.privacy.tally_shares import VoteShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.silo.noisy_sum import WHOLE_SILO
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Behave, Federation
 from tests.federation.test_one_shot import QUERIES, labels, result
@@ -105,23 +104,3 @@ def test_a_silo_refuses_noise_that_is_dearer_than_its_budget(
     with Ledger(folder.silo_privacy("zurich")) as ledger:
         spent = ledger.spent("test", WHOLE_SILO)
     assert spent is None or spent.charges == 0
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"mechanism": "laplace"},
-        {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "laplace"},
-        {"delta": 0.0},
-        {"epsilon": 1e-9},
-        {"may_collude": 3},
-    ],
-)
-def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
-    federation: Federation, settings: Any, wording: SnapshotAssertion
-) -> None:
-    with pytest.raises(ConfigError) as refused:
-        federation.run(**{**PATE, **settings})
-    assert str(refused.value) == wording
-    assert "\n" not in str(refused.value)
-    assert not federation.sent

@@ -18,7 +18,7 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.mechanisms import Gaussian, Laplace
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.release import DATA_SET
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 from tests.federation import learners
 from tests.federation.conftest import Federation
 
@@ -90,45 +90,8 @@ class TestPrices:
             assert spent.charges == 1
             assert spent.epsilon.upper == pytest.approx(privacy["epsilon"])
 
-    def test_a_gamma_beyond_the_budget_of_l2_is_refused_before_anything_runs(self, federation: Federation) -> None:
-        with pytest.raises(
-            ConfigError, match=r"gamma = 0.04 costs epsilon \d+.* and epsilon is 1: raise epsilon, or set"
-        ):
-            federation.run(**{**RUNS["L2"], "gamma": 0.04, "epsilon": 1.0})
-        assert not (federation.path / "run").exists()
-
-
-MLP = {"learner": "tests.federation.learners.network", "learner_params": "{}"}
-
 
 class TestRefused:
-    @pytest.mark.parametrize(
-        "settings",
-        [
-            {"algorithm": "fedct", "partitions": 2},
-            {"algorithm": "pate", "gamma": 1.0},
-            {"algorithm": "dp-pate", "privacy_level": "L1"},
-            {"algorithm": "fedkt", "gamma": 1.0},
-            {"algorithm": "fedkt", "bad_silos": "zurich", "corruption": "collusion"},
-            {"algorithm": "fedkt", "protection": "teachers"},
-            {"algorithm": "dp-pate", "delta": 0.0},
-            {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "gaussian", "delta": 0.0},
-            {"algorithm": "fedkt", "privacy_level": "L2", "mechanism": "gaussian", "delta": 0.0},
-            {"algorithm": "fedkt", "privacy_level": "L2", "noise": "gaussian"},
-            {"algorithm": "fedct", "epochs": 3, **MLP},
-            {"algorithm": "fedavg", "epochs": 3, **MLP},
-            {"algorithm": "fedkt", "report_scores": True},
-        ],
-    )
-    def test_in_one_sentence_before_anything_runs(
-        self, federation: Federation, settings: dict[str, Any], wording: SnapshotAssertion
-    ) -> None:
-        with pytest.raises(ConfigError) as refused:
-            federation.run(num_server_rounds=1, **settings)
-        assert str(refused.value) == wording
-        assert "\n" not in str(refused.value)
-        assert not (federation.path / "run").exists()
-
     def test_a_run_in_which_all_silos_abstain_fails(self, federation: Federation, wording: SnapshotAssertion) -> None:
         """Students that are never of one mind: which class they call, their random state decides."""
         with pytest.raises(RunError) as caught:

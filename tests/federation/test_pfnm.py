@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message
-from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
@@ -16,7 +15,6 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import to_weights
 from tests.federation.conftest import Federation
 from tests.federation.test_fedavg import global_weights
@@ -82,22 +80,3 @@ def test_one_round_is_what_the_matching_makes_of_networks_that_began_apart(feder
     width = len(found[0].biases)
     assert 6 < width <= 24
     assert json.loads((folder.path / "result.json").read_text()) == {"status": "completed", "hidden_widths": [width]}
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"learner": "tests.federation.learners.linear", "learner_params": "{}"},
-        {"learner": "decision-tree", "learner_params": "{}"},
-        {"num_server_rounds": 2},
-        {"algorithm": "fedavg", "pfnm_gamma": 2.0},
-    ],
-)
-def test_what_cannot_be_matched_stops_the_run_before_it_begins(
-    federation: Federation, settings: dict[str, Any], wording: SnapshotAssertion
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        federation.run(**{**PFNM, **settings})
-    assert str(caught.value) == wording
-    assert "\n" not in str(caught.value)
-    assert federation.sent == []

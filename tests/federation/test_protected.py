@@ -7,14 +7,10 @@ import pytest
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.release import DATA_SET
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 from fedct_flwr.wire.refusal import Refusal
 from tests.federation.conftest import Federation
 from tests.silo.labelers import drawing
-
-NETWORK: dict[str, Any] = {
-    "learner": "tests.federation.learners.network", "learner-params": "{}", "local-steps": 5, "batch-size": 16,
-}  # fmt: skip
 
 
 def spent(folder: RunFolder, silo: str, study: str = "test") -> Any:
@@ -32,8 +28,3 @@ def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
     folder = RunFolder(federation.path / "run")
     assert [line["round"] for line in folder.rounds()] == [1, 2]
     assert spent(folder, "zurich").charges == 2
-
-
-def test_a_protection_covers_no_weights(federation: Federation) -> None:
-    with pytest.raises(ConfigError, match="shares weights, which protection = 'dp-sgd' does not cover"):
-        federation.run(algorithm="fedavg", protection="dp-sgd", **NETWORK)

@@ -8,7 +8,6 @@ from flwr.app import Context, Message
 
 from client_app.main import app as client_app
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Behave, Federation
 
@@ -60,19 +59,3 @@ def test_a_silo_that_dies_in_a_sum_is_absent_from_that_round(federation: Federat
     rounds = federation.run(algorithm="fedct", secure=True, num_server_rounds=3, stop_at_fixed_point=False).rounds()
     assert [len(line["silos"]) for line in rounds] == [SILOS, SILOS - gone, SILOS]
     assert [len(line["absent"]) for line in rounds] == [0, int(gone), 0]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"algorithm": "fedct-dawid-skene"},
-        {"algorithm": "prediction-consensus"},
-        {"algorithm": "prediction-consensus", "trust": "dynamic"},
-        {"algorithm": "fedct", "may_collude": 3},
-        {"algorithm": "fedct", "secure": False, "may_collude": 2},
-    ],
-)
-def test_what_sums_cannot_do_is_refused_before_anybody_is_asked(federation: Federation, settings: Any) -> None:
-    with pytest.raises(ConfigError):
-        federation.run(**{"secure": True, **settings})
-    assert not federation.sent

@@ -12,7 +12,7 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
-from fedct_flwr.types import ABSTAIN, ConfigError
+from fedct_flwr.types import ABSTAIN
 from tests.federation.conftest import Federation
 
 
@@ -49,22 +49,6 @@ def test_the_card_tells_what_is_known(federation: Federation) -> None:
     text = path.with_suffix(".md").read_text()
     assert "Nothing is promised" in text
     assert all(word in text for word in (card["sha256"], "random-forest", "quorum of 0.9", "cleveland"))
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"student": "random-forrest"}, "did you mean 'random-forest'"),
-        ({"student": "rulefit", "student_params": "{}"}, "cannot be saved"),
-        ({"algorithm": "fedavg", "learner": "fashion-mnist-mlp", "learner_params": "{}"}, "leave student out"),
-    ],
-)
-def test_a_student_that_cannot_be_is_refused_before_the_run_begins(
-    federation: Federation, settings: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(ConfigError, match=said):
-        learned(federation, **settings)
-    assert not (federation.path / "run").exists()
 
 
 def test_a_network_that_others_go_on_from(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:

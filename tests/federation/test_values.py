@@ -3,14 +3,12 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.runs import scores
 from fedct_flwr.simulation import scoreboard
-from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
 
 NUMBERS: dict[str, Any] = {
@@ -29,23 +27,3 @@ def test_silos_explain_more_of_what_they_have_not_seen_than_alone(federation: Fe
     mean = {method: np.mean([row.pooled[method] for row in rows]) for method in scores.METHODS}
     # The seed's: alone .09, together .27, central .34.
     assert mean["local"] + 0.1 < mean["federated"] < mean["centralized"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"algorithm": "fedct"}, "algorithm 'fedct' needs classes, and the outcome 'progression' of 'diabetes' is a"),
-        ({"algorithm": "fedmd"}, "set algorithm to 'prediction-consensus' or 'dd'"),
-        ({"partition": "dirichlet"}, "partition = 'dirichlet' needs classes"),
-        ({"bad_silos": "silo-1", "corruption": "label-flip"}, "corruption = 'label-flip' needs classes"),
-        ({"class_weight": "balanced"}, "class-weight = 'balanced' needs classes"),
-        ({"protection": "dp-linear"}, "protection = 'dp-linear' needs classes"),
-        ({"learner": "naive-bayes"}, "learner 'naive-bayes' predicts classes"),
-    ],
-)
-def test_what_needs_classes_is_refused_before_anything_runs(
-    settings: dict[str, Any], said: str, federation: Federation
-) -> None:
-    with pytest.raises(ConfigError, match=said):
-        federation.run(**{**NUMBERS, **settings})
-    assert not federation.sent
