@@ -1,6 +1,8 @@
 """What can be checked of the rules for prose: openings, phrases, length of sentences, and the README's size."""
 
+import io
 import re
+import tokenize
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,12 @@ PHRASES: Final = [
     "said otherwise",
 ]
 """Each has a plainer word."""
+IN_CODE: Final = {*PHRASES, "nobody", "whoever", "somebody", "anew", "in place of", "is none of", "that is none"} - {
+    "is none"
+}
+"""Of docstrings, comments and messages, where "None if there is none" is plain."""
+SOURCES: Final = [ROOT / "fedct_flwr", ROOT / "server_app", ROOT / "client_app"]
+WITH_WORDS: Final = {".py", ".proto", ".md", ".html", ".js"}
 
 
 def name(page: Path) -> str:
@@ -51,6 +59,18 @@ def found_in(text: str) -> list[str]:
 @pytest.mark.parametrize("page", WRITTEN, ids=name)
 def test_prose_keeps_the_rules(page: Path) -> None:
     assert found_in(page.read_text("utf-8")) == []
+
+
+def test_docstrings_comments_and_messages_are_plain() -> None:
+    stilted = re.compile(rf"\b({'|'.join(IN_CODE)})\b", re.IGNORECASE)
+    told = []
+    for path in (path for folder in SOURCES for path in folder.rglob("*.*") if path.suffix in WITH_WORDS):
+        text = path.read_text("utf-8")
+        if path.suffix == ".py":
+            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+            text = "\n".join(token.string for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING))
+        told += [f"{name(path)}: {found[0]!r}" for found in stilted.finditer(" ".join(text.split()))]
+    assert told == []
 
 
 def test_the_readme_is_short() -> None:

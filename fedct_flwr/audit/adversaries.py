@@ -1,4 +1,4 @@
-"""The three seats from which a run is attacked: the coordinator, another silo, and who is given a final model."""
+"""The three seats from which a run is attacked: the coordinator, another silo, and a recipient of a final model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -206,7 +206,7 @@ class _Training:
 
 
 def _in_consensus(refit: Refit, places: Places, silo: SiloName) -> Observation:
-    """What another silo is told of the same records: the consensus, in which this silo has one voice of several."""
+    """What another silo learns of the same records: the consensus, in which this silo has one voice of several."""
     watching = next(kept for name, kept in refit.transcript.silos.items() if name != silo)
     told = [labels for labels in watching.told if (labels != ABSTAIN).any()]
     told += [_argmax(probabilities) for probabilities in watching.told_probabilities]

@@ -152,13 +152,13 @@ class Observation:
 
     y: HardLabels
     labels: NDArray[np.int16] | None = None
-    """``(rounds, n)``: what was said of the candidates themselves."""
+    """``(rounds, n)``: answers for the candidates themselves."""
     probabilities: NDArray[np.float64] | None = None
     """``(rounds, n, classes)``."""
     others: NDArray[np.int16] | None = None
-    """``(silos, rounds, n)``: what silos without these records said of them."""
+    """``(silos, rounds, n)``: the candidates' answers from silos without these records."""
     neighbours: NDArray[np.int16] | None = None
-    """``(rounds, n, neighbours)``: what was said of the public examples nearest to them."""
+    """``(rounds, n, neighbours)``: answers for the public examples nearest to them."""
     population: NDArray[np.float64] | None = None
     """``(strangers,)``: probabilities of the true class of records that the silo does not have."""
     boundary: Scores | None = None

@@ -19,7 +19,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 
 
 class ProximalAveraging(strategy.FedProx, Averaging):
-    """Flower's FedProx, which sends ``proximal_mu``, over what is said of ``Averaging``."""
+    """Flower's FedProx, which sends ``proximal_mu``; otherwise as ``Averaging``."""
 
     def __init__(self, roster: Roster, *, proximal_mu: float, **options: Any) -> None:
         # Not Flower's own, which takes FedAvg's options alone.

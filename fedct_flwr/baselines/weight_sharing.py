@@ -72,7 +72,7 @@ class WeightSharing(Algorithm):
         self._initial_weights(config, dataset)
 
     def _initial_weights(self, config: RunConfig, dataset: FederatedDataset) -> Weights:
-        """What the first round begins with. Raises ConfigError for an initial model that is none of this network's."""
+        """What the first round begins with. Raises ConfigError for an initial model that does not fit this network."""
         first = network(config, dataset, 0)
         if self.initial_model:
             try:

@@ -97,7 +97,7 @@ def _create(
 def is_good_for(certificate: Path, hosts: Sequence[str], authority: Path) -> bool:
     """Whether a server's certificate is this authority's, for all these hosts, and for a month to come.
 
-    Raises ConfigError for a file that holds no certificate, or a host that is none.
+    Raises ConfigError for a file that holds no certificate, or an invalid host.
     """
     return lasts(certificate, authority) and {*hosts_of(certificate)} >= {str(_host(host).value) for host in hosts}
 

@@ -43,7 +43,7 @@ _PURPOSE: Final = b"fedct invitation "
 _FORMAT: Final = 2
 _LONGEST_LINE: Final = 4096
 _DAMAGED: Final = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, OverflowError)
-"""What Python says of an archive that is none, is encrypted, or is cut short."""
+"""What Python says of a file that is not an archive, is encrypted, or is cut short."""
 _FILE: Final = re.compile(r"ca\.crt|client\.(crt|key)|study/[^\\:\0]+")
 _ANEW: Final = "ask the coordinator for a new invitation"
 _SHOWN: Final = ("silo", "study", "superlink")

@@ -25,7 +25,7 @@ def report(
 ) -> None:
     """Write a run as one HTML page that needs no network.
 
-    Also of a run that goes on or has failed. Exit code 4 for a folder that is none of a run, or of a newer version.
+    Also of a run that goes on or has failed. Exit code 4 for a folder that is not a run folder, or of a newer version.
     """
     if len(runs) > 1:
         raise ConfigError("a report shows one run: compare several with 'fedct compare RUN...'")

@@ -127,7 +127,7 @@ class RunConfig(SimulatedSilos):
     settings have keys of their own."""
     student: str = ""
     """Learner of one global model, trained at the end on the public set and its final labels; empty: none. What is said
-    above of preprocessing and of networks is said of it too; a network takes local-steps for each round."""
+    above of preprocessing and of networks concerns it too; a network takes local-steps for each round."""
     student_params: str = "{}"
     """JSON object with the student's parameters."""
 
@@ -162,7 +162,7 @@ class RunConfig(SimulatedSilos):
 
     @classmethod
     def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
-        """The settings of a flat mapping. Raises ConfigError, which names the nearest key, or who has the key."""
+        """The settings of a flat mapping. Raises ConfigError, which names the nearest key or its algorithm."""
         if why := why_gone(raw):
             raise ConfigError(f"{why} (in {where})")
         of_run, of_all = _keys_of_run(), defaults_of_all()

@@ -155,7 +155,7 @@ class FolderTables(TableSettings):
     """Where there are folders of images instead of tables."""
 
     def form(self, name: str) -> FileForm | None:
-        """What is said of the file ``name`` alone."""
+        """The settings of the file ``name`` alone."""
         return next((form for known, form in self.files.items() if _same(known) == _same(name)), None)
 
     def of(self, name: str) -> TableSettings:

@@ -76,7 +76,7 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
 def consensus_of_values(rule: TrustRule) -> Consensus:
     """The same for a quantity: votes are values ``(examples, 1)``, and what all share is the mean of the targets.
 
-    ``rule`` has a measure of values, such as ``trust.similarity_of_values``. The same is said of guarantees.
+    ``rule`` has a measure of values, such as ``trust.similarity_of_values``. Guarantees are the same.
     """
 
     def mean_value(mean: SoftVotes, incumbent: Values, rng: Generator) -> Values:

@@ -149,7 +149,7 @@ class CoTraining(Strategy):
         return self._rounds_done >= num_rounds or (self._stop_at_fixed_point and self.fixed_point is not None)
 
     def _remember(self, rounds: Sequence[Mapping[str, Any]]) -> None:
-        """Take over from the round log what a fixed point is told by."""
+        """Restore from the round log what shows a fixed point."""
         self._voters = frozenset(rounds[-1]["silos"]) if rounds else frozenset()
         for record in reversed(rounds):
             if not record["fixed_point"]:
@@ -272,7 +272,7 @@ class CoTraining(Strategy):
             ) from None
 
     def _opposed(self, server_round: int, votes: Mapping[SiloName, Any], asked: int) -> dict[SiloName, float]:
-        """Silos whose labels seem to be swapped, and how far they agree with the others; it is said of each."""
+        """Silos whose labels seem to be swapped, and their agreement with the others; each is warned of."""
         if not self.kind.one_label:
             return {}
         found = opposed(label_matrix(votes.items(), asked, self._terms.num_classes))

@@ -106,7 +106,7 @@ class Questions:
         """What silos replied, with the seconds that it took, and for the others why they did not; both by name.
 
         ``read`` gives the silo that a message names and what it says, or why it says nothing; it raises Refused for
-        a message that is none of this protocol's. Raises RunError if fewer than ``min_silos`` silos replied.
+        a message of another protocol. Raises RunError if fewer than ``min_silos`` silos replied.
         """
         valid: dict[SiloName, tuple[_T, float]] = {}
         reasons: dict[int, str] = {}

@@ -17,7 +17,7 @@ from fedct_flwr.wire.content import Joint, Terms
 
 
 class Subject(NamedTuple):
-    """What a study is about, as far as its coordinator knows. ``test`` may be empty.
+    """What the coordinator knows of a study. ``test`` may be empty.
 
     ``image_size`` and ``image_mode`` say how folders of images are read, where it is about such. ``sums``
     are the terms of real silos' secure sums, if they have any, and ``joint`` the joint labeler that they may train.

@@ -1,6 +1,6 @@
 """CSV files: text whose fields are separated by a sign, in any encoding, with either decimal sign.
 
-pyarrow does the parsing. Here it is told how, and what it would read wrongly in silence is refused: another separator,
+pyarrow does the parsing. What it would read wrongly in silence is refused here: another separator,
 another encoding.
 """
 
@@ -59,7 +59,7 @@ TOO_LARGE: Final = "unpacked, it is far larger than a table of its size would be
 
 
 class FormError(DataError):
-    """A file is no table in the form that is told. The message quotes neither a record nor the header."""
+    """A file is not a table in the form that the settings name. The message quotes neither a record nor the header."""
 
 
 class KindError(FormError):
@@ -195,7 +195,7 @@ def parse(
 
 
 def safe_reason(error: Exception) -> str:
-    """What is wrong with a CSV file by its reader's account, as far as that quotes no record."""
+    """What is wrong with a CSV file by its reader's account, without any record that it quotes."""
     if "Empty CSV file" in str(error):
         return "it holds no table, so export it again"
     safe = _SAFE.search(str(error))
@@ -230,7 +230,7 @@ def _check_kind(sample: bytes, path: Path, tables: TableSettings) -> None:
 
 
 def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
-    """Raise DataError for text that says it is in another encoding, or is UTF-8 where that is not what is told."""
+    """Raise DataError for text that names another encoding, or is UTF-8 against the settings."""
     is_utf_8 = _is_utf_8(tables.encoding)
     for mark, encoding in _MARKS.items():
         # That mark alone makes Python's and pyarrow's utf-16 begin.
@@ -268,7 +268,7 @@ def _first_lines(sample: bytes, encoding: str) -> list[str]:
 
 
 def _checked_separator(lines: list[str], path: Path, tables: TableSettings) -> str:
-    """The separator that is told, or usual. Raises DataError where only another one splits all lines alike."""
+    """The separator of the settings, or the usual one. Raises DataError where only another splits all lines alike."""
     usual = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
     separator = tables.separator or usual
     here, split = _fields(lines, separator), {sign: _fields(lines, sign) for sign in _SEPARATORS if sign != separator}

@@ -68,7 +68,7 @@ def names_in_excel(path: Path, tables: TableSettings) -> list[str]:
 
 
 def other_sheets(path: Path, tables: TableSettings) -> list[str]:
-    """Names of the sheets with contents that are not read, unless one is told by name. Raises as ``read_excel``.
+    """Names of the sheets with contents that are not read, unless the settings name one. Raises as ``read_excel``.
 
     None of a file that is no .xlsx.
     """
@@ -96,7 +96,7 @@ def _workbook(path: Path) -> "Iterator[CalamineWorkbook]":
         raise
     except Exception:  # readers raise whatever a damaged file leads them to
         raise KindError(
-            f"cannot read {path}: it is damaged, has a password, or is no Excel file (.xls is none): save it as .xlsx "
+            f"cannot read {path}: it is damaged, has a password, or is no Excel file (.xls is not): save it as .xlsx "
             "without a password"
         ) from None
 
@@ -134,7 +134,7 @@ def _reach(content: bytes) -> int:
 
 
 def _number(said: bytes | None) -> int:
-    """A row's number; of what is none, more than any sheet has."""
+    """A row's number; for anything else, more than any sheet has."""
     return int(said) if said and said.isdigit() and len(said) < _DIGITS else _MOST_CELLS * bool(said)
 
 

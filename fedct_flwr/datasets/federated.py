@@ -64,7 +64,7 @@ class FederatedDataset:
         return min(silo.private.size for silo in self.silos)
 
     def position(self, silo: SiloName) -> int:
-        """Position of a silo. Raises DataError if there is none of this name."""
+        """Position of a silo. Raises DataError for an unknown name."""
         for position, data in enumerate(self.silos):
             if data.name == silo:
                 return position

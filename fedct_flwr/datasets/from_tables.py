@@ -25,7 +25,7 @@ from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, 
 
 
 class Source(NamedTuple):
-    """One table. ``where`` is how errors name it; ``read`` is told which columns are text whatever they look like.
+    """One table. ``where`` is how errors name it; ``read`` gets the columns that are text whatever they look like.
 
     ``tables`` are the settings that ``read`` goes by.
     """
@@ -148,7 +148,7 @@ def _inspected(
     label = config.label_column
     theirs = {label, *features}
     if apart := next((part for part in parts if {*part.table.column_names} != theirs), None):
-        # Nothing is said of cells before the columns are the same.
+        # Cells are compared only once the columns are the same.
         columns = columns_of(table.select(features), public.where, settings.text)
         encode(apart.table.drop_columns([label]), columns, apart.source.where)
     found = inspect_tables(

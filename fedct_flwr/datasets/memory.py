@@ -30,7 +30,7 @@ _TESTS: Final = "tests"
 
 
 class _InMemory(TableSettings):
-    """Nothing is told of tables in memory, and no file has a place for it."""
+    """Tables in memory have no settings of their own, nor a file to name them."""
 
     place: ClassVar[str] = ""
 

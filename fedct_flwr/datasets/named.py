@@ -183,7 +183,7 @@ def _read(
         table = table.group_by(table.column_names, use_threads=False).aggregate([])
     y = pc.index_in(table.column(label), value_set=pa.array(classes, pa.string()))
     if y.null_count:
-        raise DataError(f"{path} has {count(y.null_count, 'record')} whose {label!r} is none of {', '.join(classes)}")
+        raise DataError(f"{path} has {count(y.null_count, 'record')} with {label!r} not one of {', '.join(classes)}")
     features = table.drop_columns([name for name in table.column_names if name == label or name in unused])
     columns = columns_of(features, path)
     return Schema(classes, columns), Examples(encode(features, columns, path), np.asarray(y).astype(LABEL_DTYPE))

@@ -184,7 +184,7 @@ class Schema:
     def positive(self, name: str = "") -> int | None:
         """Of two classes, the number of the one called ``name``, or of the last one; None unless there are two.
 
-        Raises ConfigError for a name that is none of two classes.
+        Raises ConfigError for a name that is not one of two classes.
         """
         if name and (len(self.classes) != 2 or name not in self.classes):
             there = f"it has {listed(self.classes)}" if self.classes else f"{self.quantity!r} is a number"

@@ -108,7 +108,7 @@ ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 """How files of tables end, in small letters."""
 
 PLAIN: Final = TableSettings()
-"""The form of a table of which nothing is told."""
+"""The form of a table without settings."""
 
 NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 """A number as a file may have it in a cell."""
@@ -123,11 +123,11 @@ _WITH_ZEROS: Final = r"^([+-]?[0-9]+)[.,]0*$"
 
 
 def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = PLAIN) -> pa.Table:
-    """Read a table with its header in the first line, as ``tables`` says; without a word, empty fields are missing.
+    """Read a table with its header in the first line, as ``tables`` says. Empty fields are missing values.
 
     In CSV and Excel files the columns named in ``text`` are text whatever they look like. Files of another ending than
-    ``ENDINGS`` are CSV. Dates are numbers, if their form is told; columns to be left out are not there, nor those with
-    neither a name nor any value, nor empty records at the end. Raises DataError, which quotes no record.
+    ``ENDINGS`` are CSV. Dates are numbers, if the settings name their form. Columns to be left out, those with neither
+    a name nor any value, and empty records at the end are dropped. Raises DataError, which quotes no record.
     """
     told = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
     table = _read(path, told, tables)

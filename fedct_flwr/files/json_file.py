@@ -7,7 +7,7 @@ from typing import Any, Final
 from fedct_flwr.files.atomic import write_atomically
 
 DAMAGED: Final = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-"""What a document raises that is none, or not of the form that its reader takes it for."""
+"""What reading raises for a file that is not JSON, or not of the form that its reader expects."""
 UNREADABLE: Final = (OSError, *DAMAGED)
 """The same, or a file that cannot be read."""
 

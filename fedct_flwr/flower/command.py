@@ -169,7 +169,7 @@ class SuperLink:
     def _ask(self, *command: str) -> dict[str, Any]:
         answer = self._flwr(*command, "--format", "json")
         try:
-            # What Flower's own messages may have put before it is none of the answer.
+            # Flower's own messages before the JSON are not part of the answer.
             content: dict[str, Any] = json.loads(answer.stdout[answer.stdout.index("{") :])
             success = bool(content["success"])
         except (ValueError, KeyError, TypeError):

@@ -215,7 +215,7 @@ class LoopbackGrid(PromptGrid):
 
 @contextmanager
 def _steady_warnings() -> Iterator[None]:
-    """Put warning filters back after the run, and leave out a warning of forests that is none of theirs.
+    """Put warning filters back after the run, and leave out a forest's warning that does not concern the user.
 
     Python before 3.14 has one list of filters for all threads, and a forest empties it for a moment for each tree.
     """

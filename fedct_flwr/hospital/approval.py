@@ -301,7 +301,7 @@ def sign(
     after = max((entry.number for entry in entries if entry.event in (Event.APPROVED, Event.REVOKED)), default=0)
     if by not in approvers:
         names = ", ".join(approvers)
-        raise ConfigError(f"{by!r} is none of the approvers ({names}): give --by with one of their names, and --key")
+        raise ConfigError(f"{by!r} is not an approver ({names}): give --by with one of their names, and --key")
     if key is None:
         raise ConfigError(f"--key is missing: {by} signs with a key of their own, as approvers were named")
     private = load_egress_key(key)

@@ -124,7 +124,7 @@ class EgressLog:
         return written
 
     def writable(self, *, doubtful: bool = False) -> bool:
-        """Whether the next line can be written, as far as that shows without one: the file is still the one there is.
+        """Whether the log's file is still in place, so that a next line can be written.
 
         After a line that could not be written, or where it is ``doubtful``, the head is written once more, as it is:
         that needs room too.

@@ -375,7 +375,7 @@ class Gate:
 
 
 def _fault(reply: bytes) -> str:
-    """Why a reply of a sum is a refusal; empty for one that is none."""
+    """Why a reply of a sum is a refusal; empty if it is not."""
     return Fault.from_number(reply[-2]).name if Header.of(reply).step is Step.REFUSED else ""
 
 
@@ -384,5 +384,5 @@ def _digest(payload: bytes) -> str:
 
 
 def _hash_only(code_hash: str) -> str:
-    """The hash, which comes from the coordinator: anything that is none has no place in the log."""
+    """The hash, which comes from the coordinator: anything else has no place in the log."""
     return code_hash.lower() if _HASH.fullmatch(code_hash) else "not a hash"

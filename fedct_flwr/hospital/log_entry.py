@@ -76,7 +76,7 @@ class LogEntry:
 
 
 class BadLineError(ValueError):
-    """Why a line is none of the log's."""
+    """Why a line is not a line of the log."""
 
 
 class NoiseError(BadLineError):
@@ -86,7 +86,7 @@ class NoiseError(BadLineError):
 def read_entries(folder: Path) -> Iterator[LogEntry]:
     """The whole lines of a log, first to last, unverified; for reading while the agent writes.
 
-    Raises RunError for a line that is none.
+    Raises RunError for a line of another form.
     """
     path = folder / LOG_FILE
     try:
@@ -105,7 +105,7 @@ def _entries(file: BinaryIO, path: Path) -> Iterator[LogEntry]:
         try:
             yield entry_of(parse(line[:-1]))
         except NoiseError as why:
-            # The last one was cut short by a crash, as far as one can tell who does not verify.
+            # The last one was cut short by a crash, or so it seems without verification.
             if has_more(file):
                 raise _unreadable(number, path, why) from None
             return

@@ -73,9 +73,9 @@ def seal(path: Path, sealed: Question | Answer, secret: Path) -> None:
 
 
 def unseal(kind: type[_Sealed], path: Path, secret: Path) -> _Sealed:
-    """What a file holds. The gate cannot log a question with a number that is none.
+    """What a file holds. The gate cannot log a question with an invalid number.
 
-    Raises DataError if the file is none of this silo's, ConfigError without a secret.
+    Raises DataError if the file is not this silo's, ConfigError without a secret.
     """
     try:
         found = json.loads(_fernet(secret, kind).decrypt(_read(path)))

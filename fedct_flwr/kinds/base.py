@@ -126,7 +126,7 @@ class Kind(Protocol):
 
     @abstractmethod
     def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
-        """Put answers into a reply, in their one encoding. Raises Refused for what is none of this kind."""
+        """Put answers into a reply, in their one encoding. Raises Refused for answers of another kind."""
 
     @abstractmethod
     def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:

@@ -81,7 +81,7 @@ class Summed(OnlyReady):
 
     @abstractmethod
     def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
-        """What a silo adds, ``(examples, classes)``. Raises Refused for what is none of the kind."""
+        """What a silo adds, ``(examples, classes)``. Raises Refused for answers of another kind."""
 
     def summand(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.uint64]:
         """What a silo adds, ``(examples * classes,)``. Raises Refused."""

@@ -62,7 +62,7 @@ def plan(rounds: int) -> Plan:
 
 
 def labeler(start: Start) -> "DpSgdLabeler":
-    """A network like the silo's learner. Raises ConfigError for a learner that is none, or cannot be trained so."""
+    """A network like the silo's learner. Raises ConfigError for another learner, or one that cannot be trained so."""
     privacy, learner, transformer = start.privacy, start.learner, start.transformer()
     made = DpSgdLabeler(
         _network(start, transformer),
@@ -83,7 +83,7 @@ def labeler(start: Start) -> "DpSgdLabeler":
 
 
 def _network(start: Start, transformer: Any) -> Any:
-    """Makes the network. Raises ConfigError for a learner that is none."""
+    """Makes the network. Raises ConfigError for a learner that is not a network."""
     learner = start.learner
     if AUGMENT in learner.params:
         raise ConfigError(
@@ -94,7 +94,7 @@ def _network(start: Start, transformer: Any) -> Any:
     made = partial(make, learner.name, learner.params, **wanted)
     if learner.name == AUTO or not is_network(made()):
         raise ConfigError(
-            f"protection = 'dp-sgd' trains networks, and learner {learner.name!r} is none: choose a network, or "
+            f"protection = 'dp-sgd' trains networks, and learner {learner.name!r} is not one: choose a network, or "
             "another protection, such as 'dp-linear'"
         )
     return made
@@ -130,7 +130,7 @@ class DpSgdLabeler(TrainedNetwork):
         their weight are functions of the weights before the step and of public things.
 
         That holds for real numbers, for a network that treats each example by itself (``check`` tries it on public
-        ones) and as far as ``noise`` is secure. Not covered: floating point (gradients, noise and their sum are
+        ones) and if ``noise`` is secure. Not covered: floating point (gradients, noise and their sum are
         float32; only labels leave, never the sums), and how long a step takes, which depends on how many records were
         sampled. No record makes training fail: features are cut off at a million, and what has a gradient that is no
         number, or that the network raises an exception for, adds nothing. Not covered either: on a GPU, an index out

@@ -78,7 +78,7 @@ class Labeler(Protocol):
         """What ``answer`` will spend on this question, per record; a NoOpDpEvent if nothing. Changes nothing.
 
         Depends on ``asked`` in numbers and in public things alone, and on how far the labeler has come. Raises
-        TrainingError for what could not be answered anyway, as far as such things tell: then nothing is charged.
+        TrainingError for what could not be answered anyway, if that shows already: then nothing is charged.
         """
 
     def answer(self, asked: Asked, noise: Noise) -> Votes:

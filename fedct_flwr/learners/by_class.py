@@ -1,7 +1,7 @@
 """Parameters of estimators that go by class: keyed by it, ordered by it, or counting classes.
 
 A study numbers its classes 0, 1, ... in their order; an estimator is given them by the user's own names or by these
-numbers. A silo may lack some: its estimator is trained on the classes at hand, and only what is said of these counts.
+numbers. A silo may lack some: its estimator is trained on the classes at hand, and only these get probabilities.
 """
 
 import copy

@@ -55,7 +55,7 @@ REGRESSORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 SOME_REGRESSORS: Final = (
     f"use one of {', '.join(REGRESSORS)}, or the import path of another regressor in scikit-learn's manner"
 )
-"""What to do about a learner that is none."""
+"""What to do about an object that is not a learner."""
 
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     **{

@@ -134,7 +134,7 @@ class Deciding:
         return self._own.can_tell
 
     def _decide(self, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
-        """Decide by what is said of own records, with what is learned of others at a weight."""
+        """Decide by the errors on own records, with what is learned of others at a weight."""
         if not self._can_tell:
             return Trust(WEIGHTS[0])
         first, least = None, 0.0

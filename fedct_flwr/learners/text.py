@@ -295,7 +295,7 @@ class Table(Stateless):
 
     @staticmethod
     def taken_by(estimator: Any) -> Any:
-        """The estimator, which is told of the categories where it has to be, as XGBoost's have."""
+        """The estimator, which gets the categories where it needs them, as XGBoost's do."""
         params = estimator.get_params(deep=True)
         told = {key: True for key in params if key.split("__")[-1] == "enable_categorical"}
         return estimator.set_params(**told)

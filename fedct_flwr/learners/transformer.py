@@ -43,7 +43,7 @@ def classifier(
     model = load_network(
         "AutoModelForSequenceClassification", path, num_labels=num_classes, ignore_mismatched_sizes=True
     )
-    # A model such as GPT-2 classifies by the last token that is none of these.
+    # A model such as GPT-2 classifies by the last token that is not padding.
     model.config.pad_token_id = padding
     if checkpointing:
         model.activation_checkpointing_enable({"use_reentrant": False})

@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _REQUEST_SECONDS
 
     def do_GET(self) -> None:
-        # Who was led here by a name of his own (DNS rebinding) says that name. A tunnel may have another port.
+        # A page of another name that leads here (DNS rebinding) sends that name. A tunnel may have another port.
         if self.headers.get("Host", "").partition(":")[0] not in _NAMES:
             self.send_error(HTTPStatus.FORBIDDEN, "Not under this name")
         elif self.path == "/":

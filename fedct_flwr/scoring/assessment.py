@@ -1,4 +1,4 @@
-"""All that is said of one model on one test set, from its predictions, which are made once."""
+"""All scores of one model on one test set, from its predictions, which are made once."""
 
 import contextlib
 from dataclasses import dataclass, field
@@ -160,7 +160,7 @@ def predict(model: Predictor, X: Features, labels: Labels) -> Predicted:
 
 
 def assess(test: Examples, predicted: Predicted, labels: Labels) -> Assessment:
-    """All that is said of these predictions of a test set."""
+    """All scores of these predictions of a test set."""
     if not labels.num_classes:
         return Assessment(_of_values(test.y, predicted.answers))
     y, probabilities = test.y, predicted.probabilities

@@ -28,7 +28,7 @@ class Fault(Numbered):
 
     @classmethod
     def from_number(cls, number: int) -> Self:
-        """The fault with this number on the wire. Raises SumRefused for a number that is none."""
+        """The fault with this number on the wire. Raises SumRefused for an unknown number."""
         if (found := cls.find(number)) is None:
             raise SumRefused(Fault.MALFORMED)
         return found

@@ -156,7 +156,7 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
 
 
 def run_of_simulation(context: Context) -> RunFolder | None:
-    """The run's folder, if the silo is a simulated one and has it on this machine; a real silo is told of none."""
+    """The run's folder, if the silo is a simulated one and has it on this machine; a real silo has none."""
     if NodeConfig.from_flower(context.node_config).silo_file:
         return None
     return _run_folder(_run_config(context), context.run_id)

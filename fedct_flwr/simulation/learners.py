@@ -73,7 +73,7 @@ def learners_of(learner: Any, silos: Sequence[SiloName]) -> tuple[dict[str, Any]
 
 
 def given_learner(learner: Any, what: str) -> Given:
-    """One learner. Raises LearnerError for what is none."""
+    """One learner. Raises LearnerError for another object."""
     if isinstance(learner, str):
         return Given(learner, {})
     if isinstance(learner, type):

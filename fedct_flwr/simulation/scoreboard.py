@@ -149,9 +149,9 @@ def score(
     """Train the baselines, load the models that silos ended with from the run folder, and score all of them.
 
     ``progress`` goes through the silos, and may tell how far it is. A silo that had no part in the last round has no
-    model: its model is not the run's, and its learner, which may have failed or hung, is not tried again. ``tell`` is
-    told of each model that cannot be read or cannot predict, in a sentence. NaN stands for a model that was not kept,
-    or that there is none of.
+    model: its model is not the run's, and its learner, which may have failed or hung, is not tried again. ``tell`` gets
+    a sentence for each model that cannot be read or cannot predict. NaN stands for a model that was not kept,
+    or that does not exist.
     """
     rounds, references, rows = folder.rounds(), References(config, dataset), []
     for position, silo in enumerate(progress(dataset.silos)):
@@ -262,7 +262,7 @@ def readable_model(
     folder: RunFolder,
     tell: Callable[[str], None] = warn,
 ) -> Learner | None:
-    """What ``kept_model`` gives; None for a file that cannot be read, of which ``tell`` is told. Raises ConfigError."""
+    """What ``kept_model`` gives; None for a file that cannot be read, which ``tell`` reports. Raises ConfigError."""
     try:
         return kept_model(config, algorithm, dataset, position, folder)
     except DataError as error:

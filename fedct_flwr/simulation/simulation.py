@@ -99,7 +99,7 @@ class Simulation:
         yield from self.algorithm.cautions(self.config, len(self.config.roster or self.dataset.silos))
 
     def notes(self) -> Iterator[str]:
-        """What is to be said of the data, and of each learner that does not use all columns, a sentence each."""
+        """Remarks on the data, and on each learner that does not use all columns, a sentence each."""
         yield from self.dataset.notes
         config, silos = self.config, len(self.dataset.silos)
         settings = [config.learner_settings(position, silos) for position in range(len(config.learner))]
@@ -164,8 +164,8 @@ class Simulation:
     ) -> list[SiloScores]:
         """The silos' scores, next to those of the baselines, which are trained here.
 
-        Also kept in the run folder, and told to the tracker that follows the run. ``tell`` is told of each model that
-        cannot be scored, in a sentence.
+        Also kept in the run folder, and sent to the tracker that follows the run. ``tell`` gets a sentence
+        for each model that cannot be scored.
         """
         rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress, tell)
         scores.save(rows, self.folder.path / scores.FILE)

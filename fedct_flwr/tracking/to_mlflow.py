@@ -33,7 +33,7 @@ STORE: Final = "MLFLOW_TRACKING_URI"
 RUN_FILE: Final = "mlflow.json"
 """In the run folder: which run of the store this one is, so that it can be gone on with."""
 
-# Nothing is reported to anybody who was not named, and a server that is away does not hold up the rounds for long.
+# Only the named server gets reports, and one that is away does not hold up the rounds for long.
 _ENVIRONMENT: Final = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",

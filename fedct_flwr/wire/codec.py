@@ -124,7 +124,7 @@ def _decoded(payload: bytes, terms: Terms) -> Instruction:
     soft = kind_by(*asked, answer=message.answer).take_learning(message, terms)
     query = Query(message.query.seed, message.query.size)
     joint = take_joint(message, terms)
-    # Zero is no noise, and takes no bytes; whatever is none of these numbers has another encoding, or asks for no sum.
+    # No noise takes no bytes; noise outside the limits or without a sum is malformed.
     if message.noise and not (message.summed and LEAST_NOISE <= message.noise <= LARGEST_NOISE):
         raise Refused(Refusal.MALFORMED)
     instruction = Instruction(

@@ -106,7 +106,7 @@ class CoordinatorFolder:
 
 
 def coordinators_study(folder: Path) -> StudyFolder:
-    """As ``read_study``, with another word for who has it not: the coordinator cannot ask the coordinator."""
+    """As ``read_study``, with an error for coordinators: they cannot be told to ask the coordinator."""
     if not (folder / STUDY_FILE).is_file():
         raise ConfigError(f"no {STUDY_FILE} in {folder}: put the study's files there, {STUDY_FILE} and the public set")
     return read_study(folder)

@@ -21,9 +21,9 @@ from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError
 
 PORT: Final = 8000
-"""Where a SuperLink listens unless it is told otherwise."""
+"""Where a SuperLink listens by default."""
 GATEWAY_PORT: Final = 8443
-"""Where the gateway listens unless it is told otherwise."""
+"""Where the gateway listens by default."""
 LOOPBACK: Final = ("localhost", "127.0.0.1")
 _SETTINGS: Final = """\
 # Where silos find the gateway, host:port: their invitations say so.

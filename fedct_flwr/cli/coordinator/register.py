@@ -38,7 +38,7 @@ def register(
 ) -> None:
     """Admit the silos' nodes to the running SuperLink, by their public keys.
 
-    A key that is registered already is fine, and one key under two names is none. A SuperLink that has just been
+    A key that is registered already is fine, but not one key under two names. A SuperLink that has just been
     started is waited for, five minutes at most.
     """
     out, registered = Output(as_json=json_), []

@@ -191,7 +191,7 @@ def modes(silo: Silo) -> Iterator[Finding]:
     exposed = [path for path in (config.egress_key, config.connection.node_key, secret) if _open_to_others(path)]
     for path in exposed:
         yield bad(f"file modes: others can read {silo.shown(path)}", f"chmod 600 {silo.shown(path)}")
-    # Who may not enter the folder cannot read what is in it.
+    # A user who may not enter the folder cannot read what is in it.
     curious = [silo.shown(path) for path in (silo.file, config.state) if _open_to_others(path)]
     if curious:
         yield warning(f"file modes: others can read {', '.join(curious)}", "chmod -R go= . in the silo's folder")
