@@ -209,142 +209,6 @@ def changed(payload: bytes, kind: type, change: Callable[[Any], object]) -> byte
     return message.SerializeToString(deterministic=True)
 
 
-OTHER_TERMS = {
-    "version": (lambda message: setattr(message.terms, "version", 2), Refusal.VERSION),
-    "no-version": (lambda message: message.terms.ClearField("version"), Refusal.VERSION),
-    "no-terms": (lambda message: message.ClearField("terms"), Refusal.VERSION),
-    "study": (lambda message: setattr(message.terms, "study", "lungs"), Refusal.STUDY),
-    "fingerprint": (lambda message: setattr(message.terms, "public_fingerprint", bytes(32)), Refusal.FINGERPRINT),
-    "no-fingerprint": (lambda message: message.terms.ClearField("public_fingerprint"), Refusal.FINGERPRINT),
-    "a-class-more": (lambda message: message.terms.classes.append("other"), Refusal.CLASSES),
-    "a-class-less": (lambda message: message.terms.classes.pop(), Refusal.CLASSES),
-    "classes-swapped": (lambda message: message.terms.classes.reverse(), Refusal.CLASSES),
-}
-OTHER_INSTRUCTIONS = {
-    "round-0": (lambda message: message.ClearField("round"), Refusal.ROUND),
-    "no-query": (lambda message: message.ClearField("query"), Refusal.QUERY),
-    "query-for-none": (lambda message: message.query.ClearField("size"), Refusal.QUERY),
-    "query-for-more": (lambda message: setattr(message.query, "size", 6), Refusal.QUERY),
-    "query-for-far-more": (lambda message: setattr(message.query, "size", 2**32 - 1), Refusal.QUERY),
-    "fewer-targets": (lambda message: setattr(message.targets, "count", 4), Refusal.LENGTH),
-    "more-targets": (lambda message: setattr(message.targets, "count", 6), Refusal.LENGTH),
-    "targets-cut-off": (lambda message: setattr(message.targets, "packed", b"\xb1"), Refusal.LENGTH),
-    "targets-without-labels": (lambda message: setattr(message.targets, "packed", b"\0\0"), Refusal.MALFORMED),
-    "unused-bits": (lambda message: setattr(message.targets, "packed", b"\xb1\x81"), Refusal.MALFORMED),
-    "more-votes-than-anybody-casts": (lambda message: setattr(message, "votes", 2**32 - 1), Refusal.QUERY),
-}
-OTHER_REPLIES = {
-    "earlier-round": (lambda message: setattr(message, "round", 2), Refusal.ROUND),
-    "no-round": (lambda message: message.ClearField("round"), Refusal.ROUND),
-    "no-votes": (lambda message: message.ClearField("votes"), Refusal.MALFORMED),
-    "fewer-votes": (lambda message: setattr(message.votes, "count", 2), Refusal.LENGTH),
-    "more-votes": (lambda message: setattr(message.votes, "count", 4), Refusal.LENGTH),
-    "votes-cut-off": (lambda message: message.votes.ClearField("packed"), Refusal.LENGTH),
-    "unknown-class": (lambda message: setattr(message.votes, "packed", b"\x13"), Refusal.UNKNOWN_CLASS),
-    "unused-bits": (lambda message: setattr(message.votes, "packed", b"\x52"), Refusal.MALFORMED),
-    "needless-flag": (
-        lambda message: message.votes.MergeFrom(labels_pb2.Labels(abstentions=True, packed=b"\x16")),
-        Refusal.MALFORMED,
-    ),
-    "counts-instead": (lambda message: message.counts.MergeFrom(labels_pb2.Counts(count=3)), Refusal.MALFORMED),
-    "no-silo": (lambda message: message.ClearField("silo"), Refusal.SILO),
-    "silo-of-many-bytes": (lambda message: setattr(message, "silo", "ø" * 128 + "o"), Refusal.SILO),
-}
-
-
-OTHER_COUNTS = {
-    "fewer": (lambda message: setattr(message.counts, "count", 2), Refusal.LENGTH),
-    "more": (lambda message: setattr(message.counts, "count", 4), Refusal.LENGTH),
-    "far-more": (lambda message: setattr(message.counts, "count", 2**32 - 1), Refusal.LENGTH),
-    "cut-off": (lambda message: setattr(message.counts, "packed", b"\x5a"), Refusal.LENGTH),
-    "no-way-to-vote": (lambda message: setattr(message.counts, "packed", b"\x5e\x01"), Refusal.UNKNOWN_CLASS),
-    "unused-bits": (lambda message: setattr(message.counts, "packed", b"\x5a\x81"), Refusal.MALFORMED),
-    "labels-instead": (lambda message: message.votes.MergeFrom(labels_pb2.Labels(count=3)), Refusal.MALFORMED),
-    "nothing": (lambda message: message.ClearField("counts"), Refusal.MALFORMED),
-}
-
-
-OTHER_SOFT_INSTRUCTIONS = {
-    "no-rounds": (lambda message: message.soft.ClearField("rounds"), Refusal.MALFORMED),
-    "rounds-for-ever": (lambda message: setattr(message.soft, "rounds", 1001), Refusal.MALFORMED),
-    "weight-of-nothing": (lambda message: message.soft.ClearField("targeted"), Refusal.MALFORMED),
-    **{
-        f"weight-{weight}": (lambda message, weight=weight: setattr(message.soft, "weight", weight), Refusal.MALFORMED)
-        for weight in (-0.0, -1.0, math.nan, math.inf, 2e6)
-    },
-    "no-targets": (lambda message: message.soft.ClearField("targets"), Refusal.LENGTH),
-    "fewer-targets": (lambda message: setattr(message.soft.targets, "count", 1), Refusal.LENGTH),
-    "far-more-targets": (lambda message: setattr(message.soft.targets, "count", 2**32 - 1), Refusal.LENGTH),
-    "of-none": (lambda message: message.soft.targeted.ClearField("size"), Refusal.QUERY),
-    "of-far-more": (lambda message: setattr(message.soft.targeted, "size", 2**32 - 1), Refusal.QUERY),
-    "cut-off": (lambda message: setattr(message.soft.targets, "packed", b"\xff\0\0"), Refusal.LENGTH),
-    "above-one": (lambda message: setattr(message.soft.targets, "packed", b"\xff\1\0\0"), Refusal.PROBABILITIES),
-    "votes-too": (lambda message: setattr(message, "votes", 2), Refusal.MALFORMED),
-    "labels-too": (lambda message: message.targets.MergeFrom(labels_pb2.Labels(count=5)), None),
-}
-OTHER_PROBABILITIES = {
-    "fewer": (lambda message: setattr(message.probabilities, "count", 2), Refusal.LENGTH),
-    "far-more": (lambda message: setattr(message.probabilities, "count", 2**32 - 1), Refusal.LENGTH),
-    "cut-off": (lambda message: setattr(message.probabilities, "packed", b"\xff\0\0"), Refusal.LENGTH),
-    "above-one": (
-        lambda message: setattr(message.probabilities, "packed", b"\xff\1\0\0\0\0"),
-        Refusal.PROBABILITIES,
-    ),
-    "labels-instead": (lambda message: message.votes.MergeFrom(labels_pb2.Labels(count=3)), Refusal.MALFORMED),
-    "nothing": (lambda message: message.ClearField("probabilities"), Refusal.MALFORMED),
-}
-
-
-class TestProbabilities:
-    def test_golden_bytes(self):
-        assert encode_instruction(ASKS_PROBABILITIES, TERMS) == ASKS_PROBABILITIES_BYTES
-        in_turn = replace(ASKS_PROBABILITIES, soft=Soft(targets=LEARNED._replace(weight=0.0)))
-        without_weight = ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("321b 0801 11000000000000e03f"), b"2\x12\x08\1")
-        assert encode_instruction(in_turn, TERMS) == without_weight
-        assert decode_instruction(without_weight, TERMS).soft.targets.weight == 0
-        assert encode_instruction(WARMS_UP, TERMS).endswith(bytes.fromhex("3202 0805"))
-        assert encode_reply(replace(REPLY, outcome=LIKELY), TERMS) == PROBABILITIES_BYTES
-
-    def test_round_trip(self):
-        soft = decode_instruction(ASKS_PROBABILITIES_BYTES, TERMS).soft
-        assert soft.rounds == 1
-        assert soft.targets[::2] == LEARNED[::2]
-        np.testing.assert_allclose(soft.targets.votes, LEARNED.votes, atol=1 / 255)
-        outcome = decode_reply(PROBABILITIES_BYTES, TERMS, ASKS_PROBABILITIES).outcome
-        assert outcome.dtype == np.float32
-        np.testing.assert_allclose(outcome, LIKELY, atol=1 / 255)
-
-    @pytest.mark.parametrize(
-        ("change", "reason"), OTHER_SOFT_INSTRUCTIONS.values(), ids=map(str, OTHER_SOFT_INSTRUCTIONS)
-    )
-    def test_instruction_with(self, change: Callable[[Any], object], reason: Refusal | None):
-        with refused(reason) if reason else pytest.raises(Refused):
-            decode_instruction(changed(ASKS_PROBABILITIES_BYTES, labels_pb2.Instruction, change), TERMS)
-
-    @pytest.mark.parametrize(("change", "reason"), OTHER_PROBABILITIES.values(), ids=OTHER_PROBABILITIES)
-    def test_reply_with(self, change: Callable[[Any], object], reason: Refusal):
-        with refused(reason):
-            decode_reply(changed(PROBABILITIES_BYTES, labels_pb2.Reply, change), TERMS, ASKS_PROBABILITIES)
-
-    def test_only_what_was_asked_for(self):
-        for payload, instruction in (
-            (PROBABILITIES_BYTES, INSTRUCTION),
-            (PROBABILITIES_BYTES, ASKS_VOTES),
-            (REPLY_BYTES, ASKS_PROBABILITIES),
-            (COUNTS_BYTES, ASKS_PROBABILITIES),
-        ):
-            with refused(Refusal.MALFORMED):
-                decode_reply(payload, TERMS, instruction)
-
-    def test_any_flipped_bit_of_a_question_is_refused_or_another_message(self):
-        for bit in range(8 * len(ASKS_PROBABILITIES_BYTES)):
-            flipped = bytearray(ASKS_PROBABILITIES_BYTES)
-            flipped[bit // 8] ^= 1 << bit % 8
-            with suppress(Refused):
-                read = decode_instruction(bytes(flipped), TERMS)
-                assert encode_instruction(read, TERMS) == bytes(flipped) != ASKS_PROBABILITIES_BYTES
-
-
 OF_A_QUANTITY = replace(TERMS, classes=(), quantity="days")
 ASKS_VALUES = replace(WARMS_UP, soft=Soft(targets=SoftTargets(Query(seed=1, size=2), np.float32([[1], [-2.5]]), 0.5)))
 SAID = np.float32([[0], [1], [1e30]])
@@ -366,31 +230,122 @@ VALUES_BYTES = bytes.fromhex(
     "1a04 6f736c6f"  # silo "oslo"
     "4a10 0803 120c 00000000 0000803f caf24971"  # 3 values: 0, 1 and 1e30
 )
-OTHER_VALUES = {
-    "fewer": (lambda message: setattr(message.values, "count", 2), Refusal.LENGTH),
-    "far-more": (lambda message: setattr(message.values, "count", 2**32 - 1), Refusal.LENGTH),
-    "cut-off": (lambda message: setattr(message.values, "packed", bytes(11)), Refusal.LENGTH),
-    "not-finite": (lambda message: setattr(message.values, "packed", bytes(8) + b"\0\0\x80\x7f"), Refusal.VALUES),
-    "minus-zero": (lambda message: setattr(message.values, "packed", bytes(11) + b"\x80"), Refusal.MALFORMED),
-    "labels-instead": (lambda message: message.votes.MergeFrom(labels_pb2.Labels(count=3)), Refusal.MALFORMED),
+FAR_MORE = 2**32 - 1
+Changes = dict[str, tuple[Callable[[Any], object], Refusal]]
+LABELS_INSTEAD: Changes = {
+    "labels": (lambda message: message.votes.MergeFrom(labels_pb2.Labels(count=3)), Refusal.MALFORMED)
+}
+OF_TERMS: Changes = {
+    "version": (lambda message: setattr(message.terms, "version", 2), Refusal.VERSION),
+    "no-version": (lambda message: message.terms.ClearField("version"), Refusal.VERSION),
+    "no-terms": (lambda message: message.ClearField("terms"), Refusal.VERSION),
+    "study": (lambda message: setattr(message.terms, "study", "lungs"), Refusal.STUDY),
+    "fingerprint": (lambda message: setattr(message.terms, "public_fingerprint", bytes(32)), Refusal.FINGERPRINT),
+    "no-fingerprint": (lambda message: message.terms.ClearField("public_fingerprint"), Refusal.FINGERPRINT),
+    "a-class-more": (lambda message: message.terms.classes.append("other"), Refusal.CLASSES),
+    "a-class-less": (lambda message: message.terms.classes.pop(), Refusal.CLASSES),
+    "classes-swapped": (lambda message: message.terms.classes.reverse(), Refusal.CLASSES),
+}
+OF_QUESTIONS: Changes = {
+    "round-0": (lambda message: message.ClearField("round"), Refusal.ROUND),
+    "no-query": (lambda message: message.ClearField("query"), Refusal.QUERY),
+    "query-for-none": (lambda message: message.query.ClearField("size"), Refusal.QUERY),
+    "query-for-more": (lambda message: setattr(message.query, "size", 6), Refusal.QUERY),
+    "query-for-far-more": (lambda message: setattr(message.query, "size", FAR_MORE), Refusal.QUERY),
+    "fewer-targets": (lambda message: setattr(message.targets, "count", 4), Refusal.LENGTH),
+    "more-targets": (lambda message: setattr(message.targets, "count", 6), Refusal.LENGTH),
+    "more-votes-than-anybody-casts": (lambda message: setattr(message, "votes", FAR_MORE), Refusal.QUERY),
+}
+OF_SOFT_QUESTIONS: Changes = {
+    "no-rounds": (lambda message: message.soft.ClearField("rounds"), Refusal.MALFORMED),
+    "rounds-for-ever": (lambda message: setattr(message.soft, "rounds", 1001), Refusal.MALFORMED),
+    "weight-of-nothing": (lambda message: message.soft.ClearField("targeted"), Refusal.MALFORMED),
+    **{
+        f"weight-{weight}": (lambda message, weight=weight: setattr(message.soft, "weight", weight), Refusal.MALFORMED)
+        for weight in (-0.0, -1.0, math.nan, math.inf, 2e6)
+    },
+    "no-targets": (lambda message: message.soft.ClearField("targets"), Refusal.LENGTH),
+    "fewer-targets": (lambda message: setattr(message.soft.targets, "count", 1), Refusal.LENGTH),
+    "of-none": (lambda message: message.soft.targeted.ClearField("size"), Refusal.QUERY),
+    "of-far-more": (lambda message: setattr(message.soft.targeted, "size", FAR_MORE), Refusal.QUERY),
+    "votes-too": (lambda message: setattr(message, "votes", 2), Refusal.MALFORMED),
+    "labels-too": (lambda message: message.targets.MergeFrom(labels_pb2.Labels(count=5)), Refusal.LENGTH),
+}
+OF_QUESTIONS_FOR_VALUES: Changes = {
+    "no-targets": (lambda message: message.soft.ClearField("values"), Refusal.LENGTH),
+    "probabilities-too": (lambda message: setattr(message.soft.targets, "packed", b"\0"), Refusal.MALFORMED),
+    "labels": (lambda message: message.ClearField("soft"), Refusal.QUERY),
+    "counts": (lambda message: (message.ClearField("soft"), setattr(message, "votes", 2)), Refusal.QUERY),
+}
+OF_LABELS: Changes = {
+    "earlier-round": (lambda message: setattr(message, "round", 2), Refusal.ROUND),
+    "no-round": (lambda message: message.ClearField("round"), Refusal.ROUND),
+    "needless-flag": (
+        lambda message: message.votes.MergeFrom(labels_pb2.Labels(abstentions=True, packed=b"\x16")),
+        Refusal.MALFORMED,
+    ),
+    "counts-instead": (lambda message: message.counts.MergeFrom(labels_pb2.Counts(count=3)), Refusal.MALFORMED),
+    "no-silo": (lambda message: message.ClearField("silo"), Refusal.SILO),
+    "silo-of-many-bytes": (lambda message: setattr(message, "silo", "ø" * 128 + "o"), Refusal.SILO),
+}
+OF_VALUES: Changes = {
     "probabilities-instead": (
         lambda message: message.probabilities.MergeFrom(labels_pb2.Probabilities(count=3)),
         Refusal.MALFORMED,
     ),
-    "nothing": (lambda message: message.ClearField("values"), Refusal.MALFORMED),
     "another-quantity": (lambda message: setattr(message.terms, "quantity", "weeks"), Refusal.CLASSES),
     "no-quantity": (lambda message: message.terms.ClearField("quantity"), Refusal.CLASSES),
     "scores-of-classes": (lambda message: setattr(message.scores, "own_accuracy", 0.5), Refusal.MALFORMED),
     "classes-too": (lambda message: message.terms.classes.append("no"), Refusal.CLASSES),
 }
-OTHER_INSTRUCTIONS_FOR_VALUES = {
-    "no-targets": (lambda message: message.soft.ClearField("values"), Refusal.LENGTH),
-    "fewer-targets": (lambda message: setattr(message.soft.values, "count", 1), Refusal.LENGTH),
-    "not-finite": (lambda message: setattr(message.soft.values, "packed", bytes(6) + b"\xc0\x7f"), Refusal.VALUES),
-    "probabilities-too": (lambda message: setattr(message.soft.targets, "packed", b"\0"), Refusal.MALFORMED),
-    "labels": (lambda message: message.ClearField("soft"), Refusal.QUERY),
-    "counts": (lambda message: (message.ClearField("soft"), setattr(message, "votes", 2)), Refusal.QUERY),
-}
+
+
+def of_answers(field: str) -> Changes:
+    """Other numbers of answers than were asked for, no bytes for them, none at all, and labels in their place."""
+    return {
+        "fewer": (lambda message: setattr(getattr(message, field), "count", 2), Refusal.LENGTH),
+        "more": (lambda message: setattr(getattr(message, field), "count", 4), Refusal.LENGTH),
+        "far-more": (lambda message: setattr(getattr(message, field), "count", FAR_MORE), Refusal.LENGTH),
+        "cut-off": (lambda message: getattr(message, field).ClearField("packed"), Refusal.LENGTH),
+        "nothing": (lambda message: message.ClearField(field), Refusal.MALFORMED),
+        **(
+            {} if field == "votes" else {"labels": (lambda message: message.votes.MergeFrom(LABELS), Refusal.MALFORMED)}
+        ),
+    }
+
+
+# What the bytes of answers must not be, the tests of their packing say.
+QUESTIONS: list[tuple[bytes, Terms, Changes]] = [
+    (INSTRUCTION_BYTES, TERMS, {**OF_TERMS, **OF_QUESTIONS}),
+    (ASKS_PROBABILITIES_BYTES, TERMS, OF_SOFT_QUESTIONS),
+    (ASKS_VALUES_BYTES, OF_A_QUANTITY, OF_QUESTIONS_FOR_VALUES),
+]
+ANSWERS: list[tuple[bytes, Terms, Instruction, Changes]] = [
+    (REPLY_BYTES, TERMS, INSTRUCTION, {**OF_LABELS, **of_answers("votes")}),
+    (COUNTS_BYTES, TERMS, ASKS_VOTES, of_answers("counts")),
+    (PROBABILITIES_BYTES, TERMS, ASKS_PROBABILITIES, of_answers("probabilities")),
+    (VALUES_BYTES, OF_A_QUANTITY, ASKS_VALUES, {**OF_VALUES, **of_answers("values")}),
+]
+
+
+class TestProbabilities:
+    def test_golden_bytes(self):
+        assert encode_instruction(ASKS_PROBABILITIES, TERMS) == ASKS_PROBABILITIES_BYTES
+        in_turn = replace(ASKS_PROBABILITIES, soft=Soft(targets=LEARNED._replace(weight=0.0)))
+        without_weight = ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("321b 0801 11000000000000e03f"), b"2\x12\x08\1")
+        assert encode_instruction(in_turn, TERMS) == without_weight
+        assert decode_instruction(without_weight, TERMS).soft.targets.weight == 0
+        assert encode_instruction(WARMS_UP, TERMS).endswith(bytes.fromhex("3202 0805"))
+        assert encode_reply(replace(REPLY, outcome=LIKELY), TERMS) == PROBABILITIES_BYTES
+
+    def test_round_trip(self):
+        soft = decode_instruction(ASKS_PROBABILITIES_BYTES, TERMS).soft
+        assert soft.rounds == 1
+        assert soft.targets[::2] == LEARNED[::2]
+        np.testing.assert_allclose(soft.targets.votes, LEARNED.votes, atol=1 / 255)
+        outcome = decode_reply(PROBABILITIES_BYTES, TERMS, ASKS_PROBABILITIES).outcome
+        assert outcome.dtype == np.float32
+        np.testing.assert_allclose(outcome, LIKELY, atol=1 / 255)
 
 
 class TestValues:
@@ -407,70 +362,55 @@ class TestValues:
         assert outcome.dtype == np.float32
         np.testing.assert_array_equal(outcome, SAID)
 
-    @pytest.mark.parametrize(("change", "reason"), OTHER_VALUES.values(), ids=OTHER_VALUES)
-    def test_reply_with(self, change: Callable[[Any], object], reason: Refusal):
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("payload", "terms", "change", "reason"),
+        [(payload, terms, *each) for payload, terms, changes in QUESTIONS for each in changes.values()],
+        ids=[name for *_, changes in QUESTIONS for name in changes],
+    )
+    def test_question_with(self, payload: bytes, terms: Terms, change: Callable[[Any], object], reason: Refusal):
         with refused(reason):
-            decode_reply(changed(VALUES_BYTES, labels_pb2.Reply, change), OF_A_QUANTITY, ASKS_VALUES)
+            decode_instruction(changed(payload, labels_pb2.Instruction, change), terms)
 
     @pytest.mark.parametrize(
-        ("change", "reason"), OTHER_INSTRUCTIONS_FOR_VALUES.values(), ids=OTHER_INSTRUCTIONS_FOR_VALUES
+        ("payload", "terms", "asked", "change", "reason"),
+        [(payload, terms, asked, *each) for payload, terms, asked, changes in ANSWERS for each in changes.values()],
+        ids=[name for *_, changes in ANSWERS for name in changes],
     )
-    def test_instruction_with(self, change: Callable[[Any], object], reason: Refusal):
+    def test_answer_with(
+        self, payload: bytes, terms: Terms, asked: Instruction, change: Callable[[Any], object], reason: Refusal
+    ):
         with refused(reason):
-            decode_instruction(changed(ASKS_VALUES_BYTES, labels_pb2.Instruction, change), OF_A_QUANTITY)
+            decode_reply(changed(payload, labels_pb2.Reply, change), terms, asked)
 
-    def test_neither_side_takes_the_others_for_its_own(self):
-        for payload, terms, asked in (
-            (VALUES_BYTES, TERMS, ASKS_PROBABILITIES),
-            (REPLY_BYTES, OF_A_QUANTITY, ASKS_VALUES),
-        ):
-            with refused(Refusal.CLASSES):
-                decode_reply(payload, terms, asked)
+    @pytest.mark.parametrize(
+        ("payload", "terms", "asked", "reason"),
+        [
+            (COUNTS_BYTES, TERMS, INSTRUCTION, Refusal.MALFORMED),
+            (PROBABILITIES_BYTES, TERMS, INSTRUCTION, Refusal.MALFORMED),
+            (PROBABILITIES_BYTES, TERMS, ASKS_VOTES, Refusal.MALFORMED),
+            (REPLY_BYTES, TERMS, ASKS_PROBABILITIES, Refusal.MALFORMED),
+            (COUNTS_BYTES, TERMS, ASKS_PROBABILITIES, Refusal.MALFORMED),
+            (VALUES_BYTES, TERMS, ASKS_PROBABILITIES, Refusal.CLASSES),
+            (REPLY_BYTES, OF_A_QUANTITY, ASKS_VALUES, Refusal.CLASSES),
+        ],
+    )
+    def test_an_answer_that_was_not_asked_for(self, payload: bytes, terms: Terms, asked: Instruction, reason: Refusal):
+        with refused(reason):
+            decode_reply(payload, terms, asked)
+
+    def test_a_question_for_labels_of_a_quantity(self):
         with refused(Refusal.QUERY):
             encode_instruction(INSTRUCTION, OF_A_QUANTITY)
 
-
-class TestRefused:
-    @pytest.mark.parametrize(("change", "reason"), OTHER_TERMS.values(), ids=OTHER_TERMS)
-    def test_instruction_under_other_terms(self, change: Callable[[Any], object], reason: Refusal):
-        with refused(reason):
-            decode_instruction(changed(INSTRUCTION_BYTES, labels_pb2.Instruction, change), TERMS)
-
-    @pytest.mark.parametrize(("change", "reason"), OTHER_INSTRUCTIONS.values(), ids=OTHER_INSTRUCTIONS)
-    def test_instruction_with(self, change: Callable[[Any], object], reason: Refusal):
-        with refused(reason):
-            decode_instruction(changed(INSTRUCTION_BYTES, labels_pb2.Instruction, change), TERMS)
-
-    @pytest.mark.parametrize(("change", "reason"), OTHER_REPLIES.values(), ids=OTHER_REPLIES)
-    def test_reply_with(self, change: Callable[[Any], object], reason: Refusal):
-        with refused(reason):
-            read_reply(changed(REPLY_BYTES, labels_pb2.Reply, change))
-
-    @pytest.mark.parametrize(("change", "reason"), OTHER_COUNTS.values(), ids=OTHER_COUNTS)
-    def test_counts_with(self, change: Callable[[Any], object], reason: Refusal):
-        with refused(reason):
-            decode_reply(changed(COUNTS_BYTES, labels_pb2.Reply, change), TERMS, ASKS_VOTES)
-
-    def test_counts_that_nobody_asked_for(self):
-        with refused(Refusal.MALFORMED):
-            read_reply(COUNTS_BYTES)
-
-    def test_targets_outside_the_label_space(self):
-        two_classes = replace(TERMS, classes=("no", "mild"))
-        payload = encode_instruction(replace(INSTRUCTION, targets=np.int16([0, ABSTAIN, 1, 1, 0])), two_classes)
-        with refused(Refusal.UNKNOWN_CLASS):
-            decode_instruction(
-                changed(payload, labels_pb2.Instruction, lambda m: setattr(m.targets, "packed", b"\xb1\x01")),
-                two_classes,
-            )
-
     @pytest.mark.parametrize("score", [-math.ulp(0), 1 + math.ulp(1), math.inf, -math.inf, 5e300])
-    @pytest.mark.parametrize("position", range(len(SCORES)))
-    def test_a_score_that_is_no_share(self, position: int, score: float):
-        values = list(SCORES)
-        values[position] = score
-        with refused(Refusal.MALFORMED):
-            read_reply(encode_reply(replace(REPLY, scores=Scores(*values)), TERMS))
+    def test_a_score_that_is_no_share(self, score: float):
+        for position in range(len(SCORES)):
+            values = list(SCORES)
+            values[position] = score
+            with refused(Refusal.MALFORMED):
+                read_reply(encode_reply(replace(REPLY, scores=Scores(*values)), TERMS))
 
     @pytest.mark.parametrize("number", [0, 99, -1, 2**31 - 1])
     def test_a_refusal_for_no_known_reason(self, number: int):
@@ -509,7 +449,7 @@ class TestNothingBesideTheMessage:
     UNKNOWN = "ba3f0a70617469656e74203132"  # field 1015: "patient 12"
 
     def test_unknown_fields(self):
-        for payload, decode in messages():
+        for payload, decode, _ in messages():
             with refused(Refusal.MALFORMED):
                 decode(payload + bytes.fromhex(self.UNKNOWN))
 
@@ -525,27 +465,18 @@ class TestNothingBesideTheMessage:
         with refused(Refusal.MALFORMED):
             read_reply(REPLY_BYTES.replace(b"oslo", b"\xff\xfe\xfd\xfc"))
 
-    @pytest.mark.parametrize("name", REPLIES)
-    def test_any_flipped_bit_or_cut_of_a_reply_is_refused_or_another_message(self, name: str):
-        payload = encode_reply(REPLIES[name], TERMS)
-        for damaged in (*bit_flips(payload), *cuts(payload)):
-            with suppress(Refused):
-                reply = read_reply(damaged)
-                assert encode_reply(reply, TERMS) == damaged
-                assert content(reply) != content(REPLIES[name])
-
-    def test_any_flipped_bit_or_cut_of_an_instruction_is_refused_or_another_message(self):
-        for damaged in (*bit_flips(INSTRUCTION_BYTES), *cuts(INSTRUCTION_BYTES)):
-            with suppress(Refused):
-                instruction = decode_instruction(damaged, TERMS)
-                assert encode_instruction(instruction, TERMS) == damaged
-                assert content(instruction) != content(INSTRUCTION)
+    def test_any_flipped_bit_or_cut_is_refused_or_another_message(self):
+        for payload, decode, encode in messages():
+            for damaged in (*bit_flips(payload), *(payload[:size] for size in range(len(payload)))):
+                with suppress(Refused):
+                    assert encode(decode(damaged), TERMS) == damaged != payload
 
 
-def messages() -> Iterator[tuple[bytes, Callable[[bytes], object]]]:
-    yield INSTRUCTION_BYTES, lambda payload: decode_instruction(payload, TERMS)
+def messages() -> Iterator[tuple[bytes, Callable[[bytes], Any], Callable[[Any, Terms], bytes]]]:
+    for question in (INSTRUCTION_BYTES, ASKS_PROBABILITIES_BYTES):
+        yield question, lambda payload: decode_instruction(payload, TERMS), encode_instruction
     for reply in REPLIES.values():
-        yield encode_reply(reply, TERMS), read_reply
+        yield encode_reply(reply, TERMS), read_reply, encode_reply
 
 
 def bit_flips(payload: bytes) -> Iterator[bytes]:
@@ -555,20 +486,7 @@ def bit_flips(payload: bytes) -> Iterator[bytes]:
         yield bytes(flipped)
 
 
-def cuts(payload: bytes) -> Iterator[bytes]:
-    return (payload[:size] for size in range(len(payload)))
-
-
 class TestHostileBytes:
-    @pytest.mark.parametrize("count", [2**32 - 1, 2**31])
-    def test_a_huge_count_costs_nothing(self, count: int):
-        def claim(message: labels_pb2.Reply) -> None:
-            message.votes.count = count
-
-        payload = changed(REPLY_BYTES, labels_pb2.Reply, claim)
-        with costs_nothing(), refused(Refusal.LENGTH):
-            read_reply(payload)
-
     @pytest.mark.parametrize("decode", [read_reply, lambda payload: decode_instruction(payload, TERMS)])
     def test_a_huge_payload_costs_nothing(self, decode: Callable[[bytes], object]):
         payload = labels_pb2.Reply(votes=labels_pb2.Labels(packed=bytes(50_000_000))).SerializeToString()

@@ -17,7 +17,3 @@ def test_a_number_without_reason_is_malformed(number: int):
     with pytest.raises(Refused) as refused:
         Refusal.from_number(number)
     assert refused.value.reason is Refusal.MALFORMED
-
-
-def test_every_reason_has_a_sentence_of_its_own():
-    assert len({reason.sentence for reason in Refusal}) == len(Refusal)
