@@ -15,7 +15,6 @@ from numpy.random import Generator
 from fedct_flwr.consensus.agreement import agreement
 from fedct_flwr.consensus.counting import (
     Consensus,
-    Decide,
     agreed,
     consistent,
     counting,
@@ -36,11 +35,6 @@ DECISIONS = {"plurality": plurality, "qualified": partial(qualified, quorum=0.6)
 @pytest.fixture
 def rng() -> Generator:
     return np.random.default_rng(0)
-
-
-@pytest.fixture(params=DECISIONS)
-def decide(request: pytest.FixtureRequest) -> Decide:
-    return DECISIONS[request.param]
 
 
 def naive_tally(votes: np.ndarray, num_classes: int) -> np.ndarray:
@@ -144,19 +138,6 @@ class TestQualified:
     def test_abstaining_silos_are_not_counted_as_voters(self, rng: Generator):
         votes = [np.int16([1]), np.int16([ABSTAIN]), np.int16([ABSTAIN])]
         assert qualified(tally(votes, 1, 2), NOBODY[:1], rng, quorum=1.0).tolist() == [1]
-
-
-class TestEveryDecision:
-    @given(classes=st.lists(st.integers(0, 4), min_size=1, max_size=5), silos=st.integers(1, 300))
-    @pytest.mark.parametrize("name", DECISIONS)
-    def test_unanimity_wins(self, name: str, classes: list[int], silos: int):
-        vote = np.int16(classes)
-        incumbent = np.zeros_like(vote)
-        labels = DECISIONS[name](tally([vote] * silos, len(vote), 5), incumbent, np.random.default_rng(0))
-        assert (labels == vote).all()
-
-    def test_nobody_voted(self, decide: Decide, rng: Generator):
-        assert decide(np.zeros((3, 2), np.int32), np.int16([0, 1, ABSTAIN]), rng).tolist() == [ABSTAIN] * 3
 
 
 def decided(apply: Callable, votes: np.ndarray) -> HardLabels:
@@ -295,22 +276,3 @@ class TestAgreed:
     def test_each_student_has_a_vote(self, decided: list[int], share: float):
         counts = np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]])
         assert counts_agreed(counts, np.int16(decided)) == pytest.approx(share)
-
-
-class TestCounting:
-    def test_tallies_the_ballots_and_decides_on_the_counts(self, rng: Generator):
-        seen: list[VoteCounts] = []
-
-        def first_class(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
-            seen.append(counts)
-            return incumbent
-
-        ballots = iter([("a", np.int16([0, 1, 1])), ("b", np.int16([0, 0, ABSTAIN]))])
-        labels, _ = counting(2, first_class).apply(ballots, np.int16([1, 1, 1]), {}, rng)
-        assert seen[0].tolist() == [[2, 0], [1, 1], [0, 1]]
-        assert labels.tolist() == [1, 1, 1]
-
-    def test_has_no_state(self, rng: Generator):
-        consensus = counting(2, plurality)
-        state = consensus.init(["a", "b"])
-        assert consensus.apply([("a", np.int16([0]))], NOBODY[:1], state, rng)[1] == state == {}

@@ -47,19 +47,6 @@ def test_the_papers_sizes(name: str, private: int, public: int, test: int) -> No
     assert (len(dataset.silos), len(dataset.public), dataset.test.size) == (5, public, test)
 
 
-@pytest.mark.usefixtures("real")
-@pytest.mark.parametrize(
-    ("name", "fingerprint"),
-    [
-        ("adult", "6e27dab3db3666752831a8cd4f90ddfa3c6faaba8266727e3935129fc4574b86"),
-        ("mushroom", "122f8c23238b08ac9388c2f74fd82d56c4a444647f5c138f65a2a93ec0598e7f"),
-        ("wine-quality", "9c2de1627901b31a8e53cab032c35a231a0f376fadba38fdb023661909bca428"),
-    ],
-)
-def test_the_public_set_of_seed_0_is_the_one_it_has_always_been(name: str, fingerprint: str) -> None:
-    assert load(name).public.fingerprint.hex() == fingerprint
-
-
 # --- any table in the data folder
 
 

@@ -129,18 +129,6 @@ def test_csv_and_parquet_of_the_same_name(folder: Folder, name: str) -> None:
     assert f"two tables for {name!r}" in said
 
 
-def test_a_missing_label_column_is_named_with_what_there_is(folder: Folder) -> None:
-    path = folder(south="age,ward\n1,east\n")
-    assert error(path) == f"{path / 'south.csv'} has no column 'ill': it has 'age', 'ward'"
-
-
-def test_only_one_class_in_all(folder: Folder) -> None:
-    path = folder(north="age,ward,ill\n1,east,yes\n", south="age,ward,ill\n2,west,yes\n")
-    said = error(path)
-    assert "'yes'" in said
-    assert str(path) in said
-
-
 FAULTY_FILES: dict[str, str | bytes] = {
     "no shared column": "x,y,ill\n1,2,yes\n",
     "a missing column": "age,ill\n1,yes\n",

@@ -40,16 +40,6 @@ def test_the_same_seed_gives_the_same_run_whatever_the_order_of_replies(federati
     assert (first.load_checkpoint().targets[:100] != other.load_checkpoint().targets[:100]).any()
 
 
-def test_resume_goes_on_where_the_run_ended(federation: Federation) -> None:
-    settings = {"learner": "logistic-regression", "learner_params": "{}"}
-    whole = federation.run(num_server_rounds=4, run_dir=str(federation.path / "whole"), **settings)
-    federation.run(num_server_rounds=2, **settings)
-    resumed = federation.run(num_server_rounds=4, resume=True, **settings)
-    assert len(resumed.rounds()) == len(whole.rounds()) == 4
-    np.testing.assert_array_equal(resumed.load_checkpoint().targets, whole.load_checkpoint().targets)
-    assert [entry["changed"] for entry in resumed.rounds()] == [entry["changed"] for entry in whole.rounds()]
-
-
 def test_the_strategy_means_what_every_flower_strategy_means(federation: Federation) -> None:
     seen: list[int] = []
     results = []

@@ -32,8 +32,3 @@ def test_an_example_cotrains(
     assert {path.name for path in folder.models.iterdir()} >= {f"cleveland.{suffix}", f"zurich.{suffix}"}
     scores = [silo["scores"]["pooled_balanced_accuracy"] for silo in folder.rounds()[-1]["silos"].values()]
     assert sum(scores) / 4 > 0.6
-
-
-@pytest.mark.parametrize("name", ["own_network", "own_classifier"])
-def test_an_example_is_under_forty_lines(name: str) -> None:
-    assert len((EXAMPLES / name / "__init__.py").read_text("utf-8").splitlines()) < 40

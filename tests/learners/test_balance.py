@@ -5,27 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
-from sklearn.utils.class_weight import compute_sample_weight
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.torch_net import TorchLearner, Training
 from fedct_flwr.types import ConfigError
 
 RARE = np.int16([0] * 95 + [1] * 5)
-
-
-def test_weights_are_scikit_learns() -> None:
-    y = np.random.default_rng(0).integers(0, 4, 100).astype(np.int16)
-    assert_allclose(balanced_weights(y), compute_sample_weight("balanced", y))
-
-
-def test_weights_keep_what_an_example_counts_beside_others_of_its_class() -> None:
-    weights = balanced_weights(np.int16([0, 0, 1]), np.array([1.0, 3.0, 2.0]))
-    assert_allclose(weights, [0.75, 2.25, 3.0])
 
 
 def learner(name: str, class_weight: str, **params: Any) -> Any:

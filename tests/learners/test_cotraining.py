@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
-from fedct_flwr.learners.build import build_learner
-from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
-from tests import hospitals
 
 PRIVATE = Examples(np.float64([[100.0], [101.0]]), np.int16([1, 0]))
 PUBLIC = PublicSet(np.float64([[0.0], [1.0], [2.0], [3.0], [4.0]]))
@@ -120,27 +116,6 @@ def test_without_a_weight_targets_are_learned_first_and_then_private_examples_al
         learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0, rounds=1, steps=7, num_classes=2
     )
     assert learner.trained == [([2, 3], targets.tolist(), 7), "alone"]
-
-
-def test_what_lies_do_to_a_model_depends_on_their_weight() -> None:
-    """Targets that are the opposite of what each hospital's model says, at the weights that the threat model names."""
-    dataset = hospitals.dataset()
-    public, weights = dataset.public, (0.0, 0.5, 1.0, 10.0, 1e6)
-    scores = np.zeros((len(dataset.silos), len(weights)))
-    config = RunConfig.from_flower(
-        {"study": hospitals.STUDY, "data": hospitals.STUDY, "learner": "logistic-regression"}
-    )
-    for row, silo in enumerate(dataset.silos):
-        learner = build_learner(config, dataset, row, silo.private.X)
-        learner.fit(silo.private.X, silo.private.y)
-        lies = np.eye(2, dtype=np.float32)[1 - learner.predict(public.X)]
-        for column, weight in enumerate(weights):
-            PROBABILITIES.learn(
-                learner, silo.private, public, public.X, lies if weight else None, EVERYTHING,
-                weight=weight, rounds=1, steps=1, num_classes=2,
-            )  # fmt: skip
-            scores[row, column] = balanced_accuracy(learner, dataset.test)
-    np.testing.assert_allclose(scores.mean(axis=0), [0.69, 0.56, 0.51, 0.33, 0.32], atol=0.015)
 
 
 def test_values_of_others_weigh_as_much_in_all_as_is_asked_for(learner: Recorder):

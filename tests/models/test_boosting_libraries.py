@@ -12,7 +12,6 @@ import fedct_flwr
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs import scores
-from fedct_flwr.types import DataError
 from tests.boosting import PARAMS
 
 NEEDS_NO_PACKAGE = {"xgboost.XGBClassifier", "sklearn.ensemble.HistGradientBoostingClassifier"}
@@ -79,11 +78,3 @@ def test_from_the_run_to_a_prediction(tmp_path: Path, name: str, preprocessing: 
     found = session.run(None, {"features": X})
     assert found[0].tolist() == labels.tolist()
     np.testing.assert_allclose(found[1], probabilities, atol=1e-5)
-
-
-def test_a_package_that_nobody_named_is_not_run(tmp_path: Path) -> None:
-    pytest.importorskip("lightgbm")
-    name = "lightgbm.LGBMClassifier"
-    simulated(tmp_path / "run", name, rounds=1, student=name, student_params=PARAMS[name])
-    with pytest.raises(DataError, match=r"add --package lightgbm"):
-        load_model(tmp_path / "run" / "models" / "global.skops")

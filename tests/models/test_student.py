@@ -11,7 +11,7 @@ from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.kinds import HARD
 from fedct_flwr.models.card import promised
-from fedct_flwr.models.student import check_student, make_student, train_student
+from fedct_flwr.models.student import make_student, train_student
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 
 
@@ -25,35 +25,10 @@ def dataset() -> FederatedDataset:
     return datasets.load(config())
 
 
-def test_it_learns_the_labels_that_there_are(dataset: FederatedDataset) -> None:
-    public = dataset.public
-    labels = (public.X[:, 0] > np.nanmedian(public.X[:, 0])).astype(np.int16)
-    targets = labels.copy()
-    targets[::3] = ABSTAIN
-    student = make_student(config(), dataset.schema, public)
-    assert train_student(student, public, targets) == (targets != ABSTAIN).sum()
-    assert (student.learner.predict(public.X) == labels).mean() > 0.95
-
-
 def test_nothing_labeled_is_one_sentence(dataset: FederatedDataset) -> None:
     nothing = np.full(len(dataset.public), ABSTAIN, dtype=np.int16)
     with pytest.raises(RunError, match="none of the 228 public examples has a label"):
         train_student(make_student(config(), dataset.schema, dataset.public), dataset.public, nothing)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"student": "decision-tre"}, "did you mean 'decision-tree'"),
-        ({"student_params": '{"max_dept": 3}'}, "no parameter 'max_dept'"),
-        ({"student": "rulefit"}, "cannot be saved"),
-    ],
-)
-def test_a_student_that_cannot_be_made_is_refused_before_anything_runs(
-    dataset: FederatedDataset, settings: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(ConfigError, match=said):
-        check_student(config(**settings), dataset.schema, dataset.public)
 
 
 def test_a_real_study_may_say_how_its_student_is_trained_and_not_how_silos_are() -> None:

@@ -132,10 +132,6 @@ class TestCheckpoint:
         assert stored.state.keys() == {"trust", "targets"}
         assert (stored.state["trust"] == trust).all()
 
-    def test_none_yet(self, folder: RunFolder):
-        with pytest.raises(RunError, match="has no checkpoint"):
-            folder.load_checkpoint()
-
     def test_state_that_would_need_pickle_is_not_written(self, folder: RunFolder):
         with pytest.raises(ValueError, match="Object arrays"):
             folder.save_checkpoint(Checkpoint(1, TARGETS, {"names": np.array(["a", None], dtype=object)}))
@@ -309,12 +305,6 @@ class TestLock:
         assert ended.returncode == -9
         _, checkpoint = RunFolder.resume(tmp_path / "run", SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
         assert checkpoint.round == 1
-
-    def test_a_refused_resume_holds_no_lock(self, folder: RunFolder):
-        run_rounds(folder, 1)
-        with pytest.raises(RunError, match="set back seed"):
-            RunFolder.resume(folder.path, SETTINGS | {"seed": 1}, FACTS, NOTHING_MAY_CHANGE, {})
-        RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
 
 
 class TestRounds:

@@ -308,9 +308,7 @@ def of_answers(field: str) -> Changes:
         "far-more": (lambda message: setattr(getattr(message, field), "count", FAR_MORE), Refusal.LENGTH),
         "cut-off": (lambda message: getattr(message, field).ClearField("packed"), Refusal.LENGTH),
         "nothing": (lambda message: message.ClearField(field), Refusal.MALFORMED),
-        **(
-            {} if field == "votes" else {"labels": (lambda message: message.votes.MergeFrom(LABELS), Refusal.MALFORMED)}
-        ),
+        **({} if field == "votes" else LABELS_INSTEAD),
     }
 
 
