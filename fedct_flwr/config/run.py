@@ -68,6 +68,8 @@ class SimulatedSilos(Training, OwnSettings):
     """Of two classes the one that sensitivity is about, such as the ill; empty: the last one."""
     accept: Names = ()
     """For data = files: findings of the inspection that are meant so, by name: 'one-per-record:ward'."""
+    inspect: bool = True
+    """Whether tables are inspected first; false where they are known, and nothing wrong with them is refused."""
     num_silos: int = Field(default=0, ge=0, le=MAX_INT)
     """Silos to split a data set into that has none of its own; 0: its default."""
     private_size: int = Field(default=0, ge=0, le=MAX_INT)

@@ -36,7 +36,9 @@ _PARTITIONED: Final = (
         needs=Needs("partition = 'dirichlet' or 'dirichlet-by-silo'", lambda config: config.partition != "iid"),
     )
 )
-_TABLES: Final = ("data-dir", "label-column", "text-columns", "group-column", "outcome", "accept", "test-fraction")
+_TABLES: Final = (
+    "data-dir", "label-column", "text-columns", "group-column", "outcome", "accept", "inspect", "test-fraction",
+)  # fmt: skip
 
 _OWN: Final[dict[str, Uses]] = {
     # Hospitals, or the authors of the files, have split the records already.

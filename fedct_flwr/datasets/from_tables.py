@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from fedct_flwr.config import RunConfig, TableSettings
+from fedct_flwr.config import MEMORY, RunConfig, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
 from fedct_flwr.datasets.inspection.cells import TESTED
@@ -136,6 +136,11 @@ def federation(
     )
 
 
+_INSPECTED: Final[dict[tuple[object, ...], Inspection]] = {}
+_KEPT: Final = 8
+"""Inspections of tables in memory that are kept: some kilobytes for each column."""
+
+
 def _inspected(
     public: Source,
     table: pa.Table,
@@ -145,21 +150,31 @@ def _inspected(
     config: RunConfig,
 ) -> Inspection:
     """What the inspection says. Raises DataError for what it refuses, also in tables that silos are tested with."""
+    if not config.inspect:
+        return Inspection()
     label = config.label_column
     theirs = {label, *features}
     if apart := next((part for part in parts if {*part.table.column_names} != theirs), None):
         # Cells are compared only once the columns are the same.
         columns = columns_of(table.select(features), public.where, settings.text)
         encode(apart.table.drop_columns([label]), columns, apart.source.where)
-    found = inspect_tables(
-        table,
-        {part.name: part.table for part in parts},
-        label,
-        number=config.outcome == "number",
-        settings=settings,
-        accept=config.accept,
-        words=Words(settings=public.tables.place),
-    )
+    # Tables in memory go by their digest: who trains on the same ones again does not wait for the same findings.
+    key = (config.data_dir, label, config.outcome, settings.model_dump_json(), config.accept)
+    found = _INSPECTED.get(key) if config.data == MEMORY else None
+    if found is None:
+        found = inspect_tables(
+            table,
+            {part.name: part.table for part in parts},
+            label,
+            number=config.outcome == "number",
+            settings=settings,
+            accept=config.accept,
+            words=Words(settings=public.tables.place),
+        )
+    if config.data == MEMORY:
+        _INSPECTED[key] = found
+        while len(_INSPECTED) > _KEPT:
+            del _INSPECTED[next(iter(_INSPECTED))]
     refuse(found.findings, {"": public.where, **{part.name: part.source.where for part in parts}})
     return found
 

@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import fields
 from typing import Any, Final, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +59,12 @@ AUGMENT: Final = "augment"
 """A parameter of all networks: how images are changed at random while they train, see ``learners.networks``."""
 
 
+_UNTRAINED: Final[WeakKeyDictionary[FederatedDataset, dict[tuple[RunConfig, int], SklearnLearner]]] = (
+    WeakKeyDictionary()
+)
+"""Learners by run config and position, with their preprocessing: a few kilobytes each, as long as the data are held."""
+
+
 def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
     """The learner of the simulated silo at ``position``, untrained. Raises what ``learner_for`` does."""
     if config.corruption == "collusion" and dataset.silos[position].name in config.bad_silos:
@@ -72,7 +80,11 @@ def named_learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner
 
 def named_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
     """The untrained learner named for the silo at ``position``, also where it colludes. Raises as ``learner_for``."""
-    return learner_for(
+    known = _UNTRAINED.setdefault(dataset, {})
+    own = private is dataset.silos[position].private.X
+    if own and (config, position) in known:
+        return copy(known[config, position])
+    learner = learner_for(
         config.learner_settings(position, len(dataset.silos)),
         dataset.silos[position].name,
         dataset.schema,
@@ -80,6 +92,10 @@ def named_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
         private,
         total_steps=config.local_steps * config.rounds,
     )
+    if own and isinstance(learner, SklearnLearner):
+        # A copy is trained, so that no model is held on to.
+        known[config, position] = copy(learner)
+    return learner
 
 
 def learner_for(

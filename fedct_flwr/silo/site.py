@@ -1,17 +1,15 @@
 """Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
 
 import os
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData
+from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.datasets.groups import split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, refuse
 from fedct_flwr.datasets.inspections import inspect_records
@@ -24,7 +22,6 @@ from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.guard import Guard, SoftGuard
-from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
@@ -115,12 +112,6 @@ class Site:
         )
 
 
-_UNTRAINED: Final[WeakKeyDictionary[FederatedDataset, dict[tuple[RunConfig, int], SklearnLearner]]] = (
-    WeakKeyDictionary()
-)
-"""Learners by run config and position, with their preprocessing: a few kilobytes each, as long as the data are held."""
-
-
 # A process that serves many rounds reads the data and fits the preprocessing once.
 @lru_cache(maxsize=128)
 def simulated_site(config: RunConfig, partition_id: int) -> Site:
@@ -132,7 +123,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         data.test,
         dataset.test,
         dataset.public,
-        _learner(config, dataset, partition_id),
+        build_learner(config, dataset, partition_id, data.private.X),
         config.learner_settings(partition_id, len(dataset.silos)),
         config.privacy_settings(config.asked_about(len(dataset.public))),
         config.method.transfer_settings(dataset.fewest_records),
@@ -140,18 +131,6 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         Terms.of(config.study, dataset.public, dataset.schema),
         groups=data.groups,
     )
-
-
-def _learner(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
-    """The untrained learner of a silo. A thousand silos are more than ``simulated_site`` keeps from round to round."""
-    known = _UNTRAINED.setdefault(dataset, {})
-    if (config, position) not in known:
-        learner = build_learner(config, dataset, position, dataset.silos[position].private.X)
-        if not isinstance(learner, SklearnLearner):
-            return learner
-        known[config, position] = learner
-    # A copy is trained, so that no model is held on to.
-    return copy(known[config, position])
 
 
 def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:

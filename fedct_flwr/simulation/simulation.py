@@ -83,13 +83,14 @@ class Simulation:
     @cached_property
     def findings(self) -> list[Finding]:
         """What is suspicious about the data, but for what is accepted."""
-        found = [*self.dataset.findings, *inspect_dataset(self.dataset, accepted(self.config))]
+        more = inspect_dataset(self.dataset, accepted(self.config)) if self.config.inspect else ()
+        found = [*self.dataset.findings, *more]
         return [each for each in found if each.severity is Severity.SAID]
 
     @cached_property
     def table_one(self) -> TableOne:
-        """What the silos' tables hold, by site."""
-        return table_of_dataset(self.dataset)
+        """What the silos' tables hold, by site; no rows where they are not inspected."""
+        return table_of_dataset(self.dataset) if self.config.inspect else TableOne()
 
     def cautions(self) -> Iterator[str]:
         """What is allowed and hardly meant of the noise that protects records or silos, a sentence each."""

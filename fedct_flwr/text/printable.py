@@ -17,7 +17,7 @@ import traceback
 import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -97,7 +97,7 @@ def json_text(document: Any) -> str:
 def plain(value: Any) -> Any:
     """What JSON knows, of dataclasses, paths, enumerations and numbers as well."""
     if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ Dalton 2012); of several words the largest SMD counts, and of a column also that
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -92,7 +92,7 @@ class TableOne:
 
     def document(self) -> list[dict[str, Any]]:
         """As JSON takes it."""
-        return [{**asdict(row), "sites": [asdict(site) for site in row.sites]} for row in self.ordered]
+        return [{**vars(row), "sites": [vars(site) for site in row.sites]} for row in self.ordered]
 
     @classmethod
     def of_document(cls, rows: Iterable[Mapping[str, Any]]) -> "TableOne":
