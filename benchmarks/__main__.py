@@ -1,93 +1,77 @@
 """``python -m benchmarks NAME``: run an experiment and write its results; ``LIST`` tells which there are."""
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
-from benchmarks import (
-    compare,
-    consensus_rules,
-    experiments,
-    false_alarms,
-    fashion_mnist,
-    fedkt_tables,
-    heart_disease,
-    joint,
-    joint_few,
-    language,
-    liars,
-    membership,
-    no_harm,
-    prediction_consensus,
-    privacy,
-    progress,
-    report,
-    secure_sum,
-    trees,
-)
+from benchmarks import progress, report
 from benchmarks.variants import VARIANTS
 from fedct_flwr.datasets import LOADERS
 
-EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
-    "heart-disease": heart_disease.run,
-    "fedct-trees": trees.run,
-    "fedct-fashion-mnist": fashion_mnist.run,
-    "consensus-rules": consensus_rules.run,
-    "consensus-table1": prediction_consensus.run,
-    "privacy": privacy.run,
-    "false-alarms": false_alarms.run,
-    "joint": joint.run,
-    **{f"joint-{row}": partial(joint.run_row, row) for row in joint.ROWS},
-    "joint-few": joint_few.run,
-    "language": language.run,
-    "liars": liars.run,
-    "no-harm": no_harm.run,
-    "membership": membership.run,
-    "secure-sum": secure_sum.run,
-    "fedkt-table1": fedkt_tables.table_1,
-    **{name: partial(fedkt_tables.run, name) for name in fedkt_tables.TABLES},
-    **{name: partial(compare.run, name) for name in experiments.EXPERIMENTS},
+_TABLES: Final = ("fedkt-table3", "fedkt-table6", "fedkt-table7", "fedkt-table8", "fedkt-table9")
+_NETWORKS: Final = (
+    "fedct-non-iid", "fedct-non-iid-rules", "fedct-scale", "fedct-communication", "fedct-public-shift",
+    "fedct-public-size", "weight-sharing",
+)  # fmt: skip
+EXPERIMENTS: Final[dict[str, str]] = {
+    "heart-disease": "heart_disease.run",
+    "fedct-trees": "trees.run",
+    "fedct-fashion-mnist": "fashion_mnist.run",
+    "ablation": "ablation.run",
+    "consensus-rules": "consensus_rules.run",
+    "consensus-table1": "prediction_consensus.run",
+    "privacy": "privacy.run",
+    "false-alarms": "false_alarms.run",
+    "joint": "joint.run",
+    "joint-few": "joint_few.run",
+    "language": "language.run",
+    "liars": "liars.run",
+    "membership": "membership.run",
+    "no-harm": "no_harm.run",
+    "secure-sum": "secure_sum.run",
+    "fedkt-table1": "fedkt_tables.table_1",
+    **{name: "fedkt_tables.run" for name in _TABLES},
+    **{name: "compare.run" for name in _NETWORKS},
 }
-PARTS: dict[str, Mapping[str, Callable[[int | None, bool], None]]] = {
-    "membership": {part: partial(membership.run, part=part) for part in membership.PARTS},
-}
-"""Experiments that can be run in parts."""
+"""Where the function of each is: only the one that is asked for is imported."""
+
+
+def function(name: str) -> Callable[..., None]:
+    """The experiment, to be called with seeds and whether it is to be fast, and rows where it has some."""
+    module, _, attribute = EXPERIMENTS[name].partition(".")
+    found: Any = getattr(import_module(f"benchmarks.{module}"), attribute)
+    return partial(found, name) if name in (*_TABLES, *_NETWORKS) else found
 
 
 def main(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}; LIST describes them.")],
     seeds: Annotated[int | None, typer.Option(min=2, help="How many seeds, from 0; default: the experiment's.")] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Two seeds, fewer rounds; for a first look.")] = False,
-    part: Annotated[
-        str | None, typer.Option(help=f"Of {' and '.join(PARTS)}: this part alone; results of the others stay.")
-    ] = None,
+    row: Annotated[list[str] | None, typer.Option(help="This row alone; may be given several times.")] = None,
+    out: Annotated[Path, typer.Option(help="The folder for results.")] = report.BUILD,
+    commit: Annotated[bool, typer.Option("--commit", help="Write the results that are committed.")] = False,
 ) -> None:
-    """Run an experiment; results go to benchmarks/results/."""
+    """Run an experiment. One that was stopped goes on from where it was when the same command is run again."""
     if name.upper() == "LIST":
         for known in EXPERIMENTS:
-            typer.echo(f"{known:<38}{_about(known)}")
+            typer.echo(f"{known:<38}{(inspect.getdoc(function(known)) or _title(known)).splitlines()[0]}")
         return
     if name not in EXPERIMENTS:
         raise typer.BadParameter(f"there are {', '.join(EXPERIMENTS)}")
-    parts = PARTS.get(name, {})
-    if part is not None and part not in parts:
-        known = f"has the parts {', '.join(parts)}" if parts else "has no parts"
-        raise typer.BadParameter(f"{name} {known}", param_hint="--part")
     LOADERS.update(VARIANTS)
+    experiment, more = function(name), {}
+    if row:
+        if "rows" not in inspect.signature(experiment).parameters:
+            raise typer.BadParameter(f"{name} has no rows", param_hint="--row")
+        more["rows"] = tuple(row)
+    report.place(report.RESULTS if commit else out)
     with progress.shown(name, report.command(), report.values_path(name)):
-        (parts[part] if part else EXPERIMENTS[name])(seeds or (2 if fast else None), fast)
-
-
-def _about(name: str) -> str:
-    if name in experiments.EXPERIMENTS:
-        return f"FashionMNIST: {experiments.EXPERIMENTS[name].title}."
-    if name in fedkt_tables.TABLES:
-        return f"FedKT on Adult: {fedkt_tables.TABLES[name].title}."
-    experiment = EXPERIMENTS[name]
-    described = experiment.func if isinstance(experiment, partial) else experiment
-    return (described.__doc__ or "").splitlines()[0]
+        experiment(seeds or (2 if fast else None), fast, **more)
 
 
 if __name__ == "__main__":

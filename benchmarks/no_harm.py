@@ -10,10 +10,10 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -36,7 +36,7 @@ from fedct_flwr.learners.guard import Guard
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels
-from fedct_flwr.verdict import LEVEL, Verdict, verdict
+from fedct_flwr.verdict import LEVEL, verdict
 
 LEARNERS: Final[dict[str, dict[str, Any]]] = {
     "logistic-regression": {},
@@ -63,6 +63,10 @@ _ONLY: Final = "NO_HARM_ROWS"
 """Environment variable: names of data sets with commas, in place of these; those of ``no_harm_tables`` too."""
 
 
+Scores: TypeAlias = dict[str, list[Any]]
+"""Balanced accuracies of each silo, NaN for test records of one class: alone and together, own and pooled; verdicts."""
+
+
 @dataclass
 class Row:
     """One data set with one learner and one kind of trust: differences from alone, of each silo with each seed.
@@ -72,7 +76,13 @@ class Row:
 
     own: list[float] = field(default_factory=list)
     pooled: list[float] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[str] = field(default_factory=list)
+
+    def add(self, scores: Scores) -> None:
+        """One seed's silos."""
+        self.own += [gain for gain in _gains(scores, "own") if not np.isnan(gain)]
+        self.pooled += _gains(scores, "pooled")
+        self.verdicts += scores["verdicts"]
 
     @property
     def gain(self) -> float:
@@ -87,18 +97,18 @@ class Row:
     @property
     def lost(self) -> float:
         """The share of silos that are significantly worse off."""
-        return fmean(found.word == "lost" for found in self.verdicts)
+        return fmean(word == "lost" for word in self.verdicts)
 
 
 class Silos:
     """The silos of a data set; how they do alone is known once, whatever they do then."""
 
-    def __init__(self, name: str, learner: str, seed: int) -> None:
+    def __init__(self, name: str, learner: str, params: Mapping[str, Any], seed: int) -> None:
         settings = {
             "study": "benchmark",
             "data": name,
             "learner": learner,
-            "learner-params": json.dumps(LEARNERS[learner]),
+            "learner-params": json.dumps(params),
             "pseudo-weight": "auto",
             "seed": seed,
         }
@@ -112,34 +122,33 @@ class Silos:
         self._first = self._votes(self._nothing, [None] * len(self._learners))
         self._alone = [self._answers(n) for n in range(len(self._learners))]
 
-    def measure(self, trust: str, row: Row, values: Runs) -> None:
-        """Co-train to the fixed point or the last round, and enter the differences."""
+    def cotrained(self, *, algorithm: str = "fedct-dawid-skene", guarded: bool, rounds: int) -> Scores:
+        """Co-train to the fixed point or the last round."""
         config, silos = self._config, self._dataset.silos
         guards = [
-            Guard(silo.private, self._num_classes, config.seed, silo.name, silo.groups) if trust == GUARDED else None
+            Guard(silo.private, self._num_classes, config.seed, silo.name, silo.groups) if guarded else None
             for silo in silos
         ]
-        assert isinstance(config.method, LabelSharing)
-        consensus = config.method.consensus(self._num_classes)
+        method = RunConfig.from_flower({**config.to_flower(), "algorithm": algorithm}).method
+        assert isinstance(method, LabelSharing)
+        consensus = method.consensus(self._num_classes)
         state, targets, votes = consensus.init([silo.name for silo in silos]), self._nothing, self._first
-        for number in range(1, ROUNDS + 1):
+        for number in range(1, rounds + 1):
             before = targets
             ballots = [(silo.name, vote) for silo, vote in zip(silos, votes, strict=True)]
             targets, state = consensus.apply(ballots, before, state, generator(config.seed, "consensus", number))
             if np.array_equal(targets, before):
                 break  # silos' models do not depend on the round
             votes = self._votes(targets, guards)
-        scores: dict[str, list[float]] = {}
+        scores: Scores = {"verdicts": []}
         for n, silo in enumerate(silos):
             own, pooled = self._answers(n)
             for name, answers in {"alone": self._alone[n], "together": (own, pooled)}.items():
                 scores.setdefault(f"{name}_own", []).append(balanced_accuracy(_Said(answers[0]), silo.test))
                 scores.setdefault(f"{name}_pooled", []).append(balanced_accuracy(_Said(answers[1]), self._dataset.test))
             if found := verdict(self._alone[n][0], own, silo.test.y):
-                row.verdicts.append(found)
-        row.own += [gain for gain in _gains(scores, "own") if not np.isnan(gain)]
-        row.pooled += _gains(scores, "pooled")
-        values.add(**{name: float(np.nanmean(found)) for name, found in scores.items()})
+                scores["verdicts"].append(found.word)
+        return scores
 
     def _votes(self, targets: HardLabels, guards: Sequence[Guard | None]) -> list[HardLabels]:
         public = self._dataset.public
@@ -184,10 +193,12 @@ def run(seeds: int | None, fast: bool) -> None:
         for learner in LEARNERS:
             for seed in range(seeds):
                 began = time.process_time()
-                silos = Silos(name, learner, seed)
+                silos = Silos(name, learner, LEARNERS[learner], seed)
                 for trust in (PLAIN, GUARDED):
+                    scores = silos.cotrained(guarded=trust == GUARDED, rounds=ROUNDS)
+                    rows.setdefault((name, learner, trust), Row()).add(scores)
                     values = runs.setdefault(f"{name}, {learner}, {trust}", Runs())
-                    silos.measure(trust, rows.setdefault((name, learner, trust), Row()), values)
+                    values.add(**{key: float(np.nanmean(found)) for key, found in scores.items() if key != "verdicts"})
                     values.add(cpu_seconds=time.process_time() - began)
                     began = time.process_time()
             print(f"{name}, {learner}: {_cell(rows[name, learner, GUARDED])}", flush=True)
@@ -205,7 +216,7 @@ _ABOUT: Final = (
 )
 
 
-def _gains(scores: dict[str, list[float]], test: str) -> list[float]:
+def _gains(scores: Scores, test: str) -> list[float]:
     pairs = zip(scores[f"together_{test}"], scores[f"alone_{test}"], strict=True)
     return [together - alone for together, alone in pairs]
 
@@ -236,7 +247,7 @@ def _criteria(names: Sequence[str], rows: dict[tuple[str, str, str], Row]) -> st
         for found in by_trust.values():
             below = sum(row.gain < -row.error for row in found)
             verdicts = [each for row in found for each in row.verdicts]
-            lost = fmean(each.word == "lost" for each in verdicts)
+            lost = fmean(word == "lost" for word in verdicts)
             cells += [f"{below} of {len(found)}", f"{lost:.1%} of {len(verdicts)}"]
         cells += [_both(by_trust, lambda row: row.gain), _both(by_trust, lambda row: fmean(row.pooled))]
         lines.append(cells)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
@@ -17,7 +17,17 @@ from benchmarks.federation import Runs
 
 _PACKAGES = ("flwr", "numpy", "scikit-learn", "torch", "xgboost-cpu", "imodels")
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS: Final = Path(__file__).parent / "results"
+"""Those that are committed."""
+BUILD: Final = Path("build") / "benchmarks"
+_place = BUILD
+
+
+def place(folder: Path) -> None:
+    """Where results go from now on."""
+    global _place
+    _place = folder
+    _place.mkdir(parents=True, exist_ok=True)
 
 
 def cell(runs: Runs, name: str) -> str:
@@ -52,14 +62,11 @@ def write_row(
 
 
 def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any], seconds: float) -> None:
-    """Print the text and write it to ``results/NAME.md``, and all values to ``results/NAME.json``.
+    """Print the text and write it to ``NAME.md`` in the folder for results, and all values to ``NAME.json``.
 
-    Both name the command line that runs now.
-
-    A fast run goes to ``NAME-fast``: a first look replaces no full result.
+    Both name the command line that runs now. A fast run goes to ``NAME-fast``: a first look replaces no full result.
     """
     machine = _machine()
-    RESULTS.mkdir(exist_ok=True)
     about = ", ".join(f"{key} {value}" for key, value in machine.items())
     note = f"\nMeasured by `{command()}` in {seconds:.0f} s ({about}).\n"
     path = values_path(name)
@@ -83,7 +90,7 @@ def command() -> str:
 
 def values_path(name: str) -> Path:
     """Where the values of an experiment are kept: those of a fast run beside those of a full one."""
-    return RESULTS / f"{name}{'-fast' if '--fast' in sys.argv else ''}.json"
+    return _place / f"{name}{'-fast' if '--fast' in sys.argv else ''}.json"
 
 
 def _machine() -> dict[str, Any]:
