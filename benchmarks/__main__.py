@@ -33,12 +33,14 @@ EXPERIMENTS: Final[dict[str, str]] = {
     "liars": "liars.run",
     "membership": "membership.run",
     "no-harm": "no_harm.run",
+    "overhead": "overhead.run",
     "secure-sum": "secure_sum.run",
     "fedkt-table1": "fedkt_tables.table_1",
-    **{name: "fedkt_tables.run" for name in _TABLES},
-    **{name: "compare.run" for name in _NETWORKS},
+    **dict.fromkeys(_TABLES, "fedkt_tables.run"),
+    **dict.fromkeys(_NETWORKS, "compare.run"),
 }
 """Where the function of each is: only the one that is asked for is imported."""
+_KNOWN: Final = {"experiments": "EXPERIMENTS", "fedkt_tables": "TABLES"}
 
 
 def function(name: str) -> Callable[..., None]:
@@ -46,6 +48,13 @@ def function(name: str) -> Callable[..., None]:
     module, _, attribute = EXPERIMENTS[name].partition(".")
     found: Any = getattr(import_module(f"benchmarks.{module}"), attribute)
     return partial(found, name) if name in (*_TABLES, *_NETWORKS) else found
+
+
+def _about(name: str) -> str:
+    for module, tables in {"experiments": _NETWORKS, "fedkt_tables": _TABLES}.items():
+        if name in tables:
+            return str(getattr(import_module(f"benchmarks.{module}"), _KNOWN[module])[name].title)
+    return (inspect.getdoc(function(name)) or "").partition("\n")[0]
 
 
 def main(
@@ -59,7 +68,7 @@ def main(
     """Run an experiment. One that was stopped goes on from where it was when the same command is run again."""
     if name.upper() == "LIST":
         for known in EXPERIMENTS:
-            typer.echo(f"{known:<38}{(inspect.getdoc(function(known)) or _title(known)).splitlines()[0]}")
+            typer.echo(f"{known:<24}{_about(known)}")
         return
     if name not in EXPERIMENTS:
         raise typer.BadParameter(f"there are {', '.join(EXPERIMENTS)}")

@@ -1,4 +1,4 @@
-"""What each piece of the default is worth: all of it, each piece off, and a script of an afternoon, on natural silos."""
+"""What each piece of the default is worth: all of it, each piece off, and a short script, on natural silos."""
 
 import logging
 import time
@@ -98,10 +98,11 @@ def _of_alone(title: str, scores: Scores) -> dict[str, float]:
 
 
 _ABOUT: Final = (
-    "Balanced accuracy, mean over silos. Each cell of a variant is its difference from the default with the same seeds, "
-    "± standard error. Forest: a class-balanced one of 50 trees in place of `auto`. Adult, mushrooms and wine are cut to silos of 40 to 800 records. The script: the best of three "
-    "class-balanced learners by three folds, majority, one round, pseudo-labels at full weight. Lost: silos that are "
-    "significantly worse on their own test records than alone with the same learner.\n"
+    "Balanced accuracy, mean over silos. Each cell of a variant is its difference from the default with the same "
+    "seeds, ± standard error. Forest: a class-balanced one of 50 trees instead of `auto`. Adult, mushrooms and wine "
+    "are cut to silos of 40 to 800 records. The script: the best of three class-balanced learners by three folds, "
+    "majority, one round, pseudo-labels at full weight. Lost: silos that are significantly worse on their own test "
+    "records than alone with the same learner.\n"
 )
 
 

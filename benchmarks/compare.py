@@ -2,27 +2,30 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import report
+from benchmarks import progress, report
 from benchmarks.experiments import EXPERIMENTS, Experiment, Row
 from benchmarks.federation import Runs
 from benchmarks.methods import METHODS, SETTINGS, one_thread_per_silo
 from fedct_flwr.config import RunConfig
 
 
-def run(name: str, seeds: int | None, fast: bool) -> None:
+def run(name: str, seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
     """Every row with every method it names, for each seed."""
     experiment = EXPERIMENTS[name]
     seeds, steps = seeds or experiment.seeds, experiment.fast_steps if fast else experiment.steps
-    rows = [row for row in experiment.rows if not (fast and row.name in experiment.slow)]
+    known = [row.name for row in experiment.rows]
+    asked = progress.chosen(rows, [row for row in known if not (fast and row in experiment.slow)], known)
+    there = [row for row in experiment.rows if row.name in asked]
     logging.getLogger("flwr").setLevel(logging.ERROR)
     one_thread_per_silo()
     start = time.perf_counter()
-    runs = {row.name: _measure(row, steps, seeds) for row in rows}
+    runs = {row.name: _measure(row, steps, seeds) for row in there}
     text = f"# FedCT on FashionMNIST: {experiment.title}, {steps} steps, {seeds} seeds\n\n"
-    text += _tables(experiment, rows, runs)
-    settings = {**SETTINGS, "steps": steps, "rows": {row.name: row.settings for row in rows}}
+    text += _tables(experiment, there, runs)
+    settings = {**SETTINGS, "steps": steps, "rows": {row.name: row.settings for row in there}}
     report.write(name, text, runs, settings, time.perf_counter() - start)
 
 
@@ -33,8 +36,9 @@ def _measure(row: Row, steps: int, seeds: int) -> Runs:
         rounds = max(1, steps // settings.get("local-steps", 50))
         config = RunConfig.from_flower({**settings, "num-server-rounds": rounds})
         for method in row.methods:
-            measured = METHODS[method](config)
-            runs.add(**{f"{method}: {name}": value for name, value in measured._asdict().items()})
+            key = f"{row.name}, {method}, {seed}, {rounds}"
+            found = progress.once(key, lambda: METHODS[method](config)._asdict())  # noqa: B023
+            runs.add(**{f"{method}: {name}": value for name, value in found.items()})
     return runs
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from benchmarks import report
 from benchmarks.federation import Runs
 from benchmarks.methods import METHODS, SETTINGS, WORKERS, one_thread_per_silo
-from benchmarks.probe import FEDERATION, Stopwatch
 from benchmarks.variants import change
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
@@ -40,9 +39,7 @@ def run(seeds: int | None, fast: bool) -> None:
         config = RunConfig.from_flower({**SETTINGS, "seed": seed, "num-server-rounds": rounds})
         dataset = datasets.load(config)
         bare = _bare_steps(dataset, rounds * config.local_steps, 2 * config.batch_size)
-        with Stopwatch().on(FEDERATION) as stopwatch:
-            measured = {"FedCT": METHODS["FedCT"](config)}
-        measured |= {method: METHODS[method](config) for method in COMPARED if method not in measured}
+        measured = {method: METHODS[method](config) for method in COMPARED}
         for method, found in measured.items():
             runs.add(**{f"{method}: {name}": value for name, value in found._asdict().items()})
         seconds = measured["FedCT"].seconds
@@ -50,7 +47,7 @@ def run(seeds: int | None, fast: bool) -> None:
         for method in HELPED:
             found = METHODS[method](falling)
             runs.add(**{f"{method}, falling rate: {name}": value for name, value in found._asdict().items()})
-        runs.add(bare_seconds=bare, ratio=seconds / bare, federation_share=stopwatch.seconds / seconds)
+        runs.add(bare_seconds=bare, ratio=seconds / bare)
     steps = rounds * config.local_steps
     rows = [
         ["accuracy", *(report.cell(runs, f"{method}: accuracy") for method in COMPARED)],
@@ -65,8 +62,7 @@ def run(seeds: int | None, fast: bool) -> None:
         f"# FedCT on FashionMNIST, MLP 784-512-512-10, 5 silos, {steps} steps, {seeds} seeds\n\n"
         + report.table(["", *COMPARED], rows)
         + f"\nFedCT takes {runs.mean('FedCT: seconds'):.1f} s, the same {steps} training steps of 5 networks alone "
-        f"{runs.mean('bare_seconds'):.1f} s: a ratio of {runs.mean('ratio'):.2f} ({WORKERS} threads each). The "
-        f"vote, the codec and message building together take {runs.mean('federation_share'):.2%} of it.\n\n"
+        f"{runs.mean('bare_seconds'):.1f} s: a ratio of {runs.mean('ratio'):.2f} ({WORKERS} threads each).\n\n"
         f"## A learning rate that falls from {RATE} along a cosine over the whole run\n\n"
         + report.table(["", *HELPED], _helped(runs))
         + "\nShares: silos send labels, and learn the shares of the votes as soft targets; a minibatch then has four "

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -66,34 +67,39 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
     logging.getLogger("flwr").setLevel(logging.ERROR)
     runs = Runs()
     for seed in seeds:
-        scores: dict[SiloName, list[Scores]] = {}
-        alone: dict[SiloName, HardLabels] = {}
-        with tempfile.TemporaryDirectory() as temporary:
-            path = Path(temporary) / "run"
-            fixed = {"seed": seed, "run-dir": str(path), "save-models": False}
-            paper = {"study": "benchmark", "algorithm": "fedct", "pseudo-weight": 1.0}
-            config = RunConfig.from_flower({**paper, **settings, **fixed})
-            dataset = datasets.load(config)
-            start = time.perf_counter()
-            run_loopback(server_app, _scored(scores, alone), config.to_flower(), simulated_nodes(len(dataset.silos)))
-            seconds = time.perf_counter() - start
-            rounds = RunFolder(path).rounds()
-        for method, number in {"local": 0, "once": 1, "fedct": -1}.items():
-            reached = [of_silo[number]._asdict() for of_silo in scores.values()]
-            for name in reached[0]:
-                test, _, kind = name.partition("_")
-                if test == "pooled" or dataset.silos[0].test.size:
-                    runs.add(**{f"{method}_{kind.split('_')[0]}_{test}": _mean(silo[name] for silo in reached)})
-        together, vote = _centralized(config, dataset), _Known(_plurality(alone, dataset, seed))
-        for kind, score in {"accuracy": accuracy, "balanced": balanced_accuracy}.items():
-            runs.add(**{f"central_{kind}_pooled": fmean(score(model, dataset.test) for model in together)})
-            if dataset.silos[0].test.size:
-                own = _mean(score(model, silo.test) for model, silo in zip(together, dataset.silos, strict=True))
-                runs.add(**{f"central_{kind}_own": own})
-            runs.add(**{f"vote_{kind}_pooled": score(vote, dataset.test)})
-        sent = fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
-        runs.add(rounds=len(rounds), bytes_per_silo_and_round=sent, seconds=seconds)
+        runs.add(**progress.once(f"{settings}, {seed}", partial(_measured, settings, seed)))
     return runs
+
+
+def _measured(settings: dict[str, Any], seed: int) -> dict[str, float]:
+    scores: dict[SiloName, list[Scores]] = {}
+    alone: dict[SiloName, HardLabels] = {}
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "run"
+        fixed = {"seed": seed, "run-dir": str(path), "save-models": False}
+        paper = {"study": "benchmark", "algorithm": "fedct", "pseudo-weight": 1.0}
+        config = RunConfig.from_flower({**paper, **settings, **fixed})
+        dataset = datasets.load(config)
+        start = time.perf_counter()
+        run_loopback(server_app, _scored(scores, alone), config.to_flower(), simulated_nodes(len(dataset.silos)))
+        found["seconds"] = time.perf_counter() - start
+        rounds = RunFolder(path).rounds()
+    for method, number in {"local": 0, "once": 1, "fedct": -1}.items():
+        reached = [of_silo[number]._asdict() for of_silo in scores.values()]
+        for name in reached[0]:
+            test, _, kind = name.partition("_")
+            if test == "pooled" or dataset.silos[0].test.size:
+                found[f"{method}_{kind.split('_')[0]}_{test}"] = _mean(silo[name] for silo in reached)
+    together, vote = _centralized(config, dataset), _Known(_plurality(alone, dataset, seed))
+    for kind, score in {"accuracy": accuracy, "balanced": balanced_accuracy}.items():
+        found[f"central_{kind}_pooled"] = fmean(score(model, dataset.test) for model in together)
+        if dataset.silos[0].test.size:
+            own = _mean(score(model, silo.test) for model, silo in zip(together, dataset.silos, strict=True))
+            found[f"central_{kind}_own"] = own
+        found[f"vote_{kind}_pooled"] = score(vote, dataset.test)
+    sent = fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
+    return {**found, "rounds": len(rounds), "bytes_per_silo_and_round": sent}
 
 
 def _mean(scores: Iterable[float]) -> float:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from sklearn.metrics import balanced_accuracy_score
 
-from benchmarks import report
+from benchmarks import progress, report
 from benchmarks.federation import Runs
 from benchmarks.privacy_data import Federation, Setting, Sizes, learner_of, load
 from fedct_flwr import datasets
@@ -72,18 +72,13 @@ PARTS: Final = (
 )
 
 
-def run(seeds: int | None, fast: bool) -> None:
+def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
     """The joint labeler at epsilon .5, 1 and 3: four hospitals (20 seeds), FashionMNIST and Adult (5 seeds)."""
-    for row in ROWS:
-        run_row(row, seeds, fast)
-
-
-def run_row(row: str, seeds: int | None, fast: bool) -> None:
-    """One row of the joint labeler's results; the others stay as they were measured."""
-    start = time.perf_counter()
-    runs: dict[str, Runs] = {}
-    ROWS[row](runs, seeds, fast)
-    report.write_row("joint", row, text, runs, {"delta": DELTA, "epsilons": EPSILONS}, time.perf_counter() - start)
+    for row in progress.chosen(rows, list(ROWS), ROWS):
+        start = time.perf_counter()
+        runs: dict[str, Runs] = {}
+        ROWS[row](runs, seeds, fast)
+        report.write_row("joint", row, text, runs, {"delta": DELTA, "epsilons": EPSILONS}, time.perf_counter() - start)
 
 
 def joint_labels(

@@ -9,11 +9,11 @@ Each part can be measured alone. The results keep what was measured of the other
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from benchmarks import language, report
+from benchmarks import language, progress, report
 from benchmarks.federation import Runs
 from benchmarks.membership_rows import Measured, text_of, values_of
 from benchmarks.methods import one_thread_per_silo
@@ -146,12 +146,12 @@ _LEFT_OUT: Final = frozenset({"FedCT (DS)", "PredCons", "FedMD", "FedKT", _DP_PA
 """In a first look at networks, which take most of its time."""
 
 
-def run(seeds: int | None, fast: bool, part: str | None = None) -> None:
+def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
     """VUL of each method on hospitals, texts and FashionMNIST, by the same attacks, next to the paper's Table 1."""
     one_thread_per_silo()
     LOADERS.update(SENTIMENT)
-    runs, measured = earlier() if part else ({}, {})
-    for name in [part] if part else [name for name in PARTS if not (fast and name in _NOT_FAST)]:
+    runs, measured = earlier() if rows else ({}, {})
+    for name in progress.chosen(rows, [name for name in PARTS if not (fast and name in _NOT_FAST)], PARTS):
         runs = {key: found for key, found in runs.items() if not key.startswith(f"{name}: ")}
         measured[name] = _measure(name, seeds, runs, fast=fast)
         # After each part: a run that is stopped leaves what it measured.

@@ -7,22 +7,21 @@ process here, without the coordinator's messages, which are no part of the quest
 
 import json
 import logging
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean, stdev
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import report
+from benchmarks import progress, report
 from benchmarks.federation import Runs
 from benchmarks.no_harm_held import ROWS as HELD
 from benchmarks.no_harm_rows import ROWS
-from benchmarks.no_harm_tables import ROWS as TABLES
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.label_sharing import LabelSharing
@@ -59,9 +58,6 @@ _FULL: Final = (
     *HELD,
 )
 _FAST: Final = ("heart-disease", "few-adult-by-workclass", "few-mushroom-by-habitat", "few-wine-by-type")
-_ONLY: Final = "NO_HARM_ROWS"
-"""Environment variable: names of data sets with commas, in place of these; those of ``no_harm_tables`` too."""
-
 
 Scores: TypeAlias = dict[str, list[Any]]
 """Balanced accuracies of each silo, NaN for test records of one class: alone and together, own and pooled; verdicts."""
@@ -178,33 +174,33 @@ class _Said:
         return self._y
 
 
-def run(seeds: int | None, fast: bool) -> None:
+def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
     """Whether any silo is worse off: alone, co-trained, guarded, over real and made sites; 6 seeds."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     logging.getLogger("flwr").setLevel(logging.ERROR)
     seeds = seeds or _DEFAULT_SEEDS
-    LOADERS.update({**ROWS, **HELD, **TABLES})
-    asked = tuple(filter(None, os.environ.get(_ONLY, "").split(",")))
-    names = asked or (_FAST if fast else _FULL)
+    LOADERS.update({**ROWS, **HELD})
+    names = progress.chosen(rows, _FAST if fast else _FULL, LOADERS)
     start = time.perf_counter()
     runs: dict[str, Runs] = {}
-    rows: dict[tuple[str, str, str], Row] = {}
+    found: dict[tuple[str, str, str], Row] = {}
     for name in names:
         for learner in LEARNERS:
             for seed in range(seeds):
-                began = time.process_time()
-                silos = Silos(name, learner, LEARNERS[learner], seed)
-                for trust in (PLAIN, GUARDED):
-                    scores = silos.cotrained(guarded=trust == GUARDED, rounds=ROUNDS)
-                    rows.setdefault((name, learner, trust), Row()).add(scores)
+                both = progress.once(f"{name}, {learner}, {seed}", partial(_both_ways, name, learner, seed))
+                for trust, scores in both.items():
+                    found.setdefault((name, learner, trust), Row()).add(scores)
                     values = runs.setdefault(f"{name}, {learner}, {trust}", Runs())
-                    values.add(**{key: float(np.nanmean(found)) for key, found in scores.items() if key != "verdicts"})
-                    values.add(cpu_seconds=time.process_time() - began)
-                    began = time.process_time()
-            print(f"{name}, {learner}: {_cell(rows[name, learner, GUARDED])}", flush=True)
-    text = f"# No silo worse off, {seeds} seeds\n\n{_ABOUT}\n{_table(names, runs, rows)}\n{_criteria(names, rows)}"
+                    values.add(**{key: float(np.nanmean(own)) for key, own in scores.items() if key != "verdicts"})
+            print(f"{name}, {learner}: {_cell(found[name, learner, GUARDED])}", flush=True)
+    text = f"# No silo worse off, {seeds} seeds\n\n{_ABOUT}\n{_table(names, runs, found)}\n{_criteria(names, found)}"
     settings = {"rows": names, "learners": LEARNERS, "rounds": ROUNDS, "seeds": seeds}
     report.write("no-harm", text, runs, settings, time.perf_counter() - start)
+
+
+def _both_ways(name: str, learner: str, seed: int) -> dict[str, Scores]:
+    silos = Silos(name, learner, LEARNERS[learner], seed)
+    return {trust: silos.cotrained(guarded=trust == GUARDED, rounds=ROUNDS) for trust in (PLAIN, GUARDED)}
 
 
 _ABOUT: Final = (

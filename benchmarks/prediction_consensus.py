@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from benchmarks import pictures, report
+from benchmarks import report
 from benchmarks.federation import Runs
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
 from benchmarks.variants import change
@@ -94,10 +94,6 @@ class Matrix(NamedTuple):
     silos: Sequence[SiloName]
     rows: list[list[float]]
 
-    def values(self) -> Runs:
-        """A row under each silo's name."""
-        return Runs(dict(zip(self.silos, self.rows, strict=True)))
-
     def given(self, silos: Sequence[SiloName]) -> float:
         """The sum of what all give to one of these silos, on average; 1 if all count the same."""
         columns = [
@@ -136,17 +132,14 @@ def run(seeds: int | None, fast: bool) -> None:
     seeds, length = seeds or 2, FAST if fast else LENGTH
     start = time.perf_counter()
     runs: dict[str, Runs] = {}
-    matrices: dict[str, Matrix] = {}
     for name, settings in SCENARIOS.items():
         if fast and ("bad-silos" not in settings or "partition" in settings):
             continue
-        runs[name], trust = compare({**CONSENSUS, **settings}, length, seeds)
-        middle = trust["dynamic"][len(trust["dynamic"]) // 2]
-        matrices[f"{name}\ndynamic trust, answer {middle.round}"] = middle
-        _write(runs, matrices, length, seeds, time.perf_counter() - start)
+        runs[name] = compare({**CONSENSUS, **settings}, length, seeds)
+        _write(runs, length, seeds, time.perf_counter() - start)
 
 
-def _write(runs: dict[str, Runs], matrices: dict[str, Matrix], length: Length, seeds: int, seconds: float) -> None:
+def _write(runs: dict[str, Runs], length: Length, seeds: int, seconds: float) -> None:
     rows = [[name, *(report.cell(found, method) for method in METHODS), gain(found)] for name, found in runs.items()]
     rows += [[name, *figures, "-"] for name, figures in _PAPER.items()]
     text = (
@@ -155,11 +148,9 @@ def _write(runs: dict[str, Runs], matrices: dict[str, Matrix], length: Length, s
         + report.table(["Held-out accuracy of the good silos", *METHODS, "gain by trust"], rows)
         + "\n"
         + _about_trust(runs)
-        + pictures.trust_matrices("consensus-trust", {name: m for name, m in matrices.items() if "bad" in name})
     )
     settings = {**CONSENSUS, **length._asdict(), "scenarios": SCENARIOS, "methods": METHODS}
-    everything = {**runs, **{name.replace("\n", ", "): matrix.values() for name, matrix in matrices.items()}}
-    report.write("consensus-table1", text, everything, settings, seconds)
+    report.write("consensus-table1", text, runs, settings, seconds)
 
 
 _ABOUT: Final = (
@@ -172,14 +163,9 @@ _ABOUT: Final = (
 )
 
 
-def compare(
-    settings: dict[str, Any], length: Length, seeds: int, methods: Sequence[str] = tuple(METHODS)
-) -> tuple[Runs, dict[str, list[Matrix]]]:
-    """Accuracy of the good silos by method, and what the bad ones are given, in the first and last round.
-
-    And whom silos trusted with the first seed, by method.
-    """
-    runs, trust = Runs(), {}
+def compare(settings: dict[str, Any], length: Length, seeds: int, methods: Sequence[str] = tuple(METHODS)) -> Runs:
+    """Accuracy of the good silos by method, and what the bad ones are given, in the first and last round."""
+    runs = Runs()
     bad = settings.get("bad-silos", "").split(",")
     for seed in range(seeds):
         for name in methods:
@@ -192,8 +178,7 @@ def compare(
             if found.trust and "bad-silos" in settings:
                 first, last = found.trust[0].given(bad), found.trust[-1].given(bad)
                 runs.add(**{f"{name}: trust in bad, first": first, f"{name}: trust in bad, last": last})
-            trust.setdefault(name, found.trust)
-    return runs, trust
+    return runs
 
 
 def gain(runs: Runs) -> str:

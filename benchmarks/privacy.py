@@ -2,7 +2,7 @@
 
 One-shot co-training: each silo's labels are released once, the plurality decides, and personal models are trained on
 private records and the consensus. Labelers that are trained once would give the same labels in any round; those that
-pay for each label would only have less to pay with. Beside them DP-FedAvg, which protects a silo as a whole.
+pay for each label would only have less to pay with.
 
 Hyper-parameters of the mechanisms are the defaults. Those of the linear labeler were chosen on other data
 (``dp-linear-settings``), though not before anything was measured here: four earlier settings did worse at epsilon 1 on
@@ -18,7 +18,6 @@ import numpy as np
 
 from benchmarks import report
 from benchmarks.federation import Runs
-from benchmarks.privacy_averaging import TRAINING, dp_fedavg
 from benchmarks.privacy_data import MODEL, Federation, Setting, Sizes, learner_of, load
 from benchmarks.privacy_text import about, key, notes, table
 from benchmarks.privacy_votes import (
@@ -94,7 +93,6 @@ def run(seeds: int | None, fast: bool) -> None:
         "sizes": sizes._asdict(),
         "model": MODEL,
         "hidden": HIDDEN,
-        "dp-fedavg": TRAINING,
         "seeds": seeds,
     }
     report.write("privacy", text(runs, epsilons, sizes), runs, settings, time.perf_counter() - start)
@@ -111,7 +109,7 @@ def text(runs: dict[str, Runs], epsilons: Sequence[float], sizes: Sizes) -> str:
 
 
 def measure(setting: Setting, epsilons: Sequence[float], sizes: Sizes, seeds: Sequence[int]) -> dict[str, Runs]:
-    """Values by ``epsilon, mechanism``, and under ``baselines`` and ``paper's xor``; dp-fedavg has no consensus."""
+    """Values by ``epsilon, mechanism``, and under ``baselines`` and ``paper's xor``."""
     found: dict[str, Runs] = {}
     for seed in seeds:
         federation = load(setting, sizes, seed)
@@ -121,8 +119,6 @@ def measure(setting: Setting, epsilons: Sequence[float], sizes: Sizes, seeds: Se
             for name in setting.mechanisms:
                 counts = MECHANISMS[name](federation, epsilon, sizes, seed)
                 found.setdefault(key(epsilon, name), Runs()).add(**_scores(federation, counts, sizes, seed))
-            reached = dp_fedavg(federation, epsilon, seed)
-            found.setdefault(key(epsilon, "dp-fedavg"), Runs()).add(personal=reached)
         paper = PAPERS_XOR(len(federation.schema.classes))
         counts = xor_votes(federation, paper, sizes.public, seed)
         found.setdefault("paper's xor", Runs()).add(**_scores(federation, counts, sizes, seed))

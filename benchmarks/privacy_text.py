@@ -6,7 +6,6 @@ from typing import Final
 
 from benchmarks import report
 from benchmarks.federation import Runs
-from benchmarks.privacy_averaging import TRAINING
 from benchmarks.privacy_data import Setting, Sizes
 from benchmarks.privacy_votes import (
     DELTA,
@@ -38,8 +37,6 @@ def table(setting: Setting, epsilons: Sequence[float], measured: dict[str, Runs]
         for name in setting.mechanisms:
             reference = setting.reference.get(name, {}).get(epsilon, _NONE)
             rows.append([f"{epsilon:g}", name, *_cells(measured[key(epsilon, name)], reference, alone_mean)])
-        averaged = measured[key(epsilon, "dp-fedavg")]
-        rows.append([f"{epsilon:g}", "dp-fedavg, per silo", *_cells(averaged, _NONE, alone_mean)])
     reference = setting.reference.get(PAPERS_MECHANISM, {}).get(PAPERS_EPSILON, _NONE)
     paper = _cells(measured["paper's xor"], reference, alone_mean)
     rows.append([f"{PAPERS_EPSILON:g} a round", PAPERS_MECHANISM, *paper])
@@ -55,8 +52,12 @@ def table(setting: Setting, epsilons: Sequence[float], measured: dict[str, Runs]
 
 
 def _cells(found: Runs, reference: str, alone: float) -> list[str]:
-    consensus = report.cell(found, "consensus") if "consensus" in found.values else _NONE
-    return [consensus, reference, report.cell(found, "personal"), f"{found.mean('personal') - alone:+.3f}"]
+    return [
+        report.cell(found, "consensus"),
+        reference,
+        report.cell(found, "personal"),
+        f"{found.mean('personal') - alone:+.3f}",
+    ]
 
 
 def about(sizes: Sizes) -> str:
@@ -68,11 +69,7 @@ def about(sizes: Sizes) -> str:
         f"labels all of the public set for one price; {sizes.public:,} of its examples are measured. Where each label "
         f"costs, {sizes.paid:,} are asked, in favour of those mechanisms. Reference: figures of a first study, with "
         "its best of three configurations; those of randomized response and XOR are for 50,000 labels. Infinite "
-        f"epsilon is no noise (teachers, dp-linear, dp-sgd: epsilon {UNPROTECTED:g}; FedAvg). dp-fedavg protects "
-        "another unit, a whole silo that is replaced, and only from who sees the global weights, not from the "
-        "coordinator: its figure is that of the global model, a linear one, after "
-        f"{TRAINING['num-server-rounds']} rounds of {TRAINING['local-steps']} steps, on the same silos and "
-        "features.\n\n"
+        f"epsilon is no noise (teachers, dp-linear, dp-sgd: epsilon {UNPROTECTED:g}).\n\n"
     )
 
 

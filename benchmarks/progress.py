@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def once(key: str, measure: Callable[[], Any]) -> Any:
     return found["known"][key]
 
 
-def chosen(rows: Sequence[str], default: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+def chosen(rows: Sequence[str], default: Sequence[str], known: Collection[str]) -> Sequence[str]:
     """The rows that ``--row`` names, or the experiment's own. Raises BadParameter for one that it has not."""
     if unknown := [row for row in rows if row not in known]:
         raise typer.BadParameter(f"no row {unknown[0]!r}: there are {', '.join(known)}", param_hint="--row")

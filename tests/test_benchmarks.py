@@ -1,11 +1,14 @@
 """The benchmarks' own tools. What they measure is not tested here."""
 
+import contextlib
 import re
+from pathlib import Path
 
 import pytest
 
-from benchmarks import methods, variants
+from benchmarks import methods, progress, variants
 from benchmarks.__main__ import EXPERIMENTS as COMMANDS
+from benchmarks.__main__ import function
 from benchmarks.experiments import EXPERIMENTS, Experiment
 from fedct_flwr.config import RunConfig
 from tests.blocks import PAGES
@@ -28,8 +31,25 @@ def test_rows_name_known_settings_data_and_methods_and_the_papers_figures_stand_
         assert "|" not in row.name  # a column's border in Markdown
 
 
-def test_every_experiment_is_a_command() -> None:
+def test_every_experiment_is_a_command_that_is_there() -> None:
     assert set(EXPERIMENTS) < set(COMMANDS)
+    assert all(callable(function(name)) for name in COMMANDS)
+
+
+def test_what_was_measured_before_a_stop_is_not_measured_again(tmp_path: Path) -> None:
+    results, measured = tmp_path / "x.json", []
+
+    def measure() -> list[int]:
+        measured.append(1)
+        return [len(measured)]
+
+    with contextlib.suppress(KeyboardInterrupt), progress.shown("x", "python -m benchmarks x", results):
+        assert progress.once("a", measure) == [1]
+        raise KeyboardInterrupt
+    with progress.shown("x", "python -m benchmarks x", results):
+        assert [progress.once(key, measure) for key in "ab"] == [[1], [2]]
+    with progress.shown("x", "python -m benchmarks x", results):
+        assert progress.once("a", measure) == [3]
 
 
 def test_tables_of_results_in_pages_are_those_committed() -> None:
