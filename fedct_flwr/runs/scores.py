@@ -1,18 +1,20 @@
 """How good the models of a run are, by silo, method and test set: ``scores.json``."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.files.json_file import UNREADABLE
 from fedct_flwr.runs.records import IN_WRONG_SUM
-from fedct_flwr.scoring.assessment import Assessment, Bin
+from fedct_flwr.scoring.assessment import Assessment
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.text.printable import listed, plain, printable_json
 from fedct_flwr.types import RunError
@@ -56,7 +58,7 @@ class SiloScores:
     silo: str
     own: dict[str, float]
     pooled: dict[str, float]
-    bytes_sent: int
+    bytes_sent: int = 0
     tests: dict[str, OnTest] = field(default_factory=dict)
     verdict: Verdict | None = None
 
@@ -73,47 +75,29 @@ def save(rows: Sequence[SiloScores], path: Path) -> None:
     write_atomically(path, printable_json("[\n" + ",\n".join(lines) + "\n]\n").encode())
 
 
+_ROWS: Final[TypeAdapter[list[SiloScores]]] = TypeAdapter(list[SiloScores])
+
+
 def read(path: Path) -> list[SiloScores]:
     """What ``save`` wrote, NaN where there is none; no rows without the file. Raises RunError for a damaged one."""
     try:
-        return [_row(row) for row in json.loads(path.read_text("utf-8"))]
+        rows = _ROWS.validate_python(_known(json.loads(path.read_text("utf-8"))))
+        if any(test.positive and test.positive not in test.classes for row in rows for test in row.tests.values()):
+            raise ValueError
     except FileNotFoundError:
         return []
     except UNREADABLE:
         raise RunError(f"{path} is damaged: take it away, and the run goes without scores") from None
+    return [replace(row, own=_UNKNOWN | row.own, pooled=_UNKNOWN | row.pooled) for row in rows]
 
 
-def _row(row: Mapping[str, Any]) -> SiloScores:
-    tests = {str(name): _on_test(found) for name, found in (row.get("tests") or {}).items()}
-    own, pooled, verdict = _numbers(row["own"]), _numbers(row["pooled"]), row.get("verdict")
-    compared = Verdict(**verdict) if verdict else None
-    return SiloScores(str(row["silo"]), own, pooled, int(row.get("bytes_sent", 0)), tests, compared)
-
-
-def _on_test(found: Mapping[str, Any]) -> OnTest:
-    classes = {str(name): int(count) for name, count in found["classes"].items()}
-    positive = str(found["positive"])
-    if positive and positive not in classes:
-        raise ValueError
-    models = {str(method): _assessment(model) for method, model in found["models"].items()}
-    return OnTest(int(found["n"]), classes, positive, models)
-
-
-def _assessment(model: Mapping[str, Any]) -> Assessment:
-    return Assessment(
-        {str(name): Estimate(**_floats(estimate)) for name, estimate in model["metrics"].items()},
-        [[int(count) for count in row] for row in model["confusion"]],
-        [Bin(**{**_floats(part), "n": int(part["n"])}) for part in model["calibration"]],
-    )
-
-
-def _floats(found: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {str(name): float("nan") if value is None else float(value) for name, value in found.items()}
-    return {name: value if np.isfinite(value) else float("nan") for name, value in numbers.items()}
-
-
-def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
-    return _floats({method: scores.get(method) for method in METHODS})
+def _known(value: Any) -> Any:
+    """JSON with NaN for a number that is null or infinite, and without tests and verdicts that are null."""
+    if isinstance(value, dict):
+        return {key: _known(one) for key, one in value.items() if one is not None or key not in ("tests", "verdict")}
+    if isinstance(value, list):
+        return [_known(one) for one in value]
+    return math.nan if value is None or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
 def comparable(rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHODS) -> list[SiloScores]:

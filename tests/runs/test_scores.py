@@ -54,7 +54,7 @@ def test_what_is_saved_comes_back(tmp_path: Path, tests: tuple[OnTest, OnTest]) 
 @given(
     damage=st.recursive(
         st.none() | st.integers() | st.text(max_size=3),
-        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["own", "n"]), inner, max_size=2),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["own", "m"]), inner, max_size=2),
         max_leaves=4,
     )
 )
