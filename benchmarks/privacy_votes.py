@@ -14,7 +14,7 @@ from fedct_flwr.labelers.dp_linear import DpLinearLabeler
 from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.randomized import RandomizedLabeler
 from fedct_flwr.labelers.teachers import TeachersLabeler, default_teachers
-from fedct_flwr.privacy.calibration import calibrate
+from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.mechanisms import Xor
 from fedct_flwr.privacy.mechanisms.on_labels import Sensitivity, tally_bits
 from fedct_flwr.privacy.randomness import SimulatedNoise

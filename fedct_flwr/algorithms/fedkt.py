@@ -131,7 +131,7 @@ class FedKT(Summable):
         found = super().cautions(config, num_silos)
         if self.protects_silos:
             # Needs the extra privacy, which an algorithm without noise does not.
-            from fedct_flwr.privacy.fedkt import dear_partitions
+            from fedct_flwr.privacy.tally_noise import dear_partitions
 
             dear = dear_partitions(self.privacy_level, self.votes, self.gamma)
             found += [dear] if dear else []
@@ -186,7 +186,7 @@ class FedKT(Summable):
             transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, self.votes
         )
         if self.gamma and privacy.enabled:
-            from fedct_flwr.privacy.calibration import epsilon_in_time
+            from fedct_flwr.privacy.accounting import epsilon_in_time
 
             spent = epsilon_in_time(made.event(privacy.planned_queries(len(dataset.public))), self.delta).upper
             if spent > self.epsilon:

@@ -135,7 +135,7 @@ def _sums(refit: Refit) -> NDArray[np.float64]:
 
 def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
     """The same of sums with the silos' noise: the classes' chances, by the votes and how large the noise is."""
-    from fedct_flwr.privacy.tally_shares import VoteShares  # needs the extra privacy
+    from fedct_flwr.privacy.noise_shares import VoteShares  # needs the extra privacy
 
     terms, found = refit.transcript.terms, []
     for added in zip(*(kept.in_sums for kept in refit.transcript.silos.values()), strict=True):

@@ -130,7 +130,7 @@ def _least_noise(rounds: int, epsilon: float, delta: float) -> float:
     """Takes seconds, and is asked for before a run and in it."""
     from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
-    from fedct_flwr.privacy.calibration import calibrate
+    from fedct_flwr.privacy.accounting import calibrate
 
     return calibrate(
         lambda noise: SelfComposedDpEvent(GaussianDpEvent(noise / 2), rounds), epsilon, delta, _LEAST_NOISE, _MOST_NOISE

@@ -26,7 +26,7 @@ from fedct_flwr.coordinator.roster import Roster, introduce
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.flower.grid import prompt
-from fedct_flwr.kinds.facts import Decision, Facts
+from fedct_flwr.kinds.base import Decision, Facts
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder

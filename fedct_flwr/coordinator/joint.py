@@ -26,7 +26,7 @@ from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums, sum_terms
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds import GRADIENTS, HARD
-from fedct_flwr.kinds.facts import Decision
+from fedct_flwr.kinds.base import Decision
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.runs.records import IN_WRONG_SUM, RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint

@@ -102,8 +102,7 @@ def _consensus(method: LabelSharing, study: Study) -> tuple[Consensus, Spending 
 
 def _in_shares(method: LabelSharing, noise: NoisePlan, study: Study, queries: int) -> tuple[Consensus, Spending, float]:
     """The same where silos add the noise: the coordinator adds none, and decides on what it opens."""
-    from fedct_flwr.privacy.noise_shares import surely_honest
-    from fedct_flwr.privacy.tally_shares import noisiest, shares_for, spent_on_sum
+    from fedct_flwr.privacy.noise_shares import noisiest, shares_for, spent_on_sum, surely_honest
 
     terms, votes, num_classes = sum_terms(study), max(1, method.votes), study.terms.num_classes
     honest = surely_honest(terms.min_summands, terms.may_collude)

@@ -13,11 +13,18 @@ from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
 from fedct_flwr.datasets.inspection.cells import TESTED
 from fedct_flwr.datasets.inspection.finding import Words, refuse
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
-from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import PLAIN, no_column
-from fedct_flwr.datasets.tables import columns_of, encode, numbers, text_columns
+from fedct_flwr.datasets.tables import (
+    all_classes,
+    class_names,
+    columns_of,
+    encode,
+    encode_labels,
+    numbers,
+    text_columns,
+)
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import fault, formula_fault, listed

@@ -32,11 +32,10 @@ from fedct_flwr.datasets.image_folder import (
     numbered_groups,
     read_images,
 )
-from fedct_flwr.datasets.labels import class_name, class_names, map_labels
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, no_column, read_table
-from fedct_flwr.datasets.tables import columns_of, encode
+from fedct_flwr.datasets.tables import class_name, class_names, columns_of, encode, map_labels
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.text.printable import fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups

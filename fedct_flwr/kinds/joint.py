@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds.base import Bench, Cost
-from fedct_flwr.kinds.facts import Decision, Facts, class_counts
+from fedct_flwr.kinds.base import Bench, Cost, Decision, Facts, class_counts
 from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.summed import OnlyReady
 from fedct_flwr.secure_sum.terms import Shape

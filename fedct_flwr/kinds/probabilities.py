@@ -12,8 +12,7 @@ import numpy as np
 
 from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.datasets.public_set import PublicSet, Query
-from fedct_flwr.kinds.base import Bench, Cost, Kind
-from fedct_flwr.kinds.facts import CLASSES, DISTANCE, Decided, Decision, Facts, Near, facts_of_values
+from fedct_flwr.kinds.base import CLASSES, DISTANCE, Bench, Cost, Decided, Decision, Facts, Kind, Near, facts_of_values
 from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
 from fedct_flwr.learners.guard import Guard, Lesson, SoftGuard
 from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_on_values, train_soft

@@ -2,7 +2,7 @@
 
 The sum is one of ``fedct_flwr.secure_sum``. A kind of sum takes the place of the kind whose answers are added: it
 trains, asks and costs what that kind does. Its reply says that the answers are ready. Silos may add shares of noise:
-how much says ``fedct_flwr/privacy/tally_shares.py``; how a silo adds it, ``fedct_flwr/silo/noisy_sum.py``.
+how much says ``fedct_flwr/privacy/noise_shares.py``; how a silo adds it, ``fedct_flwr/silo/noisy_sum.py``.
 """
 
 from abc import abstractmethod
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from fedct_flwr.config import Policy
 from fedct_flwr.consensus.counting import tally, unanimous
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds.base import Bench, Cost, Kind, as_kind
+from fedct_flwr.kinds.base import CLASSES, Bench, Cost, Decided, Decision, Facts, Kind, as_kind, facts_of_labels
 from fedct_flwr.kinds.counts import COUNTS
-from fedct_flwr.kinds.facts import CLASSES, Decided, Decision, Facts, facts_of_labels
 from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.secure_sum.terms import Shape
@@ -262,7 +261,7 @@ class NoisySum(SummedVotes):
 
         Raises Refused (UNKNOWN_CLASS) for numbers that no votes and noise add up to.
         """
-        from fedct_flwr.privacy.tally_shares import VoteShares
+        from fedct_flwr.privacy.noise_shares import VoteShares
 
         # The rule that decides may multiply them.
         signed = total.astype(np.uint32).view(np.int32).astype(np.int64).reshape(instruction.query.size, terms.width)

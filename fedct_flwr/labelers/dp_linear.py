@@ -17,7 +17,7 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.labelers.public_features import NORM, PublicFeatures
-from fedct_flwr.privacy.calibration import calibrate
+from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, HardLabels, TrainingError

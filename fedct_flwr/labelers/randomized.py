@@ -7,8 +7,8 @@ import numpy as np
 from dp_accounting import DpEvent
 
 from fedct_flwr.labelers.labeler import Asked, KeepsNothing, Start
+from fedct_flwr.privacy.accounting import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.budget import check_epsilon
-from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.mechanisms import RandomizedResponse
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels

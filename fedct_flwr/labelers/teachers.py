@@ -19,8 +19,8 @@ from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.labelers.transfer import trained_on, votes_of
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
+from fedct_flwr.privacy.accounting import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.budget import check_epsilon
-from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.mechanisms import ON_COUNTS
 from fedct_flwr.privacy.mechanisms.base import noisy_max, repeated
 from fedct_flwr.privacy.randomness import Noise, uniform_below

@@ -15,9 +15,8 @@ from typing import Final, NamedTuple, Self
 from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent, UnsupportedEventError
 
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.privacy.accounting import Epsilon, epsilon, fits
+from fedct_flwr.privacy.accounting import Epsilon, epsilon, epsilon_in_time, fits
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
-from fedct_flwr.privacy.calibration import epsilon_in_time
 from fedct_flwr.privacy.events import check, from_json, to_json
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.types import RunError

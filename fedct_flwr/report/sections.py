@@ -8,7 +8,7 @@ import numpy as np
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.inspection.table_one import NOTE, caption, cells_of
-from fedct_flwr.kinds.facts import Decided
+from fedct_flwr.kinds.base import Decided
 from fedct_flwr.report.figures import (
     COLORS,
     UNKNOWN,

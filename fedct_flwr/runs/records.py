@@ -35,7 +35,7 @@ class RoundRecord:
 
     ``instruction_bytes`` went to each silo, ``bytes_sent`` came from all of them together (payloads, without Flower's
     envelope). ``absent`` says why a silo did not count. ``facts`` and ``younger`` are columns that the kind of answer
-    has (``kinds/facts.py``); younger ones came later, and stand at the end.
+    has (``kinds/base.py``); younger ones came later, and stand at the end.
     """
 
     round: int

@@ -31,7 +31,7 @@ from fedct_flwr.types import ConfigError, SiloName
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
     from fedct_flwr.privacy.budget import Budget
-    from fedct_flwr.privacy.tally_shares import VoteShares
+    from fedct_flwr.privacy.noise_shares import VoteShares
     from fedct_flwr.secure_sum.terms import Terms as SumTerms
     from fedct_flwr.silo.noisy_sum import NoiseAdder
     from fedct_flwr.silo.release import Answering, Purse, Release

@@ -18,9 +18,8 @@ from fedct_flwr.labelers.dp_linear import RESIDUAL
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
 from fedct_flwr.labelers.public_features import NORM
 from fedct_flwr.privacy import noise_shares
-from fedct_flwr.privacy.noise_shares import NoiseShares
+from fedct_flwr.privacy.noise_shares import NoiseShares, VoteShares
 from fedct_flwr.privacy.randomness import Noise, SimulatedNoise
-from fedct_flwr.privacy.tally_shares import VoteShares
 from fedct_flwr.runs.scores import notes
 from fedct_flwr.silo.personal import Judgment
 from fedct_flwr.simulation.who_gained import against_sums

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.datasets.labels import all_classes, class_name, class_names, map_labels
+from fedct_flwr.datasets.tables import all_classes, class_name, class_names, map_labels
 from fedct_flwr.types import DataError
 
 FILE = Path("/data/records.csv")

@@ -8,10 +8,10 @@ import pytest
 from flwr.app import Context, Message
 
 from client_app.main import app as client_app
+from fedct_flwr.privacy.accounting import epsilon_in_time
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.calibration import epsilon_in_time
 from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.privacy.tally_shares import VoteShares
+from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.silo.noisy_sum import WHOLE_SILO
@@ -96,7 +96,7 @@ def test_a_silo_refuses_noise_that_is_dearer_than_its_budget(
 ) -> None:
     """A coordinator that asks for less noise than the run's epsilon needs."""
     little = VoteShares(0.05, QUERIES, 2, 3)
-    monkeypatch.setattr("fedct_flwr.privacy.tally_shares.shares_for", lambda *plan: little)
+    monkeypatch.setattr("fedct_flwr.privacy.noise_shares.shares_for", lambda *plan: little)
     with pytest.raises(RunError):
         federation.run(**{**PATE, "epsilon": 20.0})
     folder = RunFolder(federation.path / "run")

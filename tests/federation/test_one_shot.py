@@ -13,9 +13,9 @@ from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.fedkt import fedkt_epsilon
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.mechanisms import Gaussian, Laplace
+from fedct_flwr.privacy.tally_noise import fedkt_epsilon
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import RunError

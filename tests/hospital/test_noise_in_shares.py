@@ -21,7 +21,7 @@ from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.tally_shares import VoteShares
+from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.secure_sum.coordinator import Requests, begin_session, sum_securely
 from fedct_flwr.silo.noisy_sum import account_of_sums
 from fedct_flwr.silo.state import FolderState

@@ -11,7 +11,7 @@ from fedct_flwr.consensus.trust import naive
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds import NOISY_SUMS, SUMS, kind_of
 from fedct_flwr.kinds.summed import NOTHING, Summed
-from fedct_flwr.privacy.tally_shares import VoteShares
+from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms

@@ -4,8 +4,7 @@ import pytest
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.calibration import calibrate
+from fedct_flwr.privacy.accounting import calibrate, epsilon
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel
 from fedct_flwr.types import ConfigError

@@ -8,8 +8,8 @@ from dp_accounting import SelfComposedDpEvent
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.fedkt import fedkt_epsilon, price_of
 from fedct_flwr.privacy.mechanisms import ON_COUNTS, Laplace
+from fedct_flwr.privacy.tally_noise import fedkt_epsilon, price_of
 
 
 def test_golden_numbers() -> None:

@@ -8,9 +8,8 @@ import pytest
 from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.consensus.counting import consistent
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.fedkt import fedkt_epsilon
 from fedct_flwr.privacy.mechanisms import Laplace
-from fedct_flwr.privacy.tally_noise import noise_for, noisy, spent_by, tally_mechanism
+from fedct_flwr.privacy.tally_noise import fedkt_epsilon, noise_for, noisy, spent_by, tally_mechanism
 from fedct_flwr.types import ABSTAIN
 
 SIMULATED = noise_for(real=False)

@@ -21,9 +21,9 @@ from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.noise_shares import VoteShares, noisiest, shares_for, spent_on_sum
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.privacy.spending import Spending
-from fedct_flwr.privacy.tally_shares import VoteShares, noisiest, shares_for, spent_on_sum
 from fedct_flwr.silo.noisy_sum import WHOLE_SILO, NoiseAdder, with_noise
 from fedct_flwr.silo.release import Purse
 from fedct_flwr.types import ABSTAIN, ConfigError

@@ -15,7 +15,7 @@ from fedct_flwr.datasets.inspection.cells import Cells, Column, Kind, columns_of
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.labels import few_records, of_classes, telling
 from fedct_flwr.datasets.inspection.table_one import Row, TableOne
-from fedct_flwr.datasets.labels import class_name
+from fedct_flwr.datasets.tables import class_name
 from fedct_flwr.types import SiloName
 
 
