@@ -5,7 +5,7 @@ from typing import Self
 import numpy as np
 import pytest
 
-from fedct_flwr.coordinator.ensemble import StudentEnsemble
+from fedct_flwr.coordinator.global_model import StudentEnsemble
 from fedct_flwr.labelers.transfer import Students
 from fedct_flwr.types import Features, HardLabels
 
