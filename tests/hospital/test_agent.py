@@ -17,9 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.flower import parts
 from fedct_flwr.flower.runtime_client import SuperNode, Task
 from fedct_flwr.hospital import agent
-from fedct_flwr.hospital.agent_status import (
-    STATUS_FILE,
-)
+from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.approval import withdraw
 from fedct_flwr.hospital.latest_state import lost_line
 from fedct_flwr.hospital.log_entry import Event, is_revoked
@@ -29,7 +27,6 @@ from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make, Silo, silos_in
 from tests.hospital.runtime_api import RuntimeApi, odd_record
 from tests.patience import PATIENCE, eventually
-from tests.silo.labelers import drawing
 
 
 @pytest.fixture
@@ -141,19 +138,6 @@ def test_refusals_in_a_row_are_answered_ever_more_slowly(silo: Silo) -> None:
         silo.reply()
     # 0, 0.2, 0.4 and 0.8 s between them.
     assert time.monotonic() - began > 1.4
-
-
-def test_a_silo_with_a_protection_stops_at_its_budget(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
-    silo = make(privacy={"protection": "dp-linear", "delta": 0.01})
-    silo.start()
-    outcomes = []
-    for number in (1, 2, 3):
-        silo.ask(number)
-        outcomes.append(silo.outcome(number))
-    assert [isinstance(outcome, Refusal) for outcome in outcomes] == [False, False, True]
-    assert outcomes[2] is Refusal.PRIVACY_BUDGET
-    assert [entry.reason for entry in silo.of(Event.REFUSED)] == ["PRIVACY_BUDGET"]
 
 
 @pytest.mark.parametrize("file", ["silo.toml", "study/study.toml", "study/public.csv", "test.csv", "keys/egress.key"])

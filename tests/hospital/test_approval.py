@@ -9,7 +9,7 @@ import pytest
 from fedct_flwr.cli.silo.approval_text import sections
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.approval import approve, current, in_force, language_model, revoke, terms_digest
+from fedct_flwr.hospital.approval import approve, current, language_model, revoke, terms_digest
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
@@ -77,7 +77,7 @@ def reads_text(silo: Silo, folder: Path) -> SiloConfig:
     return changed(silo.config, "learner", name="sentence-embedding", params={"folder": str(folder)})
 
 
-FILES = ["config.json", "tokenizer.json", "model.safetensors", "model.safetensors.index.json", "chat_template.jinja"]
+FILES = ["config.json", "model.safetensors", "chat_template.jinja"]
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -106,27 +106,16 @@ def test_where_files_lie_and_where_its_supernode_listens_changes_nothing(silo: S
     assert terms_digest(moved.model_copy(update={"state": Path("/state")}), silo.study) == before
 
 
-def test_an_approval_is_a_line_of_the_log_in_plain_words(silo: Silo) -> None:
-    with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
-        assert current(log.entries()) is None
-        entry = approve(log, silo.config, silo.study)
-        approval = in_force(log.entries())
-        assert current(log.entries()) == terms_digest(silo.config, silo.study)
-    assert entry.event is Event.APPROVED
-    assert (entry.study, entry.public) == ("heart-disease", silo.study.public.fingerprint.hex())
-    assert entry.details["learner"] == "logistic-regression"
-    assert entry.details["num-public"] == 228
-    assert entry.details["policy"] == silo.config.policy.told
-    assert approval is not None
-    assert (approval.study, approval.number, approval.time) == ("heart-disease", 1, entry.time)
-    assert silo.verify().intact
-
-
 def test_an_approval_tells_what_the_approver_knew_and_which_software_was_there(silo: Silo) -> None:
     trusting = changed(silo.config, "learner", packages=("torch", "no-such-package", ""))
     report = DuplicateReport(168, 228, 1, 2, alarm=True, own_exact=5)
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         entry = approve(log, trusting, silo.study, report)
+        assert (entry.event, entry.study, entry.public) == (
+            Event.APPROVED, "heart-disease", silo.study.public.fingerprint.hex()
+        )  # fmt: skip
+        told = {"learner": "logistic-regression", "num-public": 228, "policy": silo.config.policy.told}
+        assert told.items() <= entry.details.items()
         assert entry.details["duplicates"] == {"exact": 1, "near": 2, "own-exact": 5, "alarm": True}
         assert entry.details["versions"] == {
             **{name: version(name) for name in ("fedct-flwr", "flwr", "scikit-learn", "torch")},

@@ -1,7 +1,6 @@
 """The egress log: whatever is done to its files without the key is noticed, and a crash is not taken for tampering."""
 
 import errno
-import json
 import os
 import stat
 import subprocess
@@ -86,30 +85,14 @@ def test_only_the_owner_may_read_the_log(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("field", ["study", "bytes", "event", "time", "previous", "number", "hash", "signature"])
-def test_a_changed_line_is_named(field: str, tmp_path: Path) -> None:
-    lines = write(tmp_path, 4)
-    record = json.loads(lines[2])
-    record[field] = record[field] + 1 if isinstance(record[field], int) else record[field].replace("1", "2") + "00"
-    lines[2] = json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
-    put(tmp_path, lines)
-    verdict = assert_refused(tmp_path)
-    assert (verdict.bad_line, verdict.lines) == (3, 2)
-    assert verdict.sentence.startswith("line 3: ")
-
-
 CHANGES: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int]] = {
     "removed from the middle": (lambda lines: [*lines[:1], *lines[2:]], 2),
-    "removed from the start": (lambda lines: lines[1:], 1),
     "swapped": (lambda lines: [lines[0], lines[2], lines[1], lines[3]], 2),
     "cut at the end": (lambda lines: lines[:-1], 4),
-    "cut to nothing": (lambda lines: [], 1),
     "cut in the last line": (lambda lines: [*lines[:-1], lines[-1][:50]], 4),
-    "without its last line feed": (lambda lines: [*lines[:-1], lines[-1][:-1]], 4),
     "empty line": (lambda lines: [*lines[:2], b"\n", *lines[2:]], 3),
     "a space more": (lambda lines: [lines[0].replace(b",", b", ", 1), *lines[1:]], 1),
     "a key twice": (lambda lines: [lines[0].replace(b"{", b'{"bytes":0,', 1), *lines[1:]], 1),
-    "not a number": (lambda lines: [*lines, b'{"hash":"00","signature":"00","number":NaN}\n'], 5),
     "deep enough": (lambda lines: [*lines, b'{"hash":"","signature":"","a":' + b"[" * 900 + b"]" * 900 + b"}\n"], 5),
     "huge": (lambda lines: [*lines, b"x" * (10 * MAX_LINE_BYTES)], 5),
 }
@@ -189,8 +172,6 @@ def test_a_crash_between_line_and_head_is_mended(tmp_path: Path) -> None:
 
 NOISE = {
     "zeros": b"\x00" * 700 + b"\n",
-    "binary": b"\x00\xff\xfe\n",
-    "half a line of zeros": b'{"bytes":90,"code":"ef' + b"\x00" * 300 + b'"}\n',
     "empty": b"\n",
     "no object": b"[1]\n",
     "many digits": b'{"hash":' + b"9" * 6000 + b"}\n",

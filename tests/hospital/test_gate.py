@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from fedct_flwr.hospital import egress_log
 from fedct_flwr.hospital.approval import approve, revoke
@@ -89,14 +89,7 @@ def test_the_line_is_on_disk_before_the_labels_leave(gate: Gate, silo: Silo, mon
     assert seen[-1] is Event.RELEASED
 
 
-def test_a_round_is_not_answered_twice_with_different_labels(gate: Gate, silo: Silo) -> None:
-    silo.ask(gate)
-    assert silo.ask(gate, first=0) is Refusal.ROUND
-    assert silo.ask(gate) == silo.reply()
-    assert last(silo).event is Event.REPEATED
-
-
-def test_nor_after_a_restart(silo: Silo) -> None:
+def test_a_round_is_not_answered_with_other_labels_also_after_a_restart(silo: Silo) -> None:
     with silo.gate() as gate:
         silo.ask(gate, 1)
         silo.ask(gate, 2)
@@ -105,6 +98,7 @@ def test_nor_after_a_restart(silo: Silo) -> None:
         assert gate.spent() == before
         assert silo.ask(gate, 2, first=0) is Refusal.ROUND
         assert silo.ask(gate, 2) == silo.reply(2)
+        assert last(silo).event is Event.REPEATED
         assert silo.ask(gate, 3) == silo.reply(3)
         refusal = len(encode_refusal("cleveland", Refusal.ROUND))
         assert gate.spent() == Spent(3, 15, 4 * len(silo.reply()) + refusal)
@@ -120,14 +114,10 @@ def test_an_older_round_is_refused_and_another_run_is_its_own(gate: Gate, silo: 
 
 RECORDS: dict[str, RecordDict] = {
     "nothing": RecordDict({}),
-    "another name": RecordDict({"other": ConfigRecord({"payload": b""})}),
     "a second record": RecordDict({"fedct": ConfigRecord({"payload": b""}), "more": ConfigRecord({"a": 1})}),
-    "metrics beside it": RecordDict({"fedct": ConfigRecord({"payload": b""}), "metrics": MetricRecord({"a": 1.0})}),
     "a second field": RecordDict({"fedct": ConfigRecord({"payload": b"", "more": b""})}),
-    "another field": RecordDict({"fedct": ConfigRecord({"load": b""})}),
     "text": RecordDict({"fedct": ConfigRecord({"payload": "text"})}),
     "a list": RecordDict({"fedct": ConfigRecord({"payload": [b"a", b"b"]})}),
-    "metrics": RecordDict({"fedct": MetricRecord({"payload": 1})}),
     "arrays": RecordDict({"fedct": ArrayRecord({"payload": Array(np.zeros(3))})}),
     "empty": to_record(b""),
     "garbage": to_record(b"\xff" * 40),
@@ -248,11 +238,8 @@ def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_
         ({}, 100, 1.0, True),
         ({}, 101, 1.0, False),
         ({}, 1, 1.01, False),
-        ({}, 1, 0.0, True),
-        ({"max_local_rounds": 3}, 3, 0.5, True),
         ({"max_local_rounds": 3}, 4, 0.5, False),
         ({"max_consensus_weight": 50.0}, 1, 50.0, True),
-        ({"max_consensus_weight": 0}, 1, 0.5, False),
         ({"max_consensus_weight": 0}, 1, 0.0, False),
         ({"max_consensus_weight": 0.99}, 1, 0.0, False),
     ],

@@ -26,16 +26,11 @@ def test_what_the_egress_key_signs_its_public_half_proves(tmp_path: Path) -> Non
     assert public_key_path(path) == tmp_path / "keys" / "egress.pub"
 
 
-@pytest.mark.parametrize("create", [create_egress_key, create_node_key])
-def test_only_the_owner_may_read_a_private_key(create: Callable[[Path], None], tmp_path: Path) -> None:
-    create(tmp_path / "node.key")
-    assert stat.S_IMODE((tmp_path / "node.key").stat().st_mode) == 0o600
-
-
 @pytest.mark.parametrize(("create", "public"), [(create_egress_key, "node.pub"), (create_node_key, "node.key.pub")])
-def test_no_key_is_overwritten(create: Callable[[Path], None], public: str, tmp_path: Path) -> None:
+def test_a_key_is_its_owners_alone_and_stays(create: Callable[[Path], None], public: str, tmp_path: Path) -> None:
     path = tmp_path / "node.key"
     create(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.read_bytes()
     with pytest.raises(ConfigError, match=r"node\.key exists: it is not overwritten"):
         create(path)

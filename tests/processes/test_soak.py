@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from fedct_flwr.cli.silo.status import status_file
+from fedct_flwr.hospital.link import LinkStatus
 from tests.hospitals import HOSPITALS
 from tests.processes.deployment import Deployment
 from tests.processes.relay import FAULTS
@@ -88,7 +90,7 @@ def test_runs_complete_or_say_why_and_nobody_contradicts_himself(tmp_path: Path)
         began = time.monotonic()
         for silo in deployment.silos.values():
             deployment.wait(
-                lambda silo=silo: time.time() - (silo.status().get("heard") or 0) < 10,  # type: ignore[misc]
+                lambda silo=silo: (link := LinkStatus.read(status_file(silo.config))) and link.silence < 10,  # type: ignore[misc]
                 f"the link of {silo.name}",
             )
         back = time.monotonic() - began

@@ -10,30 +10,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, RecordDict
 
-from client_app.main import app
-from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.silo import release
-from fedct_flwr.silo.release import DATA_SET, STATE, approve_budget
-from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.silo.release import STATE, approve_budget
 from fedct_flwr.silo.state import FolderState
-from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospitals import STUDY, restart, write_silo_folder
+from tests.hospitals import STUDY, restart
 from tests.silo import labelers
 from tests.silo.labelers import Drawing, drawing
+from tests.silo.real import RUN, TERMS, RealSilo, answered
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 
-RUN: dict[str, Any] = {"study": STUDY, "data": STUDY, "learner": "decision-tree", "save-models": False}
 PROTECTED: dict[str, Any] = {"protection": "dp-linear", "epsilon": 1.0}
-TERMS = simulated_site(RunConfig.from_flower(RUN), 0).terms
 
 
 @pytest.fixture(autouse=True)
@@ -41,29 +36,18 @@ def _set_up(in_a_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
 
 
-class Silo:
-    """A real silo with a labeler of which every draw shows."""
+class Silo(RealSilo):
+    """One with a labeler of which every draw shows."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.state = folder, folder / "state"
-
-    def write(self, **privacy: Any) -> None:
-        """Write ``silo.toml`` (again), and forget what the process keeps in memory."""
-        learner = {"name": "decision-tree"}
-        write_silo_folder(self.folder, learner=learner, privacy={**PROTECTED, **privacy})
-        restart()
-
-    def context(self, run: int = 1) -> Context:
-        return Context(run, 7, {"silo-file": str(self.folder / "silo.toml")}, RecordDict(), dict(RUN))
+    def protect(self, **privacy: Any) -> None:
+        self.write(privacy={**PROTECTED, **privacy})
 
     def ask(self, number: int = 1, run: int = 1, label: int = -1) -> Any:
-        return outcome(self.context(run), number, label)
+        return told(self.answer(question(number, label), run)[1])
 
     @property
     def charges(self) -> int:
-        with Ledger(self.state) as ledger:
-            found = ledger.spent(STUDY, DATA_SET)
-        return found.charges if found else 0
+        return self.spent.charges if self.spent else 0
 
     @property
     def drawn(self) -> list[bytes]:
@@ -76,19 +60,18 @@ class Silo:
         return labeler.drawn
 
 
-def outcome(context: Context, number: int = 1, label: int = -1) -> Any:
+def question(number: int = 1, label: int = -1) -> Instruction:
+    return Instruction(number, Query(0, TERMS.num_public), np.full(TERMS.num_public, label, dtype=np.int16))
+
+
+def told(found: Any) -> Any:
     """Labels as bytes, or the reason of a refusal."""
-    instruction = Instruction(number, Query(0, TERMS.num_public), np.full(TERMS.num_public, label, dtype=np.int16))
-    message = Message(to_record(encode_instruction(instruction, TERMS)), dst_node_id=7, message_type="train")
-    found = decode_reply(from_record(app(message, context).content), TERMS, instruction).outcome
     return found if isinstance(found, Refusal) else found.astype(np.uint8).tobytes()
 
 
 @pytest.fixture
 def silo(tmp_path: Path) -> Silo:
-    silo = Silo(tmp_path / "cleveland")
-    silo.write()
-    return silo
+    return Silo(tmp_path / "cleveland", privacy=PROTECTED)
 
 
 # --- whose labels leave, and what they cost
@@ -99,7 +82,7 @@ def test_what_leaves_is_the_labelers_and_the_model_that_stays_is_the_same(silo: 
     model = silo.state / "model-heart-disease.skops"
     protected = model.read_bytes()
     shutil.rmtree(silo.state)
-    silo.write(protection="none")
+    silo.protect(protection="none")
     unprotected = silo.ask(1)
     assert unprotected not in (Refusal.CONFIG, Refusal.INTERNAL)
     assert model.stat().st_size == len(protected)
@@ -107,10 +90,10 @@ def test_what_leaves_is_the_labelers_and_the_model_that_stays_is_the_same(silo: 
 
 
 def test_an_answer_that_was_kept_back_without_a_protection_never_leaves_under_one(silo: Silo) -> None:
-    silo.write(protection="none")
+    silo.protect(protection="none")
     bare = silo.ask(1)
     assert isinstance(bare, bytes)
-    silo.write()
+    silo.protect()
     assert silo.ask(1) is Refusal.ROUND
     # Neither in another run: there it is a question to the labeler.
     assert [silo.ask(1, run=2)] == silo.drawn
@@ -158,7 +141,7 @@ def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.Monke
 
 def test_a_budget_raised_after_use_needs_a_new_approval(silo: Silo, caplog: pytest.LogCaptureFixture) -> None:
     before = [silo.ask(number) for number in (1, 2)]
-    silo.write(epsilon=2.0)
+    silo.protect(epsilon=2.0)
     assert silo.ask(3) is Refusal.LEDGER
     config = SiloConfig.read_toml(silo.folder / "silo.toml")
     approve_budget(config, STUDY, bytes(32))
@@ -166,7 +149,7 @@ def test_a_budget_raised_after_use_needs_a_new_approval(silo: Silo, caplog: pyte
     assert all(isinstance(answer, bytes) for answer in after)
     # What was spent stays spent: five of 0.4 are 2.
     assert silo.ask(6) is Refusal.PRIVACY_BUDGET
-    silo.write(epsilon=1.0)
+    silo.protect(epsilon=1.0)
     assert [silo.ask(number, run=2) for number in (1, 2)] == before
 
 
@@ -202,7 +185,7 @@ def die_at(point: int) -> Callable[[], None]:
 
 def test_killed_anywhere_it_has_paid_once_and_says_the_same(silo: Silo) -> None:
     """Another run's question comes in between, before the first one comes back."""
-    silo.write(epsilon=2.0)
+    silo.protect(epsilon=2.0)
     silo.ask(9, run=9)
     shutil.copytree(silo.state, silo.folder / "before")
     killed = 0
@@ -257,7 +240,7 @@ def killed_at(silo: Silo, owner: Any, name: str, *, after: bool = False) -> None
 def test_killed_in_its_only_draw_it_has_not_lost_its_budget(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
     """As dp-linear, which spends all of it at its first question, whichever that is."""
     monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
-    silo.write(epsilon=0.5)
+    silo.protect(epsilon=0.5)
     killed_at(silo, Drawing, "answer")
     assert silo.charges == 1
     answer = silo.ask(1, run=2, label=1)
@@ -281,16 +264,7 @@ def test_killed_before_its_draw_a_question_is_answered_when_its_price_has_change
     assert silo.charges == 2
 
 
-# --- simulated silos
-
-
-def simulated_context(tmp_path: Path, run: int = 1, **settings: Any) -> Context:
-    config = {**RUN, **PROTECTED, "run-dir": str(tmp_path / "run"), **settings}
-    return Context(run, 7, {"partition-id": 0}, RecordDict(), config)
-
-
 def test_a_simulated_silo_without_a_runs_folder_promises_nothing_and_answers_nothing(tmp_path: Path) -> None:
-    assert outcome(simulated_context(tmp_path), 1) is Refusal.CONFIG
-
-
-# --- without the extra
+    config = {**RUN, **PROTECTED, "run-dir": str(tmp_path / "run")}
+    context = Context(1, 7, {"partition-id": 0}, RecordDict(), config)
+    assert answered(question(), context)[1] is Refusal.CONFIG

@@ -6,26 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
-from client_app.main import app
-from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.release import DATA_SET
-from fedct_flwr.silo.site import simulated_site
-from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospitals import STUDY, restart, write_silo_folder
+from tests.silo.real import RUN, TERMS, RealSilo, answered
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 
-RUN: dict[str, Any] = {"study": STUDY, "data": STUDY, "learner": "decision-tree", "save-models": False}
-TERMS = simulated_site(RunConfig.from_flower(RUN), 0).terms
 PROTECTED: dict[str, Any] = {
     "privacy": {"protection": "teachers", "epsilon": 7.0, "rounds": 1},
     # To look for the noise that keeps epsilon takes seconds.
@@ -39,52 +30,24 @@ def _set_up(in_a_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
 
 
-class Silo:
-    """A real silo."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.state = folder, folder / "state"
-
-    def write(self, **tables: dict[str, Any]) -> None:
-        """Write ``silo.toml`` (again), and forget what the process keeps in memory."""
-        write_silo_folder(
-            self.folder, **{"learner": {"name": "decision-tree"}, "policy": {"kinds": ["counts"]}, **tables}
-        )
-        restart()
-
-    def ask(self, votes: int, *, run: int = 1, size: int = TERMS.num_public, number: int = 1, **settings: Any) -> Any:
-        """The bytes of an answer, and the counts or why there are none."""
-        node = {"silo-file": str(self.folder / "silo.toml")}
-        return ask(Context(run, 7, node, RecordDict(), {**RUN, **settings}), votes, size=size, number=number)
-
-    @property
-    def spent(self) -> Any:
-        with Ledger(self.state) as ledger:
-            return ledger.spent(STUDY, DATA_SET)
-
-
-def ask(context: Context, votes: int, *, size: int = TERMS.num_public, number: int = 1) -> tuple[bytes, Any]:
-    instruction = Instruction(number, Query(5, size), np.full(TERMS.num_public, -1, dtype=np.int16), votes)
-    content = to_record(encode_instruction(instruction, TERMS))
-    payload = from_record(app(Message(content, dst_node_id=7, message_type="train"), context).content)
-    return payload, decode_reply(payload, TERMS, instruction).outcome
+def question(votes: int) -> Instruction:
+    size = TERMS.num_public
+    return Instruction(1, Query(5, size), np.full(size, -1, dtype=np.int16), votes)
 
 
 @pytest.fixture
-def silo(tmp_path: Path) -> Silo:
-    silo = Silo(tmp_path / "cleveland")
-    silo.write()
-    return silo
+def silo(tmp_path: Path) -> RealSilo:
+    return RealSilo(tmp_path / "cleveland", policy={"kinds": ["counts"]})
 
 
 def test_the_same_question_gets_the_same_bytes_without_training(
-    silo: Silo, monkeypatch: pytest.MonkeyPatch, no_training: Callable[[], None]
+    silo: RealSilo, monkeypatch: pytest.MonkeyPatch, no_training: Callable[[], None]
 ) -> None:
-    first, _ = silo.ask(2)
+    first, _ = silo.answer(question(2))
     no_training()
-    assert silo.ask(2)[0] == first
-    assert silo.ask(2, run=2)[0] == first
-    assert silo.ask(1, run=1)[1] is Refusal.ROUND
+    assert silo.answer(question(2))[0] == first
+    assert silo.answer(question(2), run=2)[0] == first
+    assert silo.answer(question(1), run=1)[1] is Refusal.ROUND
 
 
 @pytest.fixture
@@ -96,19 +59,19 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def test_more_votes_than_the_silo_has_students_are_refused_and_its_log_says_why(
-    silo: Silo, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
+    silo: RealSilo, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
 ) -> None:
-    assert silo.ask(3)[1] is Refusal.CONFIG
+    assert silo.answer(question(3))[1] is Refusal.CONFIG
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == wording
     silo.write(transfer={"partitions": 3})
-    assert silo.ask(3)[1].sum(axis=1).max() == 3
+    assert silo.answer(question(3))[1].sum(axis=1).max() == 3
 
 
 def test_too_few_records_are_refused_and_the_silos_own_log_says_how_many_teachers_fit(
-    silo: Silo, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
+    silo: RealSilo, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
 ) -> None:
     silo.write(transfer={"teachers": 200})
-    payload, outcome = silo.ask(2)
+    payload, outcome = silo.answer(question(2))
     assert outcome is Refusal.CONFIG
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == wording
     assert b"168" not in payload
@@ -118,36 +81,36 @@ class TestWithAPromise:
     """FedKT-L2 at a real silo: secure noise on its teachers' votes, and a ledger."""
 
     def test_an_answer_is_charged_once_and_given_again_for_nothing(
-        self, silo: Silo, no_training: Callable[[], None]
+        self, silo: RealSilo, no_training: Callable[[], None]
     ) -> None:
         silo.write(**PROTECTED)
-        first, counts = silo.ask(1)
+        first, counts = silo.answer(question(1))
         assert (counts.sum(axis=1) == 1).all()
         assert silo.spent.charges == 1
         assert 5 < silo.spent.epsilon.upper <= 7
         no_training()
         for answer in silo.state.glob("**/run-*"):
             answer.unlink()
-        assert silo.ask(1)[0] == silo.ask(1, run=2)[0] == first
+        assert silo.answer(question(1))[0] == silo.answer(question(1), run=2)[0] == first
         assert silo.spent.charges == 1
 
-    def test_an_answer_without_noise_does_not_leave_under_a_promise(self, silo: Silo) -> None:
-        bare, _ = silo.ask(1)
+    def test_an_answer_without_noise_does_not_leave_under_a_promise(self, silo: RealSilo) -> None:
+        bare, _ = silo.answer(question(1))
         silo.write(**PROTECTED)
-        assert silo.ask(1)[1] is Refusal.ROUND
-        assert silo.ask(1, run=2)[0] != bare
+        assert silo.answer(question(1))[1] is Refusal.ROUND
+        assert silo.answer(question(1), run=2)[0] != bare
 
     @pytest.mark.parametrize("protection", ["dp-linear", "randomized-response"])
     def test_a_protection_of_labels_covers_no_votes(
-        self, silo: Silo, protection: str, caplog: pytest.LogCaptureFixture
+        self, silo: RealSilo, protection: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         silo.write(privacy={"protection": protection})
-        assert silo.ask(1)[1] is Refusal.CONFIG
+        assert silo.answer(question(1))[1] is Refusal.CONFIG
         assert f"which protection = '{protection}' does not cover" in caplog.text
 
-    def test_one_student_unless_more_are_agreed_upon(self, silo: Silo) -> None:
+    def test_one_student_unless_more_are_agreed_upon(self, silo: RealSilo) -> None:
         silo.write(**PROTECTED)
-        assert silo.ask(2)[1] is Refusal.CONFIG
+        assert silo.answer(question(2))[1] is Refusal.CONFIG
 
 
 @pytest.mark.parametrize("level", ["L0", "L2"])
@@ -157,23 +120,23 @@ def test_a_simulated_silo_keeps_its_students_in_the_folder_of_a_run_that_was_beg
     settings = {**RUN, "algorithm": "fedkt", "partitions": 2, **noisy}
     for folder in (run, other):
         RunFolder.create(folder, {}, {}).close()
-    ask(Context(1, 7, {"partition-id": 0}, RecordDict(), {**settings, "run-dir": str(other)}), 2)
+    answered(question(2), Context(1, 7, {"partition-id": 0}, RecordDict(), {**settings, "run-dir": str(other)}))
     assert not (other / "models").exists()
     settings |= {"run-dir": str(run), "save-models": True}
     context = Context(2, 7, {"partition-id": 0}, RecordDict(), settings)
-    answer, _ = ask(context, 2)
+    answer, _ = answered(question(2), context)
     kept = {path: path.stat().st_mtime_ns for path in sorted((run / "models" / "students").rglob("*.*"))}
     assert [path.relative_to(run).as_posix() for path in kept] == [
         f"models/students/cleveland/student-{n}.skops" for n in (1, 2)
     ]
-    assert ask(context, 2)[0] == answer
+    assert answered(question(2), context)[0] == answer
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
 @pytest.mark.parametrize("promise", [{}, PROTECTED])
-def test_a_real_silo_keeps_no_student(silo: Silo, tmp_path: Path, promise: dict[str, Any]) -> None:
+def test_a_real_silo_keeps_no_student(silo: RealSilo, tmp_path: Path, promise: dict[str, Any]) -> None:
     RunFolder.create(tmp_path / "run", {}, {}).close()
     silo.write(**promise)
-    _, counts = silo.ask(1, **{"run-dir": str(tmp_path / "run"), "save-models": True})
+    _, counts = silo.answer(question(1), **{"run-dir": str(tmp_path / "run"), "save-models": True})
     assert (counts.sum(axis=1) == 1).all()
     assert not list(tmp_path.rglob("*.skops"))
