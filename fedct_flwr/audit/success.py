@@ -6,12 +6,12 @@ Nasr, Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, The
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.stats import binom
 
 from fedct_flwr.scoring.assessment import delong
@@ -102,7 +102,7 @@ def _balanced(right: NDArray[np.bool_], members: NDArray[np.bool_]) -> Estimate:
 
 CONFIDENCE: Final = 0.95
 _LARGEST: Final = 100.0
-_HALVINGS: Final = 40
+_ERROR: Final = 1e-9
 _SHARES: Final = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 
 
@@ -122,7 +122,13 @@ def one_run(found: Guessed, delta: float, confidence: float = CONFIDENCE) -> flo
         that is (epsilon, delta)-DP when one record is added or removed, the result is at most epsilon with probability
         ``confidence``. Several independent runs with canaries of their own are one mechanism of them all.
     """
-    return _largest(lambda epsilon: _chance(found, epsilon, delta) <= 1 - confidence)
+
+    def excess(epsilon: float) -> float:
+        return _chance(found, epsilon, delta) - (1 - confidence)
+
+    if excess(0.0) > 0:
+        return 0.0
+    return _LARGEST if excess(_LARGEST) <= 0 else max(0.0, brentq(excess, 0.0, _LARGEST, xtol=_ERROR) - 2 * _ERROR)
 
 
 def _chance(found: Guessed, epsilon: float, delta: float) -> float:
@@ -158,17 +164,3 @@ def _guess(scores: NDArray[np.float64], members: NDArray[np.bool_], share: float
     each = max(1, int(share * len(flat)))
     right = int(truth[order[-each:]].sum() + (~truth[order[:each]]).sum())
     return Guessed(right, 2 * each, len(flat))
-
-
-def _largest(refuted: Callable[[float], bool]) -> float:
-    low, high = 0.0, 1.0
-    if not refuted(low):
-        return 0.0
-    while refuted(high):
-        if high >= _LARGEST:
-            return high
-        low, high = high, 2 * high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
