@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from fedct_flwr.audit.adversaries import COORDINATOR
 from fedct_flwr.audit.audit import How
 from fedct_flwr.audit.rerun import Transcript
-from fedct_flwr.types import ConfigError
 from tests.audit.test_audit import audited
 
 
@@ -40,8 +39,3 @@ def test_what_the_coordinators_seat_reads_is_the_sum_that_is_opened(monkeypatch:
     for total, transcript in zip(opened, heard, strict=True):
         added = np.sum([of.in_sums[0].vector for of in transcript.silos.values()], axis=0, dtype=np.uint64)
         np.testing.assert_array_equal(total, added % 2**32)
-
-
-def test_forged_labels_of_one_silo_are_refused_where_silos_add_noise() -> None:
-    with pytest.raises(ConfigError, match="without --forge"):
-        audited(How(refits=2, candidates=60, forged=True), algorithm="dp-pate", secure=True)

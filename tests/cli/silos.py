@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
 
@@ -146,16 +146,13 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> bo
 
 
 @contextmanager
-def coordinator_of(kit: Kit, host: str = "localhost", ahead: float = 0.0, *, to: str = "") -> Iterator[None]:
-    """A server that the kit's ``silo.toml`` and ca.crt name; it answers 404, its clock ``ahead`` seconds.
-
-    ``host``: whose certificate it shows; ``to``: where it sends its callers instead.
-    """
+def coordinator_of(kit: Kit, *, to: str = "") -> Iterator[None]:
+    """A server that the kit's ``silo.toml`` and ca.crt name; it answers 404, or sends its callers ``to`` a place."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.send_response_only(302 if to else 404)
-            self.send_header("Date", format_datetime(datetime.now(UTC) + timedelta(seconds=ahead), usegmt=True))
+            self.send_header("Date", format_datetime(datetime.now(UTC), usegmt=True))
             if to:
                 self.send_header("Location", to)
             self.end_headers()
@@ -174,7 +171,7 @@ def coordinator_of(kit: Kit, host: str = "localhost", ahead: float = 0.0, *, to:
 
     authority, key = kit.folder / "connection" / "ca.crt", kit.source / "ca.key"
     create_authority(authority, key)
-    create_server_certificate(kit.source / "server.pem", kit.source / "server.key", [host], authority, key)
+    create_server_certificate(kit.source / "server.pem", kit.source / "server.key", ["localhost"], authority, key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(kit.source / "server.pem", kit.source / "server.key")
     server = Server(("127.0.0.1", 0), Handler)

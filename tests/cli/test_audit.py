@@ -45,8 +45,6 @@ def test_the_audit_of_a_run_is_a_document_a_page_and_a_part_of_the_privacy_sheet
     [
         (("--refits", "1"), 2),
         (("--forge", "--not-planted"), 2),
-        (("--candidates", "-5"), 2),
-        (("--minutes", "-1"), 2),
         (("--minutes", "nan"), 2),
         (("--output", "nowhere/page.md"), 3),
     ],

@@ -14,30 +14,19 @@ SETTINGS, DATA, RUN = ConfigError.exit_code, DataError.exit_code, RunError.exit_
 
 MISTAKES: dict[str, tuple[list[str], int, str]] = {
     # What is typed after `fedct simulate`, the exit code, and what the sentence must say.
-    "unknown data set": (["--data", "hart-disease"], SETTINGS, "did you mean 'heart-disease'?"),
     "unknown learner": (["--learner", "randm-forest"], SETTINGS, "did you mean 'random-forest'?"),
-    "weights for a learner that takes none": (
-        ["--data", "breast-cancer", "--learner", "nearest-neighbors", "--set", "pseudo-weight=2"],
-        SETTINGS,
-        "pseudo-weight",
-    ),
     "unknown key": (["--set", "quorun=0.8"], SETTINGS, "did you mean 'quorum'?"),
-    "no equals sign": (["--set", "quorum"], SETTINGS, "--set 'quorum': write KEY=VALUE"),
     "key whose option is given": (
         ["--rounds", "2", "--set", "num-server-rounds=5"],
         SETTINGS,
         "--rounds and --set num-s",
     ),
-    "files without a label column": (["--data-dir", "/nowhere"], SETTINGS, "label"),
-    "a group without files": (["--group", "y"], SETTINGS, "--group is for the files in --data-dir"),
-    "settings for a run that has its own": (["--resume", "nowhere", "--set", "quorum=1"], SETTINGS, "--set"),
     "a run folder by setting the key": (["--set", "run-dir=x"], SETTINGS, "use --run-dir"),
     "a class that is no learner's": (
         ["--learner", "subprocess.Popen", "--learner-params", '{"args": "touch popen-was-called", "shell": true}'],
         SETTINGS,
         "subprocess.Popen",
     ),
-    "a split too fine": (["--data", "breast-cancer", "--set", "num-silos=86"], DATA, "use fewer silos"),
     "resuming what is not there": (["--resume", "nowhere"], RUN, "is no complete run folder"),
     "no such folder": (["--data-dir", "/nowhere", "--label", "y"], DATA, "/nowhere"),
 }

@@ -3,7 +3,6 @@
 Runs on a real SuperLink are in tests/processes/test_coordinated_runs.py.
 """
 
-import json
 import socket
 import ssl
 import stat
@@ -126,10 +125,8 @@ def test_run_without_a_superlink_is_one_sentence_and_leaves_nothing(folder: Path
 
 
 MISTAKES: dict[str, tuple[list[str], str]] = {
-    "unknown key": (["--set", "quorun=0.8"], "did you mean 'quorum'?"),
     "another data set": (["--set", "data=breast-cancer"], "data is no key to set"),
     "weights": (["--set", "algorithm=fedavg"], "real silos hand out no weights"),
-    "more silos than there are": (["--set", "min-silos=9"], "min-silos"),
 }
 
 
@@ -139,26 +136,6 @@ def test_run_says_what_is_wrong_before_it_asks_the_superlink(folder: Path, mista
     said = refusal("run", folder, *arguments)
     assert named in said
     assert list((folder / "runs").iterdir()) == []
-
-
-def test_what_the_run_asks_for_is_what_the_command_line_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to where the SuperLink would be asked."""
-    asked: list[dict[str, object]] = []
-
-    def start(self: object, settings: dict[str, object]) -> int:
-        asked.append(settings)
-        raise RunError("stopped here")
-
-    monkeypatch.setattr(run.SuperLink, "start", start)
-    refusal("run", folder, "--rounds", "7", "--scores", "--set", "min-silos=3", error=RunError)
-    (settings,) = asked
-    expected = {
-        "study": "heart-disease", "data": "study", "data-dir": str(folder / "study"), "num-server-rounds": 7,
-        "roster": "budapest,cleveland,long-beach,zurich", "min-silos": 3, "report-scores": True, "resume": False,
-    }  # fmt: skip
-    assert {key: settings[key] for key in expected} == expected
-    assert str(settings["run-dir"]).startswith(str(folder / "runs" / "heart-disease-"))
-    json.dumps(settings)
 
 
 @pytest.mark.parametrize("said", ["no-run", "failed"])

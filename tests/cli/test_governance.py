@@ -130,13 +130,6 @@ def test_two_names_with_one_key_are_one_person(fedct: Fedct, two: Kit) -> None:
 # --- an agent at work
 
 
-def test_an_approval_needs_the_agent_to_be_stopped(fedct: Fedct, kit: Kit) -> None:
-    with kit.log():
-        done = fedct("silo", "approve", kit.folder, *YES)
-    assert (done.code, "stop its agent first" in done.sentence) == (RunError.exit_code, True)
-    assert kit.events == []
-
-
 def test_an_approval_that_is_revoked_while_it_is_read_is_not_given(
     fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

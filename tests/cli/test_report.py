@@ -26,13 +26,10 @@ def test_it_writes_one_page_and_overwrites_only_by_force(fedct: Fedct, here: Pat
     ("arguments", "code"),
     [
         (["nowhere"], 4),
-        (["empty"], 4),
         (["newer"], 4),
         (["damaged"], 4),
         (["run", "newer"], 2),
         (["run", "--output", "none/page.html"], 2),
-        (["run", "--output", "/dev/null", "--force"], 2),
-        (["run", "--output", "empty"], 2),
     ],
 )
 def test_bad_input_is_one_sentence(fedct: Fedct, here: Path, arguments: list[str], code: int) -> None:

@@ -4,7 +4,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fedct_flwr.algorithms.table import ALGORITHMS
@@ -109,21 +108,3 @@ def test_reported_scores_are_those_of_the_last_reply(real: RunFolder) -> None:
     assert {silo: entry.bytes_sent for silo, entry in rows.items()} == {
         "budapest": 3, "cleveland": 3, "long-beach": 1, "zurich": 3,
     }  # fmt: skip
-
-
-# --- all that is said of a model
-
-
-def test_all_numbers_are_those_of_the_same_predictions(
-    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
-) -> None:
-    rows = score(config, FEDCT, dataset, folder)
-    for entry, silo in zip(rows[:-1], dataset.silos, strict=False):
-        for name, test in (("own", silo.test), ("pooled", dataset.test)):
-            found = entry.tests[name]
-            assert (found.n, sum(found.classes.values()), found.positive) == (test.size, test.size, "diseased")
-            for method, model in found.models.items():
-                assert model.value("balanced_accuracy") == getattr(entry, name)[method]
-                assert np.array(model.confusion).sum() == test.size
-                assert sum(part.n for part in model.calibration) == test.size
-    assert rows[-1].tests["own"].models == {}

@@ -39,11 +39,9 @@ def said(fedct: Fedct, kit: Kit) -> str:
 LET_OUT: Mapping[str, Mapping[str, str]] = {
     "labels": {},
     "labels-dp-linear": {"protection": "dp-linear"},
-    "labels-teachers": {"protection": "teachers"},
     "votes": {"kind": "counts", "partitions": "3"},
     "probabilities": {"kind": "soft"},
     "sums": {"kind": "sum"},
-    "sums-of-probabilities": {"kind": "soft-sum"},
 }
 """What a silo may let out."""
 
@@ -88,28 +86,6 @@ def test_what_the_study_states_is_shown_and_is_part_of_what_is_approved(fedct: F
     assert "How long the coordinator keeps the labels: 'two years'" in page
     assert "If a patient withdraws consent: not stated" in page
     assert terms_digest(kit.config, kit.study) != before
-
-
-def test_what_the_joint_labeler_costs_and_assumes_is_said(fedct: Fedct, kit: Kit) -> None:
-    agree_on_sums(kit, joint={"records": 500})
-    kit.let_out("joint")
-    kit.edit("epsilon = 1.0", "epsilon = 2.0")
-    page = said(fedct, kit)
-    for part in (
-        "15 sums of 22 numbers", "at least 3 silos", "epsilon 1, delta 1e-05, all steps together",
-        "at most 1 of the silos collude", "The noise of 2 honest silos is counted", "about 500 records",
-        "Spent so far: nothing of epsilon 2", "masked numbers", "any gradient that can be read by itself",
-    ):  # fmt: skip
-        assert part in page, part
-    for wrong in ("Labels come from a model that learned", "No differential privacy", "bytes in one reply"):
-        assert wrong not in page
-    assert "joint labeler: epsilon 0 of 2 spent" in words(fedct("silo", "status", kit.folder).out)
-    sheet = words(fedct("privacy-sheet", kit.folder).out)
-    for part in ("15 sums of 22 numbers", "epsilon 2, delta 1e-05", "| cleveland | 0 | 0 | 2 | 1e-05 |"):
-        assert part in sheet, part
-    assert "simulation" not in sheet
-    checked = words(fedct("silo", "check", kit.folder, "--offline").out)
-    assert "privacy: the joint labeler, epsilon 2, delta 1e-05" in checked
 
 
 def refuse_joint(kit: Kit) -> None:

@@ -197,19 +197,6 @@ def test_keys_that_others_read_and_a_log_that_was_changed_are_bad(fedct: Fedct, 
 # --- the way to the coordinator
 
 
-def test_a_certificate_for_another_name_is_bad(fedct: Fedct, kit: Kit) -> None:
-    with coordinator_of(kit, "elsewhere.example"):
-        assert finding(fedct("silo", "check", kit.folder).out, "coordinator").startswith("✗ coordinator: localhost:")
-
-
-@pytest.mark.parametrize(("ahead", "said"), [(-120.0, "ahead of"), (120.0, "behind")])
-def test_a_clock_that_is_wrong_is_told(fedct: Fedct, kit: Kit, ahead: float, said: str) -> None:
-    with coordinator_of(kit, ahead=ahead):
-        found = finding(fedct("silo", "check", kit.folder).out, "clock")
-    assert found.startswith("!")
-    assert said in found
-
-
 def test_a_coordinator_sends_nobody_to_another_address_in_the_house(fedct: Fedct, kit: Kit) -> None:
     called = []
 

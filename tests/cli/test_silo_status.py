@@ -86,25 +86,6 @@ def test_the_health_check_of_a_supernode_asks_when_the_coordinator_answered(
     assert module.has_contact(str(tmp_path / "link.json")) is healthy
 
 
-def test_a_link_that_is_silent_is_told_and_is_not_healthy(fedct: Fedct, kit: Kit) -> None:
-    with kit.log() as log:
-        approve(log, kit.config, kit.study)
-    write_agent(kit)
-    now = time.time()
-    LinkStatus(now, now - 600, "status-503").write(status_file(kit.config))
-    outcome = fedct("silo", "status", kit.folder)
-    assert "lost contact with the coordinator 10 min ago; HTTP status 503" in outcome.out
-    assert "waits for questions" not in outcome.out
-    assert fedct("silo", "status", kit.folder, "--healthy").code == 1
-    agent = said(fedct, kit)["agent"]
-    assert (agent["healthy"], agent["link"]["error"]) == (False, "status-503")
-    assert 600 <= agent["silence"] < 660
-    # A single call that failed is nothing yet.
-    LinkStatus(now, now - 5, "broken").write(status_file(kit.config))
-    assert fedct("silo", "status", kit.folder, "--healthy").code == 0
-    assert "waits for questions" in fedct("silo", "status", kit.folder).out
-
-
 def _link(**of: Any) -> Callable[[Kit], None]:
     def write(kit: Kit) -> None:
         LinkStatus(time.time(), time.time() - of.pop("ago", 0), **of).write(status_file(kit.config))

@@ -11,8 +11,7 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.run import Run
 
 from fedct_flwr.flower import grid as exchange
-from fedct_flwr.flower.grid import PollingGrid, prompt
-from fedct_flwr.flower.loopback import LoopbackGrid
+from fedct_flwr.flower.grid import PollingGrid
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -123,14 +122,6 @@ def test_a_reply_that_is_there_is_not_asked_for_again(clock: Clock) -> None:
 def test_a_message_that_could_not_be_sent_is_not_waited_for(clock: Clock) -> None:
     grid = PollingGrid(SlowGrid(clock, {1: 1.0, 2: 1.0}, unsent=frozenset({2})))
     assert senders(grid.send_and_receive(messages(1, 2))) == [1]
-
-
-def test_a_grid_is_wrapped_once_and_the_loopback_never(clock: Clock) -> None:
-    wrapped = prompt(SlowGrid(clock, {}))
-    assert prompt(wrapped) is wrapped
-    loopback = LoopbackGrid(lambda message, context: message, {}, [], 1, 1)  # type: ignore[arg-type,return-value]
-    assert prompt(loopback) is loopback
-    loopback.close()
 
 
 class RefusesParts(SlowGrid):

@@ -33,21 +33,6 @@ def echo(message: Message, context: Context) -> Message:
     return Message(message.content, reply_to=message)
 
 
-def test_every_node_answers_with_its_own_config() -> None:
-    seen = []
-
-    def train(message: Message, context: Context) -> Message:
-        content = RecordDict({"c": ConfigRecord({"id": context.node_config["partition-id"]})})
-        return Message(content, reply_to=message)
-
-    def main(grid: Grid, context: Context) -> None:
-        assert context.run_config == {"key": "value"}
-        seen.extend(reply.content["c"]["id"] for reply in grid.send_and_receive(instruct(grid)))
-
-    run(main, train, nodes=5)
-    assert sorted(seen) == [0, 1, 2, 3, 4]
-
-
 def test_state_lasts_from_round_to_round_and_is_separate_for_each_node() -> None:
     counts = []
 

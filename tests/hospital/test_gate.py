@@ -277,16 +277,6 @@ def test_what_was_not_asked_for_stays(tmp_path: Path) -> None:
             assert outcome(from_record(left)) in (Refusal.MALFORMED, Refusal.LENGTH)
 
 
-def test_each_vote_counts_as_a_label_towards_the_limit(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path, kinds=["counts"], max_queries=10)
-    with silo.gate() as gate:
-        assert held(gate, to_record(silo.request(size=6, votes=2))) is Refusal.LIMIT
-        request = silo.request(size=5, votes=2)
-        assert gate.admit(to_record(request), RUN, CODE) == request
-        gate.release(to_record(silo.counts(size=5, votes=2)), request, RUN, CODE)
-        assert gate.spent().queries == 10
-
-
 def test_scores_leave_only_if_the_policy_says_so(tmp_path: Path) -> None:
     for metrics in (False, True):
         silo = open_silo(tmp_path / str(metrics), metrics=metrics)

@@ -1,4 +1,4 @@
-"""What lies between a silo and its coordinator, and how it fails: a relay of TCP, and an HTTP proxy if asked to be one.
+"""What lies between a silo and its coordinator, and how it fails: a relay of TCP.
 
 A fault begins at once, also for connections that are open; ``heal`` ends it. TLS goes through untouched.
 """
@@ -72,13 +72,8 @@ class Relay:
             with socket.create_connection(("127.0.0.1", self._target)) as coordinator:
                 self._add(coordinator)
                 first = caller.recv(_CHUNK)
-                if first.startswith(b"CONNECT "):
-                    if self._refuses(caller):
-                        return
-                    caller.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                else:
-                    self._hold("cut-up")
-                    coordinator.sendall(first)
+                self._hold("cut-up")
+                coordinator.sendall(first)
                 down = threading.Thread(target=self._pump, args=(coordinator, caller, "cut-down"), daemon=True)
                 down.start()
                 self._pump(caller, coordinator, "cut-up")

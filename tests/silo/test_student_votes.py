@@ -94,12 +94,6 @@ class TestWithAPromise:
         assert silo.answer(question(1))[0] == silo.answer(question(1), run=2)[0] == first
         assert silo.spent.charges == 1
 
-    def test_an_answer_without_noise_does_not_leave_under_a_promise(self, silo: RealSilo) -> None:
-        bare, _ = silo.answer(question(1))
-        silo.write(**PROTECTED)
-        assert silo.answer(question(1))[1] is Refusal.ROUND
-        assert silo.answer(question(1), run=2)[0] != bare
-
     @pytest.mark.parametrize("protection", ["dp-linear", "randomized-response"])
     def test_a_protection_of_labels_covers_no_votes(
         self, silo: RealSilo, protection: str, caplog: pytest.LogCaptureFixture

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from flwr.app import Context, RecordDict
 
-from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.workplace import Workplace, open_workplace
 from tests.hospitals import STUDY, restart, write_silo_folder
 
@@ -34,17 +33,6 @@ def opened(folder: Path, run: dict[str, Any] | None = None, **tables: dict[str, 
     return open_workplace(context(real(folder, **tables), **(run or {})))
 
 
-# --- real silos
-
-
-def test_a_real_silo_keeps_everything_in_its_state_folder(tmp_path: Path) -> None:
-    place = opened(tmp_path, {"run_dir": "/elsewhere", "save_models": False})
-    assert isinstance(place.state, FolderState)
-    assert place.model == tmp_path / "state" / "model-heart-disease.skops"
-    place.state.put("a-name", b"x")
-    assert (tmp_path / "state" / "a-name").read_bytes() == b"x"
-
-
 @pytest.mark.parametrize("wanted", [False, True, "true", 1, None])
 @pytest.mark.parametrize("allowed", [False, True])
 def test_scores_need_the_policy_and_the_run(tmp_path: Path, allowed: bool, wanted: Any) -> None:
@@ -59,6 +47,3 @@ def test_data_and_learner_are_read_once_and_not_again_when_files_change(tmp_path
     (tmp_path / "data.csv").unlink()
     (tmp_path / "study" / "public.csv").write_text("age\n1\n", "utf-8")
     assert open_workplace(context(node)).site is site
-
-
-# --- simulated silos
