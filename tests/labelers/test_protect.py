@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig
 from fedct_flwr.config.privacy import PROTECTIONS
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers import protect
 from fedct_flwr.labelers.labeler import Labeler
 from fedct_flwr.labelers.protect import check_installed, labeler_for
@@ -53,7 +56,7 @@ def test_a_missing_extra_is_named(
 
 def test_dp_sgd_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protect, "check_installed", lambda settings: None)
-    with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'logistic-regression' is none"):
+    with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'logistic-regression' is not one"):
         labeler(privacy("dp-sgd"), LEARNER)
     labeler(privacy("dp-sgd"), NETWORK)
 
@@ -87,3 +90,19 @@ def test_what_cannot_be_kept_is_said_before_anything_runs(
 def test_the_number_of_teachers_follows_from_the_number_of_records(records: int, number: int) -> None:
     assert teachers_for(privacy("teachers"), records) == number
     assert teachers_for(privacy("teachers", teachers=3), records) == 3
+
+
+PROTECTED = [name for name, entry in PROTECTIONS.items() if entry.labeler]
+PUBLIC = PublicSet(np.random.default_rng(0).normal(size=(40, 3)))
+SCHEMA = Schema.numeric(("ill", "well"), ("a", "b", "c"))
+
+
+@pytest.mark.parametrize("name", PROTECTED)
+def test_a_protection_says_how_the_choice_is_covered_or_refuses_it(name: str):
+    privacy = PrivacySettings(protection=name, epsilon=5.0)
+    try:
+        labeler_for(privacy, LearnerSettings(name="auto"), "essen", SCHEMA, PUBLIC, 100)
+    except ConfigError:
+        assert not PROTECTIONS[name].of_auto
+    else:
+        assert PROTECTIONS[name].of_auto

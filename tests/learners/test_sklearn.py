@@ -1,5 +1,6 @@
 """Every learner with a short name keeps the promises of Learner; others come by import path."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,12 @@ from sklearn.tree import DecisionTreeClassifier
 from syrupy.assertion import SnapshotAssertion
 from threadpoolctl import threadpool_limits
 
-from fedct_flwr.learners.catalog import CLASSIFIERS, make, package
-from fedct_flwr.learners.sklearn import SklearnLearner, load_model, prepare
+from fedct_flwr.config import LearnerSettings
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, make, package
+from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, load_model, prepare
+from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.types import ConfigError, DataError, TrainingError
 
 HERE = __name__
@@ -232,3 +237,64 @@ def test_a_classifier_needs_scikit_learns_methods_and_not_its_base_class(classes
     X = y.reshape(-1, 1).astype(float)
     learner = SklearnLearner(make_estimator("tests.learners.test_sklearn.LikeCatBoosts", {"max_depth": 3}, 0))
     np.testing.assert_array_equal(learner.fit(X, y).predict(X), y)
+
+
+PROGRAM = """
+import sys
+from fedct_flwr.learners.skops_file import skops_io
+first, again = skops_io(), skops_io()
+assert first is again and first.dumps
+assert "torch" not in sys.modules
+import sklearn.externals.array_api_compat.torch as wrapped
+import torch
+assert wrapped.Tensor is torch.Tensor
+"""
+
+
+def test_skops_does_not_load_torch_and_others_still_can() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True)
+
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = X @ [3.0, -2.0, 0.5] + 10
+
+
+def regressor(name: str, num_classes: int = 0, **params: Any) -> SklearnRegressor:
+    settings = LearnerSettings.read({"name": name, "params": params}, "the test")
+    learner = untrained(settings, 7, ("a", "b", "c")[:num_classes], X[:2], None)
+    assert isinstance(learner, SklearnRegressor)
+    return learner
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_every_name_learns_values_with_weights_again_the_same_and_is_kept(name: str, tmp_path: Path) -> None:
+    if name == "xgboost":
+        pytest.importorskip("xgboost")
+    learner = regressor(name)
+    check_soft(learner)
+    examples = weighted_values(X[:40], Y[:40], X[40:], Y[40:], 0.5)
+    values = learner.fit(examples.X, examples.y, examples.weights).predict(X)
+    assert values.shape == (60,)
+    # Far better than the mean; some know less of a line than others.
+    assert ((values - Y) ** 2).mean() < 0.5 * Y.var()
+    np.testing.assert_array_equal(regressor(name).fit(*examples).predict(X), values)
+    assert isinstance(learner, Saveable)
+    learner.save(path := tmp_path / "model.skops")
+    np.testing.assert_array_equal(regressor(name).load(path).predict(X), values)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "logistic-regression",
+        "cifar10-cnn",
+        "sklearn.svm.SVC",
+        "tests.federation.learners.network",
+        "ridgee",
+    ],
+)
+def test_what_predicts_no_number_is_refused_with_what_does(name: str, wording: SnapshotAssertion) -> None:
+    with pytest.raises(ConfigError) as caught:
+        regressor(name)
+    assert str(caught.value) == wording

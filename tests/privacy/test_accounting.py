@@ -23,9 +23,11 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from scipy.stats import binom
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.privacy import accounting
 from fedct_flwr.privacy.accounting import epsilon, fits, quick_epsilon
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEvent, composed, from_json, pure, to_json
 from fedct_flwr.privacy.mechanisms import RandomizedResponse
 from fedct_flwr.types import ConfigError
@@ -193,3 +195,22 @@ def test_events_that_take_long_to_price_have_a_bound_all_the_same(monkeypatch: p
         assert found.upper == quick_epsilon(SelfComposedDpEvent(event, 50), DELTA)
         assert fits(SelfComposedDpEvent(event, 50), found.upper, DELTA)
         assert not fits(SelfComposedDpEvent(event, 50), found.upper * 0.99, DELTA) or not found.upper
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf])
+def test_an_epsilon_that_is_none_is_refused_in_one_sentence(epsilon: float, wording: SnapshotAssertion) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Budget(epsilon, 1e-5)
+    assert str(caught.value) == wording
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
+def test_a_delta_that_is_none_is_refused(delta: float) -> None:
+    with pytest.raises(ConfigError, match="delta is"):
+        Budget(1.0, delta)
+
+
+def test_a_delta_of_one_in_n_is_weak() -> None:
+    budget = Budget(1.0, 1e-3, PrivacyUnit.EXAMPLE)
+    assert "publishes one of the 1000 examples" in str(budget.weakness(1000))
+    assert budget.weakness(999) is None

@@ -2,6 +2,9 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +13,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
+from fedct_flwr.config.privacy import NoisePlan
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.events import composed
-from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, surely_honest, unlike_one
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.noise_shares import (
+    NoiseShares,
+    VoteShares,
+    calibrated,
+    noisiest,
+    shares_for,
+    spent_on_sum,
+    surely_honest,
+    unlike_one,
+)
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
-from fedct_flwr.types import ConfigError
+from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.silo.noisy_sum import WHOLE_SILO, NoiseAdder, with_noise
+from fedct_flwr.silo.release import Purse
+from fedct_flwr.types import ABSTAIN, ConfigError
+from fedct_flwr.wire.content import Instruction, Terms
+from fedct_flwr.wire.refusal import Refusal, Refused
 
 
 def pmf(scale: float, reach: int) -> np.ndarray:
@@ -147,3 +169,161 @@ def test_impossible_numbers_are_refused(wrong: dict[str, float]) -> None:
     NoiseShares(**fine)
     with pytest.raises(ConfigError):
         NoiseShares(**{**fine, **wrong})
+
+
+FALSE_ALARMS = 1e-6
+FINE, COARSE = VoteShares(0.5, 200, 10, 3), VoteShares(30.0, 200, 10, 3)
+
+
+def plan(epsilon: float = 8.0, delta: float = 1e-5, gamma: float = 0.0) -> NoisePlan:
+    return NoisePlan("gaussian", epsilon, delta, gamma)
+
+
+def simulated(count: int) -> list[SimulatedNoise]:
+    return [SimulatedNoise(np.random.default_rng([7, number])) for number in range(count)]
+
+
+def differs(drawn: np.ndarray, scale: float) -> bool:
+    """Whether numbers are not drawn from the discrete Gaussian, by a chi-squared test on cells of 50 or more."""
+    reach = math.ceil(12 * scale)
+    expected = pmf(scale, reach) * drawn.size
+    edges = [-reach]
+    filled = 0.0
+    for value, number in zip(range(-reach, reach + 1), expected, strict=True):
+        filled += number
+        if filled >= 50:
+            edges.append(value + 1)
+            filled = 0.0
+    edges[-1] = reach + 1
+    wanted = np.array([expected[low + reach : high + reach].sum() for low, high in pairwise(edges)])
+    found = np.array([((low <= drawn) & (drawn < high)).sum() for low, high in pairwise(edges)])
+    statistic = ((found - wanted) ** 2 / wanted).sum() + drawn.size - found.sum()
+    return bool(statistic > chi2.isf(FALSE_ALARMS, len(wanted) - 1))
+
+
+@pytest.mark.parametrize("shares", [FINE, COARSE], ids=["fine grid", "grid of votes"])
+@pytest.mark.parametrize("secure", [True, False])
+def test_the_honest_silos_noise_is_one_discrete_gaussian(shares: VoteShares, secure: bool) -> None:
+    noises: list[Any] = [SecureNoise() for _ in range(3)] if secure else simulated(3)
+    drawn = np.sum([shares.share(noise) for noise in noises], axis=0)
+    assert drawn.shape == (200, 10)
+    assert not differs(drawn.ravel(), shares.grid * shares.scale)
+
+
+@pytest.mark.parametrize("adding", [3, 4, 5])
+def test_with_dropouts_or_without_there_is_never_less_noise_than_is_counted(adding: int) -> None:
+    """Five silos of which two may be missing, and of those that add one may collude and take its noise away."""
+    shares = replace(COARSE, honest=2)
+    colluder, *others = (shares.share(noise) for noise in simulated(adding))
+    seen = np.sum([colluder, *others], axis=0) - colluder
+    assert not differs(seen.ravel(), shares.share_scale * math.sqrt(adding - 1))
+    assert shares.share_scale * math.sqrt(adding - 1) >= shares.grid * shares.scale
+
+
+@pytest.mark.parametrize("planted", ["half the noise", "divided by all silos", "one silo adds none"])
+@pytest.mark.parametrize("shares", [FINE, COARSE], ids=["fine grid", "grid of votes"])
+def test_planted_mistakes_are_seen(shares: VoteShares, planted: str) -> None:
+    silos, honest = 5, shares.honest
+    scale = {"half the noise": shares.share_scale / 2, "divided by all silos": shares.share_scale * (3 / 5) ** 0.5}
+    adding = honest - 1 if planted == "one silo adds none" else honest
+    assert silos > honest
+    drawn = np.sum(
+        [noise.discrete_gaussian(scale.get(planted, shares.share_scale), (200, 10)) for noise in simulated(adding)],
+        axis=0,
+    )
+    assert differs(drawn.ravel(), shares.grid * shares.scale)
+
+
+@pytest.mark.parametrize("honest", [1, 2, 4])
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_the_exact_delta_of_one_count_is_within_what_is_promised(honest: int, scale: float) -> None:
+    shares = VoteShares(scale, 1, 2, honest)
+    count = shares.event().event
+    for delta in (1e-2, 1e-4):
+        promised = epsilon(count, delta).upper
+        assert hockey_stick(honest, shares.share_scale, shares.grid, promised) <= delta
+        if honest > 1:
+            assert hockey_stick(honest - 1, shares.share_scale, shares.grid, promised) > delta
+
+
+@given(
+    scale=st.floats(2.0**-10, 2.0**20),
+    queries=st.integers(1, 100_000),
+    classes=st.integers(2, 100),
+    honest=st.integers(1, 99),
+)
+@settings(max_examples=300, deadline=None)
+def test_shares_are_never_too_little_nor_too_coarse_nor_too_large_for_a_sum(
+    scale: float, queries: int, classes: int, honest: int
+) -> None:
+    shares = VoteShares(scale, queries, classes, honest)
+    assert shares.grid == 1 << int(math.log2(shares.grid))
+    least = (shares.grid * scale) ** 2
+    assert least <= shares.share_scale**2 * honest <= least * (1 + 1e-12) <= shares.share_scale**2 * (honest + 1)
+    assert shares.unlikeness < 1e-50
+    # 100 silos' votes and ten standard deviations of their noise fit into 32 bits with a sign.
+    assert 100 * shares.grid + 10 * shares.share_scale * 10 < 2**31
+
+
+@pytest.mark.parametrize("votes", [1, 3])
+def test_noise_is_the_least_that_keeps_the_budget_of_a_silo(votes: int, tmp_path: Path) -> None:
+    shares = shares_for(plan(), votes, 100, 4, 5)
+    spent = spent_on_sum(shares, votes, 1e-5, 2)
+    assert 7.9 < spent.epsilon <= 8
+    assert spent.noise is not None
+    assert (spent.unit, spent.where, spent.noise.honest) == (PrivacyUnit.SILO, "silos together", 5)
+    assert spent.noise.scale == pytest.approx(votes * shares.scale)
+    assert Spending.from_result(spent.to_result()) == spent
+    with Ledger(tmp_path) as ledger:
+        ledger.charge("study", "whole silo", Budget(8.0, 1e-5, PrivacyUnit.SILO), shares.event())
+
+
+def test_the_coordinator_decides_on_what_it_opens_and_adds_nothing() -> None:
+    counts = np.array([[5, -3, 4], [-7, -2, -9], [0, 3, 3]])
+    decided = [noisiest(counts, np.zeros(3, np.int16), np.random.default_rng(seed)) for seed in range(50)]
+    assert {tuple(labels[:2]) for labels in decided} == {(0, 1)}
+    assert {labels[2] for labels in decided} == {1, 2}
+
+
+def adder(path: Path, noise: Any, *, secure: bool, most: float = 20.0) -> NoiseAdder:
+    budget = Budget(most, 1e-5, PrivacyUnit.SILO)
+    return NoiseAdder(Purse(Ledger(path), budget, lambda question: noise, real=secure), 2)
+
+
+def test_noise_that_protects_cannot_be_predicted(tmp_path: Path) -> None:
+    adder(tmp_path, SecureNoise(), secure=True)
+    adder(tmp_path, simulated(1)[0], secure=False)
+    with pytest.raises(ConfigError, match="can be predicted"):
+        adder(tmp_path, simulated(1)[0], secure=True)
+
+
+TERMS = Terms("study", bytes(32), 50, ("a", "b", "c"))
+QUESTION = Instruction(1, Query(0, 50), np.full(50, ABSTAIN, dtype=np.int16), summed=True, noise=10.0)
+
+
+def test_what_is_added_is_the_votes_on_the_grid_and_a_share(tmp_path: Path) -> None:
+    class Known:
+        secure = False
+
+        def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> np.ndarray:
+            assert scale == VoteShares(10.0, 50, 3, 2).share_scale
+            return np.full(shape, -3)
+
+    vector = np.tile(np.uint64([1, 0, 0]), 50)
+    added = with_noise(vector, QUESTION, TERMS, adder(tmp_path, Known(), secure=False), b"1")
+    opened = NOISY_SUMS["hard"].opened(added + added, QUESTION, TERMS, 2)
+    assert opened.tolist() == [[-4, -6, -6]] * 50
+
+
+@pytest.mark.parametrize("noise", [10.0, 0.01, 2.0**-10])
+def test_a_sum_that_is_dearer_than_the_budget_is_refused_at_once_and_charges_nothing(
+    tmp_path: Path, noise: float
+) -> None:
+    """Also one so dear that its loss distribution would fill the memory."""
+    made = adder(tmp_path, SecureNoise(), secure=True, most=1.0)
+    with pytest.raises(Refused) as refused:
+        with_noise(np.zeros(150, np.uint64), replace(QUESTION, noise=noise), TERMS, made, b"1")
+    assert refused.value.reason is Refusal.PRIVACY_BUDGET
+    with made.purse.ledger as ledger:
+        found = ledger.spent("study", WHOLE_SILO)
+    assert found is None or found.charges == 0

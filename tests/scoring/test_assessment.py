@@ -10,14 +10,17 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, norm
 from sklearn.calibration import calibration_curve as sklearns_curve
 from sklearn.metrics import (
+    accuracy_score,
     brier_score_loss,
     confusion_matrix,
     mean_absolute_error,
     r2_score,
+    recall_score,
     roc_auc_score,
     root_mean_squared_error,
 )
 
+from fedct_flwr.scoring import accuracy, balanced_accuracy, r_squared
 from fedct_flwr.scoring.assessment import (
     OF_CLASSES,
     Assessment,
@@ -203,3 +206,40 @@ def test_the_curve_is_scikit_learns_with_counts() -> None:
     for part in found:
         assert part.low <= part.predicted <= part.high
         assert part.observed_low <= part.observed <= part.observed_high
+
+
+class Answers:
+    """Predicts what it was told to."""
+
+    def __init__(self, labels: list[int]) -> None:
+        self._labels = np.array(labels, dtype=LABEL_DTYPE)
+
+    def predict(self, X: Features) -> HardLabels:
+        assert len(X) == len(self._labels)
+        return self._labels
+
+
+def score(truth: list[int], predicted: list[int]) -> float:
+    return balanced_accuracy(
+        Answers(predicted), Examples(np.zeros((len(truth), 1)), np.array(truth, dtype=LABEL_DTYPE))
+    )
+
+
+@given(
+    truth=st.lists(st.integers(0, 3), min_size=1, max_size=30).filter(lambda labels: len(set(labels)) > 1),
+    seed=st.integers(0, 9),
+)
+def test_numbers_are_scikit_learns_to_the_last_bit(truth: list[int], seed: int) -> None:
+    predicted = np.random.default_rng(seed).integers(0, 4, len(truth)).tolist()
+    expected = recall_score(truth, predicted, labels=np.unique(truth), average="macro", zero_division=0)
+    assert score(truth, predicted) == float(expected)
+    test = Examples(np.zeros((len(truth), 1)), np.array(truth, dtype=LABEL_DTYPE))
+    assert accuracy(Answers(predicted), test) == float(accuracy_score(truth, predicted))
+
+
+@pytest.mark.parametrize(
+    ("predicted", "expected"), [([1, 2, 3], 1.0), ([2, 2, 2], 0.0), ([1, 2, 4], 0.5), ([3, 2, 1], -3.0)]
+)
+def test_r_squared_is_the_share_of_the_variance(predicted: list[int], expected: float) -> None:
+    test = Examples(np.zeros((3, 1)), np.array([1.0, 2.0, 3.0]))
+    assert r_squared(Answers(predicted), test) == pytest.approx(expected)
