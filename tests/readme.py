@@ -6,11 +6,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
-_FIXED_POINT = re.search(r"fixed point in round \d+", README)
-assert _FIXED_POINT
-FIXED_POINT = _FIXED_POINT[0]
-"""When `make run` has reached it."""
-
 
 def shown(before: str, kind: str, page: str = README) -> str:
     """The first block of this kind after a text."""

@@ -1,7 +1,8 @@
 """``fedct simulate --repeats``: the same simulation under several seeds."""
 
 import math
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ from rich.markup import escape
 
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli.output import Output
+from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import trusting
+from fedct_flwr.report.figures import COLORS, Figure, Section, Table, layout, numbers
+from fedct_flwr.report.page import NAME
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
@@ -29,6 +33,7 @@ from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.scoreboard import title_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
+from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import RunError
 
@@ -57,19 +62,34 @@ def run_repeats(
     engine: Engine,
     named: Collection[str] = (),
     packages: Collection[str] | None = None,
+    seconds: float = math.inf,
 ) -> None:
     """Run what is missing, and show means with standard errors. Raises RunError.
 
-    ``packages`` are as in ``Simulation.checked``.
+    ``packages`` are as in ``Simulation.checked``; after ``seconds`` no other seed is begun.
     """
     out.say(f"{len(plan.seeds)} seeds from {plan.seeds[0]} on, in {from_here(folder)}")
+    start = time.monotonic()
 
-    def begin(path: Path, seed: int, goes_on: bool) -> None:
-        with out.doing(f"seed {seed}"):
-            run_one({**plan.settings, "seed": seed}, path, goes_on, engine, named, packages)
+    def enough(seeds: int) -> bool:
+        # The next one takes as long as those before.
+        return (time.monotonic() - start) * (seeds + 1) / seeds > seconds
 
     try:
-        run_seeds(folder, plan, begin, partial(_tell, out))
+        with bar("splits", len(plan.seeds)) as advance:
+
+            def begin(path: Path, seed: int, goes_on: bool) -> None:
+                chosen, ended = {**plan.settings, "seed": seed}, 0
+
+                def one_round(record: Mapping[str, Any]) -> None:
+                    nonlocal ended
+                    ended += 1
+                    advance(1 / (ended * (ended + 1)))  # no run says beforehand how many rounds it takes
+
+                run_one(chosen, path, goes_on, engine, named, packages, one_round)
+                advance(1 / (ended + 1))
+
+            run_seeds(folder, plan, begin, partial(_tell, out) if seconds == math.inf else lambda run: None, enough)
     except BaseException as error:
         if not isinstance(error, RunError) or folder.exists():
             out.say(
@@ -79,7 +99,25 @@ def run_repeats(
     found = Repeats(folder)
     table = found._table()
     out.show(repeats_document(found), "", table)
+    if said := found.sentence:
+        out.console.print(f"[bold]{escape(said)}[/]", soft_wrap=True)
     out.say(f"runs: {from_here(folder)}/seed-*; ± is the standard error over {len(found.seeds)} seeds")
+    out.say(write_at_end(RunFolder(seed_folder(folder, found.seeds[0])), folder / NAME, [_gains(found)]))
+
+
+def _gains(found: Repeats) -> Section:
+    """The picture of what each split gained."""
+    traces, rows = [], []
+    for color, (test, words) in zip(COLORS, TESTS.items(), strict=False):
+        means = [scores.means(of, test, found.methods) for of in found.rows]
+        gains = [of["federated"] - of.get("local", math.nan) for of in means]
+        look = {"type": "box", "boxpoints": "all", "marker": {"color": color}}
+        traces.append({**look, "name": words, "x": numbers(gains)})
+        rows.append([words, *(f"{gain:+.3f}" for gain in gains)])
+    shape = layout(x={"title": {"text": f"difference in {found.first.measure} to silos alone"}, "zeroline": True}, y={})
+    table = Table(["test", *(f"seed {seed}" for seed in found.seeds)], rows)
+    figure = Figure("splits", "What silos gain, split by split", found.sentence, traces, shape, table)
+    return Section("splits", f"{len(found.seeds)} splits", [figure] if "local" in found.methods else [])
 
 
 def run_one(
@@ -89,12 +127,13 @@ def run_one(
     engine: Engine,
     named: Collection[str] = (),
     packages: Collection[str] | None = None,
+    told: Callable[[Mapping[str, Any]], None] = lambda record: None,
 ) -> None:
     """Begin a run in a new folder, or resume it there, and score it. Raises as ``Simulation``."""
     begun = RunFolder(path).settings() if goes_on else None
     chosen = {**begun, "resume": True} if begun is not None else dict(settings)
     simulation = Simulation.checked(chosen, path, named=named, begun=begun, packages=packages)
-    simulation.run(simulation.runner(engine), Watch(simulation.folder, lambda record: None))
+    simulation.run(simulation.runner(engine), Watch(simulation.folder, told))
     simulation.score()
 
 

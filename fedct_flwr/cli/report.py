@@ -1,11 +1,13 @@
 """``fedct report``: a run as one HTML page."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from fedct_flwr.cli.output import Output
+from fedct_flwr.report.figures import Section
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.report.summary import read_run
 from fedct_flwr.runs.run_folder import RunFolder
@@ -57,16 +59,16 @@ def check_free(path: Path, *, force: bool) -> None:
         raise ConfigError(f"there is no folder {path.parent}: make it, or name another file with --output")
 
 
-def write_at_end(folder: RunFolder) -> str:
-    """Write the report into the folder of a run that has just ended; returns the line to print about it.
+def write_at_end(folder: RunFolder, target: Path | None = None, more: Sequence[Section] = ()) -> str:
+    """Write the report of a run that has just ended, with ``more`` on top; returns the line to print about it.
 
     A failure is said in that line: the run itself has gone well, and ``fedct report`` makes up for it.
     """
-    target = folder.path / NAME
+    target = target or folder.path / NAME
     try:
         check_extra()
         with Output.doing(_DRAWING):
-            write_report(read_run(folder.path), target)
+            write_report(read_run(folder.path), target, more=more)
     except (FedctError, OSError, ImportError) as error:
         # Whatever else is raised is a fault of this code's, and is to be seen as one.
         return f"no report was written: {error}; after that: fedct report {in_shell(from_here(folder.path))}"

@@ -1,6 +1,7 @@
 """``fedct simulate``: a whole federation on this machine, from data to a table."""
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -53,6 +54,9 @@ from fedct_flwr.text.printable import in_shell, plain, printable
 from fedct_flwr.types import ConfigError, RunError
 
 _METHOD: Final = "Method"
+_SPLITS: Final = 8
+_SECONDS: Final = 60
+"""For all of them together: one split of some hundred patients is chance."""
 
 _OPTIONS: Final = {
     **OPTIONS,
@@ -101,7 +105,12 @@ def simulate(
             rich_help_panel=_METHOD,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of every random choice.", rich_help_panel=_METHOD)] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Seed of every random choice, and of one run.", show_default="0 and on", rich_help_panel=_METHOD
+        ),
+    ] = None,
     run_dir: Annotated[
         Path | None,
         typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
@@ -112,6 +121,8 @@ def simulate(
         int | None,
         typer.Option(
             help="Number of seeds to run, in a folder each; prints means with standard errors.",
+            show_default=f"{_SPLITS}, or as many as end in {_SECONDS} s; one with --seed, --rounds, --run-dir or "
+            "--on-engine",
             rich_help_panel=_METHOD,
         ),
     ] = None,
@@ -153,7 +164,9 @@ def simulate(
     console = out.console
     # Learners of one's own are looked for where the command is given, here and by the silos' processes.
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
-    repeated = repeats is not None or (resume is not None and is_repeated(resume))
+    one_run = (seed, rounds, run_dir, resume) != (None,) * 4 or in_process is False or ray_address
+    several = repeats is not None or not one_run
+    repeated = several or (resume is not None and is_repeated(resume))
     engine: Engine = "loopback" if in_process or (repeated and in_process is None) else "flower"
     if ray_address:
         if engine == "loopback":
@@ -183,7 +196,7 @@ def simulate(
             "learner": learner,
             "learner-params": learner_params,
             "algorithm": algorithm,
-            "seed": seed,
+            "seed": seed or 0,
             **only(rounds),
             **({"baselines": "none"} if no_baselines else {}),
             **other,
@@ -192,20 +205,14 @@ def simulate(
             # The coordinator's process works elsewhere.
             chosen["initial-model"] = str(Path(chosen["initial-model"]).resolve())
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
-    if repeats is not None:
-        run_repeats(out, path, new_repeats(chosen, repeats, path, other), engine, other)
+    if several:
+        plan = new_repeats(chosen, repeats or _SPLITS, path, other)
+        _print_data(out, Simulation.checked({**chosen, "seed": plan.seeds[0]}, path, named=other))
+        run_repeats(out, path, plan, engine, other, seconds=math.inf if repeats else _SECONDS)
         return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun, packages=trusted)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
-    for caution in [*simulation.notes(), *simulation.cautions()]:
-        console.print(f"[yellow]{escape(caution)}[/]")
-    for finding in gathered(simulation.findings):
-        out.warn(finding.sentence)
-    records = sum(silo.private.size for silo in dataset.silos)
-    console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
-    console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
-    if said := largest(simulation.table_one, Words()):
-        console.print(escape(said), soft_wrap=True)
+    _print_data(out, simulation)
     runner = simulation.runner(engine)
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
@@ -229,6 +236,21 @@ def simulate(
     print_verdict(console, verdict)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
+
+
+def _print_data(out: Output, simulation: Simulation) -> None:
+    """Say what the data are, and what is suspicious about them."""
+    console, dataset = out.console, simulation.dataset
+    for caution in [*simulation.notes(), *simulation.cautions()]:
+        console.print(f"[yellow]{escape(caution)}[/]")
+    for finding in gathered(simulation.findings):
+        out.warn(finding.sentence)
+    records = sum(silo.private.size for silo in dataset.silos)
+    names = ", ".join(silo.name for silo in dataset.silos)
+    console.print(f"[bold]{escape(simulation.config.study)}[/]: {escape(names)}")
+    console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
+    if said := largest(simulation.table_one, Words()):
+        console.print(escape(said), soft_wrap=True)
 
 
 @contextlib.contextmanager

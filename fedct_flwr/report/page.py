@@ -3,7 +3,7 @@
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -72,9 +72,10 @@ def content(run: Run) -> Content:
     return Content(printable(f"{run.study}: {run.title}"), run, sections)
 
 
-def write_report(run: Run, target: Path, advice: str = "") -> None:
-    """Write the page of a run, whole or not at all. Raises RunError, which ends with ``advice``."""
-    page = document(content(run))
+def write_report(run: Run, target: Path, advice: str = "", more: Sequence[Section] = ()) -> None:
+    """Write the page of a run, ``more`` on top, whole or not at all. Raises RunError, which ends with ``advice``."""
+    shown = content(run)
+    page = document(replace(shown, sections=[*(one for one in more if not one.empty), *shown.sections]))
     try:
         write_atomically(target, page.encode())
     except OSError as error:

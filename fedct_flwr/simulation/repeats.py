@@ -33,7 +33,8 @@ from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
 PLAN: Final = "repeats.json"
 """What a folder of repeats holds besides its runs: their settings and seeds."""
-TESTS: Final = {"own": "own test", "pooled": "pooled test"}
+TESTS: Final = {"pooled": "pooled test", "own": "own test"}
+"""What is pooled comes first: it tells more."""
 _FEWEST: Final = 2
 _OF_ONE_RUN: Final = frozenset({"seed", "run-dir", "resume"})
 
@@ -42,22 +43,30 @@ Begin: TypeAlias = Callable[[Path, int, bool], None]
 
 
 class Mean(NamedTuple):
-    """A mean over ``n`` seeds and its standard error; NaN for what cannot be computed."""
+    """A mean over ``n`` seeds and its standard error; NaN for what cannot be computed. ``ahead``: of them above 0."""
 
     mean: float
     error: float
     n: int
+    ahead: int = 0
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Mean":
         """Of the values that are known.
 
         >>> Mean.of([1.0, 3.0, float("nan")])
-        Mean(mean=2.0, error=1.0, n=2)
+        Mean(mean=2.0, error=1.0, n=2, ahead=2)
         """
         known = [value for value in values if not math.isnan(value)]
         error = stdev(known) / math.sqrt(len(known)) if len(known) > 1 else math.nan
-        return cls(fmean(known) if known else math.nan, error, len(known))
+        return cls(fmean(known) if known else math.nan, error, len(known), sum(value > 0 for value in known))
+
+    @property
+    def word(self) -> str:
+        """What a difference is, at two standard errors; empty where chance cannot be judged."""
+        if math.isnan(self.error):
+            return ""
+        return "gain" if self.mean > 2 * self.error else "loss" if self.mean < -2 * self.error else "nothing"
 
 
 @dataclass(frozen=True)
@@ -113,15 +122,26 @@ def seed_folder(folder: Path, seed: int) -> Path:
     return folder / f"seed-{seed}"
 
 
-def run_seeds(folder: Path, plan: Plan, begin: Begin, told: Callable[[Run], None]) -> None:
+def run_seeds(
+    folder: Path,
+    plan: Plan,
+    begin: Begin,
+    told: Callable[[Run], None],
+    enough: Callable[[int], bool] = lambda seeds: False,
+) -> None:
     """Run the seeds of a plan that have not ended, and tell each run, also those that had.
+
+    ``enough`` is asked after each seed, with their number, whether the others are left out.
 
     A run that was stopped goes on from its checkpoint; one without any starts over. Raises RunError for the first run
     that fails; the others stay, and the next call goes on there.
     """
     plan.write(folder)
     try:
-        for seed in plan.seeds:
+        for number, seed in enumerate(plan.seeds):
+            if number and enough(number):
+                Plan(plan.settings, plan.seeds[:number]).write(folder)
+                break
             path = seed_folder(folder, seed)
             if not is_complete(path):
                 _begin(path, seed, begin)
@@ -214,6 +234,33 @@ class Repeats(Drawn):
         """The same of the mean over the silos that have all scores under a seed."""
         return self._means([scores.means(rows, test, self.methods) for rows in self.rows])
 
+    def of_worst(self, test: str) -> dict[str, Mean]:
+        """The same of the silo with the lowest score by each method: which one that is may differ."""
+        seeds = [own for rows in self.rows if (own := scores.comparable(rows, test, self.methods))]
+        return self._means([{m: min(getattr(row, test)[m] for row in own) for m in self.methods} for own in seeds])
+
+    def of_auc(self, test: str) -> dict[str, Mean]:
+        """The same of the mean area under the ROC curve; empty where no model knows probabilities."""
+        found = [scores.metric_means(rows, test, "auc") for rows in self.rows]
+        return self._means([row for row in found if {*self.methods} <= {*row}]) if any(found) else {}
+
+    @property
+    def sentence(self) -> str:
+        """What the gains over silos alone mean."""
+        if "local" not in self.methods:
+            return ""
+        if len(self.seeds) == 1:
+            return "one split cannot be told from chance: --repeats 8 runs more"
+        title = find_algorithm(self.first.config).title
+        words = {"gain": "gain", "loss": "lose", "nothing": "differ by chance alone"}
+        said = []
+        for test, where in {"pooled": "on all silos' test records", "own": "on their own"}.items():
+            found = self.of_all(test).get("gain", Mean.of([]))
+            if found.word:
+                ahead = f"ahead in {found.ahead} of {found.n} splits"
+                said.append(f"{where} they {words[found.word]} ({shown(found, signed=True)}, {ahead})")
+        return f"silos with {title}: {'; '.join(said)}" if said else ""
+
     def _means(self, scores: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
         found = {method: Mean.of([row[method] for row in scores]) for method in self.methods}
         if "local" in self.methods:
@@ -226,25 +273,36 @@ class Repeats(Drawn):
         missing = len(self.plan.seeds) - len(self.seeds)
         return f"{how.title}: {len(self.seeds)} seeds{f', {missing} not run yet' if missing else ''}, in {self.path}"
 
+    @property
+    def lines(self) -> list[tuple[str, list[tuple[str, dict[str, Mean]]]]]:
+        """The table's sections: by test the silos' means, then those of all, of the worst silo, and of the AUC."""
+        found = []
+        for test, words in TESTS.items():
+            overall = self.of_all(test)
+            if any(not math.isnan(mean.mean) for mean in overall.values()):
+                of = [(silo, self.of_silo(silo, test)) for silo in self.silos]
+                of += [("mean", overall), ("worst silo", self.of_worst(test))]
+                found.append((words, [*of, *([("mean AUC", auc)] if (auc := self.of_auc(test)) else [])]))
+        return found
+
     def _table(self) -> Table:
         first = self.first
         title = find_algorithm(first.config).title
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         table.add_column(first.measure.replace(" ", "\n"), no_wrap=True)
-        names = [*self.methods, *(["gain"] if "local" in self.methods else [])]
-        for name in names:
-            heading = f"{title} - alone" if name == "gain" else title_of(name, title)
+        gains = ["gain"] if "local" in self.methods else []
+        for name in [*self.methods, *gains]:
+            heading = {"gain": f"{title} - alone", "centralized": "pooled data"}.get(name, title_of(name, title))
             table.add_column(heading, justify="right", no_wrap=True)
-        for test, words in TESTS.items():
-            overall = self.of_all(test)
-            if all(math.isnan(mean.mean) for mean in overall.values()):
-                continue
+        if gains:
+            table.add_column("ahead in", justify="right", no_wrap=True)
+        for words, lines in self.lines:
             table.add_section()
             table.add_row(f"[italic]{words}[/]")
-            for silo in self.silos:
-                found = self.of_silo(silo, test)
-                table.add_row(escape(silo), *(shown(found[name], signed=name == "gain") for name in names))
-            table.add_row("mean", *(shown(overall[name], signed=name == "gain") for name in names), style="bold")
+            for name, of in lines:
+                cells = [shown(of[method]._replace(error=math.nan)) for method in self.methods]
+                cells += [shown(of["gain"], signed=True), f"{of['gain'].ahead} of {of['gain'].n}"] if gains else []
+                table.add_row(escape(name), *cells, style="bold" if name == "mean" else None)
         return table
 
 

@@ -37,7 +37,7 @@ def console(**how: Any) -> Console:
 
 
 @contextmanager
-def bar(what: str, total: int | None, *, visible: bool | None = None) -> Iterator[Callable[[int], None]]:
+def bar(what: str, total: int | None, *, visible: bool | None = None) -> Iterator[Callable[[float], None]]:
     """A bar on standard error, for ``total`` steps or of unknown length; ``visible`` None: on a terminal or in Jupyter.
 
     Yields a function that moves it on by a number of steps.

@@ -42,3 +42,12 @@ def test_what_cannot_run_is_said_before_anything_is_written(fedct: Fedct, here: 
     assert outcome.code == ConfigError.exit_code
     assert outcome.sentence
     assert not (here / "r").exists()
+
+
+def test_what_names_no_single_run_is_repeated_and_drawn(fedct: Fedct, here: Path) -> None:
+    outcome = fedct("simulate", "--learner", "naive-bayes", "--no-watch")
+    assert outcome.code == 0, outcome
+    assert "on all silos' test records they gain" in outcome.out
+    (folder,) = (here / "runs").iterdir()
+    assert sorted(path.name for path in folder.glob("seed-*")) == [f"seed-{seed}" for seed in range(8)]
+    assert 'id="splits"' in (folder / "report.html").read_text("utf-8")

@@ -9,7 +9,7 @@ import pytest
 
 from fedct_flwr import ConfigError, RunError, repeat, simulate
 from fedct_flwr.simulation import repeats as repeats_module
-from fedct_flwr.simulation.repeats import Repeats
+from fedct_flwr.simulation.repeats import Plan, Repeats, run_seeds
 from fedct_flwr.simulation.run import Run
 
 
@@ -107,3 +107,29 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r" / "repeats.json").write_text(json.dumps({"settings": {}, "seeds": "x"}))
     with pytest.raises(RunError, match="no folder of repeated runs"):
         Repeats(tmp_path / "r")
+
+
+@pytest.mark.parametrize(
+    ("gains", "word"),
+    [
+        ([0.06, 0.05, 0.07], "gain (+0.060 ±0.006, ahead in 3 of 3 splits)"),
+        ([-0.06, -0.05, -0.07], "lose (-0.060 ±0.006, ahead in 0 of 3 splits)"),
+        ([0.06, -0.05, 0.01], "differ by chance alone (+0.007 ±0.032, ahead in 2 of 3 splits)"),
+    ],
+)
+def test_the_sentence_says_whether_silos_gain(tmp_path: Path, gains: list[float], word: str) -> None:
+    found = repeated(3, run_dir=tmp_path / "r")
+    for rows, gain in zip(found.rows, gains, strict=True):
+        for row in rows:
+            for scored in (row.own, row.pooled):
+                scored.update(local=0.7, federated=0.7 + gain)
+    assert found.sentence == f"silos with FedCT: on all silos' test records they {word}; on their own they {word}"
+
+
+def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path) -> None:
+    found = repeated(2, run_dir=tmp_path / "r")
+    worst = [min(row.pooled["federated"] for row in rows) for rows in found.rows]
+    assert found.of_worst("pooled")["federated"].mean == pytest.approx(np.mean(worst))
+    assert [name for name, _ in found.lines[0][1]] == ["a", "b", "mean", "worst silo", "mean AUC"]
+    run_seeds(tmp_path / "r", Plan({}, (0, 1, 2)), lambda *_: pytest.fail("enough"), lambda run: None, lambda n: n == 2)
+    assert Repeats(tmp_path / "r").plan.seeds == (0, 1)
