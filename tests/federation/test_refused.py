@@ -13,7 +13,7 @@ from tests.federation.test_fedavg import FEDAVG
 from tests.federation.test_joint import RUN as JOINT
 from tests.federation.test_noise_in_shares import PATE as SHARES
 from tests.federation.test_pfnm import PFNM
-from tests.federation.test_values import NUMBERS
+from tests.federation.test_probabilities import NUMBERS
 
 MLP = {"learner": "tests.federation.learners.network", "learner_params": "{}"}
 LINEAR = {"learner": "tests.federation.learners.linear", "learner_params": "{}"}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import (
     ComposedDpEvent,
+    DpEvent,
     GaussianDpEvent,
     NeighboringRelation,
     NoOpDpEvent,
@@ -26,10 +27,10 @@ from scipy.stats import binom
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.privacy import accounting
-from fedct_flwr.privacy.accounting import epsilon, fits, quick_epsilon
+from fedct_flwr.privacy.accounting import calibrate, epsilon, fits, quick_epsilon
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEvent, composed, from_json, pure, to_json
-from fedct_flwr.privacy.mechanisms import RandomizedResponse
+from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, RandomizedResponse
 from fedct_flwr.types import ConfigError
 
 DELTA = 1e-5
@@ -214,3 +215,42 @@ def test_a_delta_of_one_in_n_is_weak() -> None:
     budget = Budget(1.0, 1e-3, PrivacyUnit.EXAMPLE)
     assert "publishes one of the 1000 examples" in str(budget.weakness(1000))
     assert budget.weakness(999) is None
+
+
+AT_DELTA = 1e-5
+
+
+def _sgd(noise: float) -> DpEvent:
+    return SelfComposedDpEvent(PoissonSampledDpEvent(0.05, GaussianDpEvent(noise)), 100)
+
+
+PLANS = {
+    "one gaussian": GaussianDpEvent,
+    "votes": lambda scale: Gaussian(scale).event(300),
+    "noisy max": lambda scale: Gumbel(scale).event(300),
+    "sgd": _sgd,
+}
+
+
+@pytest.mark.parametrize("target", [0.5, 3.0])
+@pytest.mark.parametrize("plan", PLANS)
+def test_what_is_found_costs_what_it_may_and_hardly_less(plan: str, target: float) -> None:
+    make_event = PLANS[plan]
+    found = calibrate(make_event, target, AT_DELTA, 0.3, 1e5)
+    assert 0.99 * target < epsilon(make_event(found), AT_DELTA).upper <= target * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("target", "sigma"), [(1.0, 3.7306), (0.1, 30.8)])
+def test_finds_the_analytic_gaussian(target: float, sigma: float) -> None:
+    """Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018."""
+    assert calibrate(GaussianDpEvent, target, AT_DELTA, 0.1, 1e4) == pytest.approx(sigma, rel=0.005)
+
+
+def test_without_delta_only_pure_mechanisms_can_be_calibrated(wording: SnapshotAssertion) -> None:
+    def answers(noise: float) -> DpEvent:
+        return SelfComposedDpEvent(pure(1 / noise), 20)
+
+    assert calibrate(answers, 2.0, 0.0, 1e-3, 1e6) == pytest.approx(10, rel=2e-3)
+    with pytest.raises(ConfigError) as caught:
+        calibrate(GaussianDpEvent, 2.0, 0.0, 1e-3, 1e6)
+    assert str(caught.value) == wording

@@ -5,21 +5,30 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.report.page import Content, content, document, fragment, plotly_script
+from fedct_flwr.report.scores import accuracy, clinical
 from fedct_flwr.report.sections import table_of_silos
-from fedct_flwr.report.summary import read_run
+from fedct_flwr.report.summary import Course, read_course, read_run
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.scores import OnTest, save
+from fedct_flwr.types import RunError
 from tests.report.folders import (
+    CLASSES,
     SILOS,
+    add_round,
     add_scores,
     add_weights_round,
     begin,
     finished,
 )
+from tests.runs.test_scores import EMPTY, GOOD, ONE_CLASS, RARE, row
 
 NASTY = "<img src=x onerror=\"document.title='owned'\"></script><b>&amp;"
 
@@ -132,3 +141,143 @@ def test_a_name_with_html_is_text_everywhere(tmp_path: Path):
     drawn = json.dumps(found.plots)
     assert "<img" not in drawn
     assert "&lt;img" in drawn
+
+
+def scored(path: Path, tests: list[tuple[OnTest, OnTest]]) -> Path:
+    folder = finished(path)
+    save([row(silo, *found) for silo, found in zip(SILOS, tests, strict=False)], folder.path / "scores.json")
+    return folder.path
+
+
+def cells(table: Any) -> dict[tuple[str, str], list[str]]:
+    return {(line[0], line[1]): list(line[2:]) for line in [*table.rows, *table.foot]}
+
+
+def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path, wording: SnapshotAssertion) -> None:
+    path = scored(tmp_path / "run", [(GOOD, RARE), (ONE_CLASS, RARE), (EMPTY, RARE)])
+    section = clinical(read_run(path))
+    assert [title for title, _ in section.tables] == wording
+    own, confusion = (table for title, table in section.tables if "own" in title)
+    assert list(own.columns[2:]) == [
+        "n", "ill", "balanced accuracy", "accuracy", "AUC", "sensitivity", "specificity", "Brier score",
+    ]  # fmt: skip
+    found = cells(own)
+    auc = GOOD.models["federated"].metrics["auc"]
+    assert found["oslo", "FedCT"][:2] == ["6", "3"]
+    assert found["oslo", "FedCT"][4] == f"{auc.value:.3f} ({auc.low:.2f}–{auc.high:.2f})"
+    # One class: neither balanced accuracy nor AUC nor specificity, which is no reason to leave the others out.
+    assert [number for number, cell in enumerate(found["rome", "FedCT"]) if cell == "–"] == [2, 4, 6]
+    assert ("cairo", "FedCT") not in found
+    assert found["mean", "FedCT"][4] == f"{auc.value:.3f}"
+    assert ["oslo", "FedCT", "ill", "1", "2"] in [list(line) for line in confusion.rows]
+    assert any("one class" in note for note in section.notes)
+
+
+def test_the_page_takes_all_of_it_and_hides_nothing_of_a_name(tmp_path: Path) -> None:
+    path = scored(tmp_path / "run", [(GOOD, RARE)] * 3)
+    scores = json.loads((path / "scores.json").read_text())
+    text = json.dumps(scores).replace('"ill"', '"<b>ill\\u202e"')
+    (path / "scores.json").write_text(text)
+    page = document(content(read_run(path)))
+    assert "Metrics with intervals" in page
+    assert "<b>ill" not in page
+    assert "\u202e" not in page
+
+
+# --- models of no silo
+
+
+STUDENT = {"scores": {"student": {"balanced_accuracy": 0.65}, "ensemble": {"balanced_accuracy": 0.675}}}
+
+
+def one_shot(path: Path, **facts: Any) -> RunFolder:
+    """A run that leaves no models at its silos."""
+    folder = begin(path, algorithm="fedkt")
+    add_round(folder, 1, silos=SILOS)
+    rows = [{"silo": silo, "own": {}, "pooled": {"local": 0.6, "centralized": 0.8}} for silo in SILOS]
+    (folder.path / "scores.json").write_text(json.dumps(rows))
+    log = folder.path / "rounds.jsonl"
+    log.write_text(log.read_text().replace("pooled_balanced_accuracy", "other"))
+    folder.finish("completed", global_model=STUDENT, **facts)
+    return folder
+
+
+def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path, wording: SnapshotAssertion) -> None:
+    found = accuracy(read_run(one_shot(tmp_path / "run").path))
+    (figure,) = found.figures
+    lines = {trace["name"]: trace["x"] for trace in figure.traces if trace.get("name") in {"student", "ensemble"}}
+    assert lines == {"student": [0.65, 0.65], "ensemble": [0.675, 0.675]}
+    assert figure.message == wording
+    assert [list(row) for row in figure.table.foot[1:]] == [
+        ["student", "–", "0.650", "–"],
+        ["ensemble", "–", "0.675", "–"],
+    ]
+    assert "Lines lead" not in figure.note
+
+
+def test_a_finished_run(tmp_path: Path):
+    run = read_run(finished(tmp_path / "run").path)
+    assert (run.study, run.title, run.status) == ("hearts", "FedCT", "completed")
+    assert (run.num_public, run.classes, run.course.silos) == (40, ("no", "yes"), SILOS)
+    assert len(run.course) == 3
+    assert run.course.fixed_point == 3
+    assert run.mean_score("pooled", "federated") == pytest.approx(0.7)
+    assert np.isnan(run.mean_score("own", "federated"))
+
+
+@pytest.mark.parametrize("name", ["scores.json", "trust.jsonl", "result.json"])
+@pytest.mark.parametrize("text", ["{\n", "[" * 100_000 + "\n"], ids=["cut", "nested without end"])
+def test_damaged_files_are_said(tmp_path: Path, name: str, text: str):
+    folder = finished(tmp_path / "run")
+    (folder.path / name).write_text(text)
+    with pytest.raises(RunError, match=name):
+        read_run(folder.path)
+
+
+@pytest.mark.parametrize("name", ["scores.json", "rounds.jsonl"])
+def test_numbers_that_no_float_holds_are_damage(tmp_path: Path, name: str):
+    path = finished(tmp_path / "run").path / name
+    path.write_text(path.read_text().replace("0.6", "1" + "0" * 400))
+    with pytest.raises(RunError, match=f"{name} is damaged"):
+        read_run(path.parent)
+
+
+# --- the round log as columns
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return begin(tmp_path / "run")
+
+
+def read(folder: RunFolder) -> Course:
+    return read_course(folder, SILOS, CLASSES)
+
+
+def test_columns_have_a_row_for_each_round_and_a_column_for_each_silo(folder: RunFolder):
+    add_round(folder, 1)
+    add_round(folder, 2, SILOS[:2], absent={"cairo": "no reply"})
+    course = read(folder)
+    assert course.number.tolist() == [1, 2]
+    np.testing.assert_array_equal(course.silo["bytes_sent"], [[100, 101, 102], [100, 101, np.nan]])
+    np.testing.assert_allclose(course.run["agreement"], [0.6, 0.7])
+    np.testing.assert_array_equal(course.classes, [[10, 30], [10, 30]])
+    assert course.absences == ((2, "cairo", "no reply"),)
+    assert course.shares_labels
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no json\n",
+        "[]\n",
+        '{"round": "x", "silos": {}}\n',
+        '{"round": 1}\n',
+        f'{{"round": 1{"0" * 30}, "silos": {{}}}}\n',
+        f'{{"round": 1, "agreement": 1{"0" * 400}, "silos": {{}}}}\n',
+    ],
+)
+def test_a_damaged_log_is_said(folder: RunFolder, line: str):
+    (folder.path / "rounds.jsonl").write_text(line)
+    with pytest.raises(RunError, match=r"rounds\.jsonl is damaged"):
+        read(folder)
