@@ -23,10 +23,9 @@ COORDINATOR = "/app/coordinator"
 
 
 class Federation:
-    """The containers of one compose project. ``health``: how often each of them is asked for its health."""
+    """The containers of one compose project."""
 
-    def __init__(self, health: str = "4s") -> None:
-        self._health = health
+    def __init__(self) -> None:
         self.project = f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -137,16 +136,16 @@ class Federation:
         return ["docker", "compose", "--ansi", "never", "--progress", "plain", *files, *arguments]
 
     def _environment(self) -> dict[str, str]:
-        own = {"FEDCT_PROJECT": self.project, "FEDCT_PORT": str(self.port), "FEDCT_HEALTH_INTERVAL": self._health}
+        own = {"FEDCT_PROJECT": self.project, "FEDCT_PORT": str(self.port), "FEDCT_HEALTH_INTERVAL": "4s"}
         return {**os.environ, **own, "COMPOSE_PROJECT_NAME": self.project}
 
 
 @contextmanager
-def federation(*more_files: str, health: str = "4s") -> Iterator[Federation]:
-    """One that is up, with more compose files if any are named, and is removed whatever happens."""
-    made = Federation(health)
+def federation() -> Iterator[Federation]:
+    """One that is up, and is removed whatever happens."""
+    made = Federation()
     try:
-        made.start(*more_files)
+        made.start()
         yield made
     except BaseException:
         print(made.logs())

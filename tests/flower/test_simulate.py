@@ -85,34 +85,6 @@ def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, 
 
 
 @pytest.mark.slow
-def test_a_run_is_gone_on_with_and_ends_as_one_that_was_never_stopped(tmp_path: Path) -> None:
-    quick = ["--learner", "nearest-neighbors", "--no-baselines"]
-    first = simulate(tmp_path, *quick, "--rounds", "3", "--in-process")
-    assert first.returncode == 0, first.stdout + first.stderr
-    done = fedct(tmp_path, "simulate", "--resume", "run", "--rounds", "10")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search("^round +4 ", done.stdout, re.MULTILINE)
-    assert not re.search(r"^round +[123] ", done.stdout, re.MULTILINE)
-    assert_nothing_is_left(tmp_path)
-    whole = fedct(tmp_path, "simulate", "--run-dir", "whole", *quick, "--rounds", "10", "--in-process")
-    assert whole.returncode == 0, whole.stdout + whole.stderr
-    (reached,) = re.findall(r"fixed point in round \d+", whole.stdout)
-    assert reached in done.stdout
-    for name in ("labels.csv", "scores.json"):
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-@pytest.mark.slow
-def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Path) -> None:
-    done = simulate(tmp_path, "--learner", "tests.federation.learners.Raising")
-    assert done.returncode == 4, done.stdout + done.stderr
-    (sentence,) = done.stderr.strip().splitlines()
-    assert sentence.startswith("Error: round 1 has 0 valid replies but min-silos is 2: budapest: training failed")
-    assert (tmp_path / "run" / "flower.log").exists()
-    assert_nothing_is_left(tmp_path)
-
-
-@pytest.mark.slow
 def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_path: Path) -> None:
     learners = ["decision-tree", "tests.federation.learners.Raising", "tests.flower.learners.Hanging"]
     done = simulate(

@@ -9,7 +9,6 @@ import contextlib
 import itertools
 import json
 import os
-import resource
 import secrets
 import shutil
 import signal
@@ -273,11 +272,6 @@ class Deployment:
             process = self._processes[name]
         process.send_signal(number)
         return process.wait(PATIENCE)
-
-    def limit_files(self, name: str, size: int) -> None:
-        """Let a process write no file longer than this, as if the disk were full; -1 lifts the limit."""
-        _, hard = resource.prlimit(self._processes[name].pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(self._processes[name].pid, resource.RLIMIT_FSIZE, (hard if size < 0 else size, hard))
 
     def begin(self, name: str, **settings: Any) -> tuple[int, RunFolder]:
         """Start a run of ``num_server_rounds`` (2) rounds with all silos. Returns Flower's id and the run's folder."""
