@@ -32,6 +32,10 @@ GONE: Final[Mapping[str, str]] = {
     "compare --resume": "give the command of the comparison again, with --run-dir FOLDER",
     "compare --package": "name the learner with --learners: its package is trusted then",
     "demo --owner": "give the folder to another user with chown -R",
+    **{
+        f"silo {name} --folder": f"the folder needs no option: 'fedct silo {name} FOLDER'"
+        for name in ("approve", "check", "connect", "start", "status", "verify")
+    },
     "watch": "'fedct simulate' serves the page while it runs; 'fedct report RUN' writes that of any run",
 }
 """Commands that are gone: what serves now, by what follows ``fedct``. Help hides them; calling one ends with code 2."""

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from fedct_flwr.cli import gone as commands
+from fedct_flwr.cli import lazy as commands
 from fedct_flwr.config import gone as settings
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.settings import Settings

@@ -36,7 +36,7 @@ def test_a_folder_or_a_key_that_is_unknown_is_one_sentence(fedct: Fedct, kit: Ki
     assert (outcome.code, "there is no silo.toml in" in outcome.sentence) == (ConfigError.exit_code, True)
     if name != "check":
         kit.edit("max-rounds", "max-round")
-        outcome = fedct("silo", name, "--folder", kit.folder)
+        outcome = fedct("silo", name, kit.folder)
         assert outcome.code == ConfigError.exit_code
         assert "did you mean 'max-rounds'?" in outcome.sentence
 
@@ -46,5 +46,4 @@ def test_the_folder_is_here_unless_it_is_said(fedct: Fedct, kit: Kit, monkeypatc
     assert fedct("silo", "verify").code == 0
     monkeypatch.chdir("/")
     assert fedct("silo", "verify", kit.folder).code == 0
-    assert fedct("silo", "verify", "--folder", kit.folder).code == 0
     assert fedct("silo", "verify", kit.file).code == 0

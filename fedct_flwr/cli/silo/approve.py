@@ -13,7 +13,7 @@ from rich.text import Text
 
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.approval_text import promises, sections
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.study_folder import read_records, read_study
@@ -38,7 +38,6 @@ _IN, _FURTHER = 2, 4
 
 def approve(
     folder: Folder = None,
-    folder_option: FolderOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked, for programs.")] = False,
     despite_duplicates: Annotated[
         bool,
@@ -60,7 +59,7 @@ def approve(
     """
     if yes and not reason.strip():
         raise ConfigError("--yes approves without a person who reads: give the reason for the log, --reason TEXT")
-    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    config = SiloConfig.read_toml(silo_file(folder))
     by = _approver(by, reason)
     # What an import path leads to is found out by fedct silo check, which makes it.
     config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
@@ -171,11 +170,10 @@ _POLL_SECONDS: Final = 0.1
 
 def revoke(
     folder: Folder = None,
-    folder_option: FolderOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Withdraw the approval at once, also while the agent is at work. What has left cannot be called back."""
-    silo = silo_file(folder, folder_option)
+    silo = silo_file(folder)
     config = SiloConfig.read_toml(silo)
     out = Output()
     # Whatever the log says that cannot be read: revoked is revoked.

@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.predictions import check_new
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files.atomic import write_atomically
@@ -22,7 +22,6 @@ _REHEARSING: Final = "training on random halves of the records"
 
 def audit(
     folder: Folder = None,
-    folder_option: FolderOption = None,
     refits: Annotated[int, typer.Option(help="Train so often, on other records each time.")] = 16,
     candidates: Annotated[int, typer.Option(help="Attack about this many of the silo's records.")] = 200,
     minutes: Annotated[float, typer.Option(help="Begin no training after this time, from the third on.")] = 10.0,
@@ -36,7 +35,7 @@ def audit(
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     check_new(output)
-    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    config = SiloConfig.read_toml(silo_file(folder))
     study, out = read_study(config.study), Output(as_json=json_)
     from fedct_flwr.audit.audit import How, rehearse
     from fedct_flwr.audit.words import document, page

@@ -11,7 +11,7 @@ from fedct_flwr.cli.silo import checks
 from fedct_flwr.cli.silo import checks_records as records
 from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.cli.silo.connect import NO_KIT
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import Folder, silo_file
 
 _PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
 _MORE: Final = "fedct silo check --details says what is wrong"
@@ -58,7 +58,6 @@ NETWORK_CHECKS: Final = (
 
 def check(
     folder: Folder = None,
-    folder_option: FolderOption = None,
     offline: Annotated[
         bool,
         typer.Option(
@@ -78,7 +77,7 @@ def check(
     """
     out = Output(as_json=json_)
     chosen = CHECKS if offline else (*CHECKS, *NETWORK_CHECKS)
-    subject = Silo(silo_file(folder, folder_option))
+    subject = Silo(silo_file(folder))
     code = run_checks(out, chosen, subject, more="fedct silo check --details", details=details)
     if details:
         out.say("\nThis may quote files: do not e-mail it.")

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import typer
 
 from fedct_flwr.cli.output import Log, Output, echo
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.cli.silo.status import status_file
 from fedct_flwr.config import Connection, SiloConfig
 from fedct_flwr.config.names import split_address
@@ -38,7 +38,6 @@ NO_KIT: Final = "ask the coordinator for a new invitation, and take it with 'fed
 
 def connect(
     folder: Folder = None,
-    folder_option: FolderOption = None,
     host: Annotated[
         str, typer.Option(help="Address to listen at for the agent.", show_default="that of supernode in silo.toml")
     ] = "",
@@ -51,7 +50,7 @@ def connect(
     cleanly on SIGTERM, SIGINT and SIGHUP. Exit code 2 if its port is taken or its certificate refused.
     The agent calls it by plain HTTP with a shared secret: keep both on one machine, or on a network of their own.
     """
-    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    config = SiloConfig.read_toml(silo_file(folder))
     connection = config.connection
     command = [*supernode_command(connection, host), f"--status={status_file(config)}"]
     if print_:
@@ -90,7 +89,6 @@ def supernode_command(connection: Connection, host: str = "") -> list[str]:
 
 def carry(
     folder: Folder = None,
-    folder_option: FolderOption = None,
     files: Annotated[Path, typer.Option(help="Folder where questions are put and answers are looked for.")] = Path(
         "carried"
     ),
@@ -100,7 +98,7 @@ def carry(
     Runs where 'fedct silo connect' runs, and needs no records: the silo's settings and its connection/ folder. People
     carry each question to the records, answer it there with 'fedct silo answer', and bring the answer back.
     """
-    connection = SiloConfig.read_toml(silo_file(folder, folder_option)).connection
+    connection = SiloConfig.read_toml(silo_file(folder)).connection
     try:
         files.mkdir(parents=True, exist_ok=True)
     except OSError as error:

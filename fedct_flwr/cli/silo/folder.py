@@ -13,14 +13,15 @@ SILO_FILE: Final = "silo.toml"
 Folder: TypeAlias = Annotated[
     Path | None, typer.Argument(metavar="[FOLDER]", help="The silo's folder.", show_default="here")
 ]
-FolderOption: TypeAlias = Annotated[Path | None, typer.Option("--folder", help="The silo's folder, as an option.")]
+FolderOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--folder", help="The silo's folder.", show_default="here")
+]
+"""Where the argument is something else."""
 
 
-def silo_file(argument: Path | None, option: Path | None = None) -> Path:
-    """The path of ``silo.toml``, absolute. Raises ConfigError if there is none, or if two folders are named."""
-    if argument and option and argument.resolve() != option.resolve():
-        raise ConfigError(f"two folders are named, {argument} and {option}: name one")
-    folder = (argument or option or Path()).absolute()
+def silo_file(folder: Path | None) -> Path:
+    """The path of ``silo.toml``, absolute. Raises ConfigError if there is none."""
+    folder = (folder or Path()).absolute()
     path = folder if folder.name == SILO_FILE else folder / SILO_FILE
     if not path.is_file():
         raise ConfigError(f"there is no {SILO_FILE} in {path.parent}: name the silo's folder, or make one with "

@@ -13,7 +13,7 @@ import typer
 from fedct_flwr.cli.certificates import is_older
 from fedct_flwr.cli.invitation import CERTIFICATES, COORDINATOR_KEY, Invitation, opened_invitation
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.cli.silo.init import (
     Label,
     Learner,
@@ -129,7 +129,6 @@ def _escaped(value: str) -> str:
 def renew(
     invitation: Annotated[Path, typer.Argument(help="The new invitation from the coordinator.")],
     folder: Folder = None,
-    folder_option: FolderOption = None,
     fingerprint: Annotated[
         str,
         typer.Option(help="What the coordinator has told; only for a silo that has not joined by an invitation."),
@@ -141,7 +140,7 @@ def renew(
     the silo has joined is taken, for this silo and its study. The SuperNode has to be started again afterwards. If the
     coordinator has moved, the command says which address to write into silo.toml.
     """
-    file = silo_file(folder, folder_option)
+    file = silo_file(folder)
     config = SiloConfig.read_toml(file)
     connection = config.connection
     pinned = connection.ca_certificate.with_name(COORDINATOR_KEY)
@@ -191,12 +190,12 @@ def _is_older(files: Path, connection: Connection) -> bool:
         return False
 
 
-def rotate(folder: Folder = None, folder_option: FolderOption = None) -> None:
+def rotate(folder: Folder = None) -> None:
     """Make a new key for the SuperNode, by which the coordinator knows this silo. The old one is kept as *.former.
 
     A SuperNode that is running goes on with the old key. Start it again once the coordinator has admitted the new one.
     """
-    key = SiloConfig.read_toml(silo_file(folder, folder_option)).connection.node_key
+    key = SiloConfig.read_toml(silo_file(folder)).connection.node_key
     public, new = key.with_name(f"{key.name}.pub"), key.with_name(f"{key.name}.new")
     for path in (key, public):
         if not path.is_file():

@@ -8,7 +8,7 @@ import typer
 
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import Accept, CsvFile, check_new, in_chunks, say_findings, write_table
-from fedct_flwr.cli.silo.folder import FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.datasets.unlabeled import read_unlabeled
@@ -27,7 +27,6 @@ def predict(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[FOLDER]", help="The silo's folder.", show_default="here")
     ] = None,
-    folder_option: FolderOption = None,
     model: Annotated[
         Path | None,
         typer.Option(
@@ -46,7 +45,7 @@ def predict(
     column may be there or not.
     """
     check_new(output)
-    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    config = SiloConfig.read_toml(silo_file(folder))
     study = read_study(config.study)
     form = study.config
     records = read_unlabeled(study.schema, form.image_size, form.image_mode, data, accept=accept or ())

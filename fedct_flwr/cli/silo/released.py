@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.cli.output import Output, echo
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.egress_log import kept
@@ -20,12 +20,12 @@ from fedct_flwr.wire.content import Terms
 from fedct_flwr.wire.refusal import Refusal
 
 
-def released(folder: Folder = None, folder_option: FolderOption = None) -> None:
+def released(folder: Folder = None) -> None:
     """Print the labels that left in this study as CSV: line of the log, run, round, example, label.
 
     A reply with counts or probabilities has a line for each example and class, with its number.
     """
-    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    config = SiloConfig.read_toml(silo_file(folder))
     study = read_study(config.study)
     terms, out = terms_of(study), Output(to_stderr=True)
     table, missing = io.StringIO(), 0

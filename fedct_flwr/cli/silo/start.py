@@ -18,12 +18,12 @@ from fedct_flwr.hospital.log_line import log_line
 from fedct_flwr.types import ConfigError
 
 
-def start(folder: Folder = None, folder_option: FolderOption = None, log: Log = "text") -> None:
+def start(folder: Folder = None, log: Log = "text") -> None:
     """Run the agent: it takes questions from its SuperNode, trains, and lets approved labels out, each one logged.
 
     Stops cleanly on SIGTERM, SIGINT and SIGHUP, also in the middle of training.
     """
-    file = silo_file(folder, folder_option)
+    file = silo_file(folder)
     config = SiloConfig.read_toml(file)
     # Only this of what has no effect: what else was approved before goes on.
     config.check_promised()
@@ -64,7 +64,7 @@ def answer(
 
     Exit code 0 if labels are in the answer, 1 if it is a refusal. The same question gives the same answer again.
     """
-    file = silo_file(None, folder)
+    file = silo_file(folder)
     config = SiloConfig.read_toml(file)
     config.check_promised()
     path = output or question.with_name(f"answer-{question.name.removeprefix('question-')}")

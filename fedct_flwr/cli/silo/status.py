@@ -12,7 +12,7 @@ import psutil
 import typer
 
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.agent_status import STILL, Status, read_status, sentence_of
 from fedct_flwr.hospital.link import STATUS_FILE, LinkStatus
@@ -22,7 +22,6 @@ from fedct_flwr.types import FedctError
 
 def status(
     folder: Folder = None,
-    folder_option: FolderOption = None,
     json_: Json = False,
     healthy: Annotated[
         bool,
@@ -32,7 +31,7 @@ def status(
     ] = False,
 ) -> None:
     """Show what the agent does, what has left, and what is left of the limits."""
-    file = silo_file(folder, folder_option)
+    file = silo_file(folder)
     config = SiloConfig.read_toml(file)
     if healthy:
         raise typer.Exit(0 if read_agent(config).healthy and may_leave(config) else 1)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.metrics import Sample, show
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.cli.silo.status import read_agent
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.caps import AT_ONCE, TOTALS
@@ -316,7 +316,6 @@ _UNITS: Final = {"privacy": "record", "sums": "silo"}
 
 def metrics(
     folder: Folder = None,
-    folder_option: FolderOption = None,
 ) -> None:
     """Give Prometheus numbers: rounds, refusals, limits left, last exchange, certificate days, disk. Never data.
 
@@ -324,7 +323,7 @@ def metrics(
 
     It reads the silo's folder, in a process of its own. A timer can write it for node_exporter's textfile collector.
     """
-    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    config = SiloConfig.read_toml(silo_file(folder))
     show(lambda: samples(config))
 
 

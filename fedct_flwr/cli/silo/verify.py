@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.egress_log import kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
@@ -23,7 +23,6 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 def verify(
     folder: Folder = None,
-    folder_option: FolderOption = None,
     key: Annotated[
         Path | None, typer.Option(help="The silo's public key, of which a copy lies elsewhere.", show_default="its own")
     ] = None,
@@ -39,7 +38,7 @@ def verify(
     since = since.strip().lower()
     if since and not _HASH.fullmatch(since):
         raise ConfigError(f"--since {since!r} is no hash of a line: give the 64 digits that were written down")
-    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    config = SiloConfig.read_toml(silo_file(folder))
     public_key = load_public_key(key or public_key_path(config.egress_key))
     out, log = Output(as_json=json_), config.state / LOG_FILE
     with bar("proving line by line", log.stat().st_size if log.is_file() else None) as advance:
