@@ -96,14 +96,3 @@ def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
         assert "The egress log of cleveland is intact" in verified
         assert f"Left: {rounds} messages with labels, {228 * rounds:,} labels" in verified
         assert "nothing to be put right, nothing to be looked at" in do(check)
-
-
-def test_the_example_on_premises_names_another_hospital_and_nothing_else() -> None:
-    example = (ROOT / "examples" / "on_premises" / "README.md").read_text("utf-8")
-    theirs = commands("<!-- the two processes of north -->", example)
-    assert [command.replace("north", "silo") for command in theirs] == commands("<!-- the two processes -->", HOSPITAL)
-    register, run = commands("<!-- the first run -->", PLATFORM)
-    # Its key lies where `fedct silo init` has put it, and nothing is set.
-    register = register.replace("cleveland=node.key.pub", "north=north/connection/node.key.pub")
-    run = run.partition(" --set")[0].replace("10", "5")
-    assert commands("<!-- the first run with north -->", example) == [register, run]
