@@ -53,7 +53,6 @@ class RandomizedLabeler(KeepsNothing):
         return self._mechanism.epsilon
 
     def event(self, asked: Asked) -> DpEvent:
-        """One randomized response for each example asked about."""
         return self._mechanism.event(len(asked.positions))
 
     def answer(self, asked: Asked, noise: Noise) -> HardLabels:

@@ -133,5 +133,4 @@ class StudentVotes(KeepsNothing):
         return self._transfer.event(len(asked.positions))
 
     def answer(self, asked: Asked, noise: "Noise") -> VoteCounts:
-        """How many students chose each class, ``(positions, classes)``."""
         return self._transfer.votes(asked.private, asked.public, asked.positions, noise)

@@ -159,7 +159,6 @@ class TeachersLabeler:
         return self._mechanism.event(len(self._new(asked)))
 
     def answer(self, asked: Asked, noise: Noise) -> HardLabels:
-        """The class of each example asked about, ``(positions,)``."""
         new = self._new(asked)
         if len(new):
             if self._teachers is None:

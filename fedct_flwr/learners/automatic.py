@@ -129,13 +129,11 @@ class OwnChoice(SklearnLearner):
         return self._choice
 
     def choose(self, private: Examples, groups: Groups | None = None) -> None:
-        """Choose for a silo's records, once; ``groups`` ``(n,)`` say which of them belong together."""
         if self._choice is None:
             self._choice = self._chosen_for(private, groups)
             self._become(self._choice)
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        """Train what was chosen; otherwise what suits these examples."""
         if self._choice is None:
             self._become(self._chosen_for(Examples(X, y)))
         return super().fit(X, y, sample_weight)
@@ -175,7 +173,6 @@ class Automatic(OwnChoice):
         self._transformer = self._seen.transformers[candidate.view]
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        """Train what was chosen, or what suits these examples; one for few examples only on few."""
         if self._choice == TINY:
             self._become(TINY if len(y) < FEWEST else SAFE)
         return super().fit(X, y, sample_weight)

@@ -38,15 +38,12 @@ class Colluder:
         self._chosen = chosen
 
     def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        """Nothing."""
         return self
 
     def predict(self, X: Features) -> HardLabels:
-        """The chosen class for each example, ``(n,)``."""
         return np.full(len(X), self._chosen, dtype=LABEL_DTYPE)
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
-        """All on the chosen class, ``(n, num_classes)``."""
         found = np.zeros((len(X), num_classes))
         found[:, self._chosen] = 1
         return found

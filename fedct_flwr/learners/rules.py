@@ -19,7 +19,6 @@ class _OneAtATime(RuleFitClassifier):  # type: ignore[misc]  # imodels is untype
     """RuleFit whose rules depend on its random state alone, also in a process with several silos."""
 
     def fit(self, *args: Any, **kwargs: Any) -> Self:
-        """Find rules and weigh them."""
         with _FITTING:
             super().fit(*args, **kwargs)
         return self

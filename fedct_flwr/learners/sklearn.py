@@ -41,13 +41,11 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
         self.estimator = estimator
 
     def fit(self, X: Features, y: HardLabels, **fit_params: Any) -> Self:
-        """Train a clone of the estimator."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.estimator_ = copied(self.estimator).fit(X, codes, **fit_params)
         return self
 
     def predict(self, X: Features) -> NDArray[Any]:
-        """The class of each example in the numbering that ``fit`` was given."""
         codes = classes_of(
             self.estimator_.predict(X), X.shape[0], len(self.classes_), model=type(self.estimator_).__name__
         )
@@ -150,9 +148,9 @@ class SklearnLearner:
         self._trained: Any = None
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        """Train a fresh clone. One class alone is learned as a constant: most classifiers refuse to."""
         y = np.asarray(y, dtype=np.int64)
         classes = np.unique(y)
+        # One class alone is learned as a constant: most classifiers refuse to.
         alone = len(classes) == 1
         if self._balanced:
             sample_weight = balanced_weights(y, sample_weight)
@@ -178,11 +176,9 @@ class SklearnLearner:
         return self
 
     def predict(self, X: Features) -> Answers:
-        """The class of each example, ``(n,)``."""
         return classes_of(self._asked("predict", X), X.shape[0], self._num_classes, model=self._name)
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
-        """Of each class, ``(n, num_classes)``, 0 for those never seen; None for a classifier that knows none."""
         if not hasattr(self._trained, "predict_proba"):
             return None
         shares, known = self._asked("predict_proba", X), getattr(self._trained, "classes_", None)
@@ -242,7 +238,6 @@ class SklearnLearner:
         return self
 
     def table(self, X: Features) -> Any:
-        """Examples ``(n, ...)`` as its model takes them, as an array of numbers where that is a DataFrame."""
         table = self._transform(X)
         return X if hasattr(table, "iloc") else table
 
@@ -379,12 +374,10 @@ class SklearnRegressor(SklearnLearner):
     """
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        """Train a fresh clone on values ``(n,)``."""
         weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
         return self._train(clone, X, y, weights)
 
     def predict(self, X: Features) -> Values:
-        """The value of each example, ``(n,)``, finite."""
         return values_of(self._asked("predict", X), X.shape[0], model=self._name)
 
     def probabilities(self, X: Features, num_classes: int) -> None:

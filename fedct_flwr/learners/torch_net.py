@@ -141,7 +141,6 @@ class TorchLearner(TrainedNetwork):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the weights that are trained."""
         return tuple(name for name, weight in self._network.named_parameters() if weight.requires_grad)
 
     @property
@@ -161,7 +160,6 @@ class TorchLearner(TrainedNetwork):
             self._train(private, private.X[:0], nothing, 1.0, self._training.steps, correction)
 
     def weights(self) -> dict[str, NDArray[Any]]:
-        """The network's parameters and buffers by name; copies."""
         return {name: value.detach().cpu().numpy().copy() for name, value in self._network.state_dict().items()}
 
     def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
@@ -173,7 +171,6 @@ class TorchLearner(TrainedNetwork):
 
     @property
     def layers(self) -> tuple[tuple[str, str], ...]:
-        """Of an ``nn.Sequential`` of ``nn.Linear`` with biases, and activations or dropout in between."""
         return _fully_connected(self._network)
 
     def widen(self, weights: Mapping[str, NDArray[Any]]) -> None:
@@ -198,7 +195,6 @@ class TorchLearner(TrainedNetwork):
         self.set_weights(weights)
 
     def logits(self, X: Features) -> NDArray[np.float32]:
-        """The network's output, ``(n, classes)``."""
         values: NDArray[np.float32] = self._logits(self._tensor(X)).float().cpu().numpy()
         return values
 

@@ -92,7 +92,6 @@ class TrainedNetwork:
         self.reset()
 
     def reset(self) -> None:
-        """A fresh network, as at the start of a run."""
         with MAKING, torch.random.fork_rng():
             torch.manual_seed(self._seed)
             # In single precision, whatever a notebook has set as torch's default.
@@ -125,7 +124,6 @@ class TrainedNetwork:
             )
 
     def predict(self, X: Features) -> HardLabels:
-        """The class of each example, ``(n,)``."""
         return self._predict(self._tensor(X))
 
     @torch.inference_mode()
@@ -154,7 +152,6 @@ class TrainedNetwork:
         return content
 
     def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
-        """The class of the public examples at these positions."""
         everything = self._on_device(public)
         if len(positions) == len(public):
             return self._predict(everything)

@@ -53,11 +53,9 @@ class SecureNoise:
 
     @property
     def secure(self) -> bool:
-        """Yes."""
         return True
 
     def octets(self, count: int) -> bytes:
-        """``count`` bytes of the operating system's generator."""
         return os.urandom(count)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -77,15 +75,12 @@ class SimulatedNoise:
 
     @property
     def secure(self) -> bool:
-        """No."""
         return False
 
     def octets(self, count: int) -> bytes:
-        """``count`` bytes of the generator."""
         return self._rng.bytes(count)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """The difference of two geometric numbers."""
         success = -np.expm1(-1 / scale)
         return self._rng.geometric(success, shape) - self._rng.geometric(success, shape)
 
