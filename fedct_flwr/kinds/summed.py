@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import Policy
 from fedct_flwr.consensus.counting import tally, unanimous
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds.base import CLASSES, Bench, Cost, Decided, Decision, Facts, Kind, as_kind, facts_of_labels
+from fedct_flwr.kinds.base import CLASSES, Cost, Decided, Decision, Facts, Kind, as_kind, facts_of_labels
 from fedct_flwr.kinds.counts import COUNTS
 from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.probabilities import PROBABILITIES
@@ -76,7 +76,8 @@ class Summed(OnlyReady):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "inner" in vars(cls):
-            cls.of, cls.for_numbers = cls.inner.of, cls.inner.for_numbers
+            for field in ("of", "for_numbers", "own_model", "learns_labels", "unprotected"):
+                setattr(cls, field, getattr(cls.inner, field))
 
     @abstractmethod
     def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
@@ -102,17 +103,14 @@ class Summed(OnlyReady):
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         return self.inner.cost(instruction, terms)._replace(labels=instruction.query.size * terms.width)
 
-    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
-        return self.inner.cotrain(bench, instruction)
-
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
 
-    can_answer, check_protection, check_learner, soft_targets, teaches, guard_of, put_learning = (
+    can_answer, check_protection, check_learner, soft_targets, teaches, guard_of, put_learning, cotrain = (
         as_kind(lambda self: self.inner, method)
         for method in (
             *("can_answer", "check_protection", "check_learner"),
-            *("soft_targets", "teaches", "guard_of", "put_learning"),
+            *("soft_targets", "teaches", "guard_of", "put_learning", "cotrain"),
         )
     )
 
@@ -170,7 +168,6 @@ class SummedLabels(SummedVotes):
 
     name: ClassVar[str] = "sums of labels"
     inner: ClassVar[Kind] = HARD
-    unprotected: ClassVar[str] = HARD.unprotected
 
 
 class SummedCounts(SummedVotes):
@@ -179,10 +176,7 @@ class SummedCounts(SummedVotes):
     name: ClassVar[str] = "sums of students' votes"
     policy: ClassVar[str] = "count-sum"
     in_short: ClassVar[str] = "parts of secure sums of students' votes, each number counted as a label"
-    own_model: ClassVar[bool] = False
-    learns_labels: ClassVar[bool] = False
     inner: ClassVar[Kind] = COUNTS
-    unprotected: ClassVar[str] = COUNTS.unprotected
 
 
 class SummedProbabilities(Summed):
@@ -190,9 +184,7 @@ class SummedProbabilities(Summed):
 
     name: ClassVar[str] = "sums of probabilities"
     policy: ClassVar[str] = "soft-sum"
-    learns_labels: ClassVar[bool] = False
     inner: ClassVar[Kind] = PROBABILITIES
-    unprotected: ClassVar[str] = PROBABILITIES.unprotected
     decided: ClassVar[Decided] = CLASSES
     shared: ClassVar[str] = "sums of probabilities of public examples, from which a single silo's cannot be read"
     leaves: ClassVar[str] = (
