@@ -5,12 +5,13 @@ machine find them in files, in a folder that the environment names.
 """
 
 import hashlib
+import io
 import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
@@ -80,23 +81,18 @@ class Tables:
             pa.parquet.write_table(table, below / _TESTS / f"{silo}.parquet")
 
 
-class _Hashed:
+class _Hashed(io.RawIOBase):
     """A file that only hashes what is written to it."""
-
-    closed = False
 
     def __init__(self, digest: "hashlib._Hash") -> None:
         self._digest = digest
 
-    def write(self, content: bytes) -> int:
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
         self._digest.update(content)
         return len(content)
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 _HELD: Final[WeakValueDictionary[str, Tables]] = WeakValueDictionary()

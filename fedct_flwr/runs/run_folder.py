@@ -22,7 +22,7 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -245,21 +245,17 @@ class RunFolder:
 
     def save_labels(self, targets: HardLabels, classes: tuple[str, ...]) -> None:
         """Write the final label of each public example to ``labels.csv``, empty where the silos abstain."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["example", "label"])
-        writer.writerows([i, "" if c == ABSTAIN else classes[c]] for i, c in enumerate(targets))
-        with self._writing("the final labels"):
-            write_atomically(self.path / "labels.csv", text.getvalue().encode())
+        self._save_table("labels", "label", ["" if c == ABSTAIN else classes[c] for c in targets])
 
     def save_values(self, values: Values, quantity: str) -> None:
         """Write the final value of each public example to ``values.csv``, empty where none was asked for."""
+        self._save_table("values", quantity, ["" if np.isnan(value) else str(value) for value in values])
+
+    def _save_table(self, name: str, head: str, cells: Sequence[str]) -> None:
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["example", quantity])
-        writer.writerows([i, "" if np.isnan(value) else str(value)] for i, value in enumerate(values))
-        with self._writing("the final values"):
-            write_atomically(self.path / "values.csv", text.getvalue().encode())
+        csv.writer(text, lineterminator="\n").writerows([("example", head), *enumerate(cells)])
+        with self._writing(f"the final {name}"):
+            write_atomically(self.path / f"{name}.csv", text.getvalue().encode())
 
     def note_error(self, details: str) -> None:
         """Keep the details of an unexpected error."""
