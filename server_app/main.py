@@ -1,6 +1,7 @@
 """Run config to algorithm to rounds: the coordinator's ServerApp."""
 
 import contextlib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import default_path
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder
 from fedct_flwr.runs.silo_errors import failures_noted
+from fedct_flwr.text.console import console
 from fedct_flwr.text.log import logger
 from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, SiloName
@@ -85,6 +88,19 @@ def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:
             facts = algorithm.run(study, grid)
             tracked.completed(facts)
     study.folder.finish("completed", **facts)
+    if study.dataset and not study.config.run_dir:
+        # A run of `flwr run`: `fedct simulate` names the folder, and scores what is there.
+        _tell_scores(algorithm, study, study.dataset)
+
+
+def _tell_scores(algorithm: Algorithm, study: Study, dataset: FederatedDataset) -> None:
+    from fedct_flwr.simulation import scoreboard
+
+    rows = scoreboard.score(study.config, algorithm, dataset, study.folder, tell=logger.warning)
+    scores.save(rows, study.folder.path / scores.FILE)
+    shown = console(file=io.StringIO(), width=120)
+    shown.print(scoreboard.table(rows, algorithm.title, scoreboard.methods_of(study.config)))
+    logger.info("Scores:\n%s", shown.file.getvalue().rstrip())
 
 
 def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[RunFolder, Checkpoint | None]:

@@ -18,6 +18,7 @@ from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _POLL_SECONDS: Final = 0.2
+_SIMULATION_SECONDS: Final = 5.0
 _NOT_THERE: Final = "no node at the start of the round"
 LONGEST_SECONDS: Final = 60.0
 """To say a name takes no training: a silo reads the data set at most, which its process does once."""
@@ -47,6 +48,13 @@ class Roster:
 
         Goes on with those present if they are ``min_silos`` or more. Raises RunError otherwise.
         """
+        # The SuperNodes of a simulation have no names, and all are there at once.
+        nodes = self.enough(grid, len(self.silos), min(self._deadline, _SIMULATION_SECONDS))
+        if not self._nodes and 0 < len(nodes) < len(self.silos):
+            raise RunError(
+                f"there are {len(nodes)} SuperNodes for {len(self.silos)} silos: run it again with "
+                f'--federation-config "num-supernodes={len(self.silos)}"'
+            )
         nodes = self.enough(grid, len(self.silos), self._deadline)
         if len(nodes) < self._min_silos:
             raise RunError(
@@ -55,9 +63,8 @@ class Roster:
             )
         if len(nodes) < len(self.silos):
             logger.warning(
-                "%s of %s silos are here after %g s%s; the study goes on without the others "
-                "(in a simulation: set num-supernodes to %s)",
-                len(nodes), len(self.silos), self._deadline, self._who_is_missing(nodes), len(self.silos),
+                "%s of %s silos are here after %g s%s; the study goes on without the others",
+                len(nodes), len(self.silos), self._deadline, self._who_is_missing(nodes),
             )  # fmt: skip
 
     def enough(self, grid: Grid, number: int, seconds: float) -> list[int]:

@@ -136,11 +136,9 @@ def test_without_a_quorum_the_run_fails_with_one_sentence_and_keeps_its_checkpoi
     assert len(federation.run(min_silos=3, resume=True, num_server_rounds=2).rounds()) == 2
 
 
-def test_the_run_waits_for_the_roster_and_goes_on_without_latecomers(
-    federation: Federation, wording: SnapshotAssertion
-) -> None:
-    folder = federation.run(silos=3, num_server_rounds=1)
-    assert absences(folder) == wording
+def test_a_simulation_with_too_few_supernodes_is_refused(federation: Federation) -> None:
+    with pytest.raises(RunError, match=r'3 SuperNodes for 4 silos: .*"num-supernodes=4"'):
+        federation.run(silos=3, num_server_rounds=1)
 
 
 def test_a_run_folder_that_cannot_be_written_to_fails_with_one_sentence(federation: Federation, tmp_path) -> None:  # type: ignore[no-untyped-def]
