@@ -100,7 +100,8 @@ def _tell_scores(algorithm: Algorithm, study: Study, dataset: FederatedDataset) 
     scores.save(rows, study.folder.path / scores.FILE)
     shown = console(file=io.StringIO(), width=120)
     shown.print(scoreboard.table(rows, algorithm.title, scoreboard.methods_of(study.config)))
-    logger.info("Scores:\n%s", shown.file.getvalue().rstrip())
+    for line in shown.file.getvalue().splitlines():
+        logger.info("%s", line.rstrip())
 
 
 def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[RunFolder, Checkpoint | None]:
