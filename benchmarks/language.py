@@ -99,7 +99,8 @@ def step_ratio(folder: Path, steps: int = 6, batch: int = 16, turns: int = 3) ->
     """Seconds of full training steps of the learner by those of bare PyTorch, the least of some turns each."""
     import torch
 
-    from fedct_flwr.learners.language import Tokens, load_network, load_tokenizer
+    from fedct_flwr.learners.encoder_folder import load_network, load_tokenizer
+    from fedct_flwr.learners.language import Tokens
     from fedct_flwr.learners.torch_net import TorchLearner, Training
     from fedct_flwr.learners.transformer import classifier
 

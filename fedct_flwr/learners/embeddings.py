@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedct_flwr.learners.language import PADDING, Frozen, load_network, load_tokenizer, most_tokens, tokens_of
+from fedct_flwr.learners.encoder_folder import PADDING, Frozen, load_network, load_tokenizer, most_tokens, tokens_of
 from fedct_flwr.learners.trained_network import choose_device, onnx_of, said_in_one_sentence
 
 _BATCH: Final = 32

@@ -24,7 +24,6 @@ from fedct_flwr.learners.by_class import by_number, copied, for_classes, wants_d
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS, package
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.preprocessing import apply
-from fedct_flwr.learners.text import with_plain_numbers
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError, Values
 
@@ -228,6 +227,8 @@ class SklearnLearner:
 
     @property
     def _pipeline(self) -> Pipeline:
+        from fedct_flwr.learners.skops_file import with_plain_numbers
+
         steps = [("transform", self._transformer)] if self._transformer is not None else []
         return Pipeline([*steps, ("classify", with_plain_numbers(self._trained))])
 

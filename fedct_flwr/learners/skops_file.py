@@ -14,6 +14,9 @@ from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any, Final
 
+from sklearn.base import BaseEstimator
+from sklearn.feature_extraction.text import CountVectorizer
+
 from fedct_flwr.types import DataError
 
 _TORCH_OF_SKLEARN: Final = "sklearn.externals.array_api_compat.torch"
@@ -48,6 +51,25 @@ def dumps(model: Any) -> bytes:
         said = {**get_state(model, context), "protocol": context.protocol, "_skops_version": skops.__version__}
         file.writestr("schema.json", json.dumps(said))
     return content.getvalue()
+
+
+def with_plain_numbers(model: Any) -> Any:
+    """The trained model, whose vectorizers number words by Python's own integers.
+
+    NumPy's would each become a file of its own within a model file: minutes for some ten thousand words.
+    """
+    inner = [
+        *(step for _, step in getattr(model, "steps", ())),
+        *(part for _, part, *_ in getattr(model, "transformers_", ())),
+        *(part for _, part in getattr(model, "transformer_list", ())),
+        *(getattr(model, name, None) for name in ("estimator_", "best_estimator_")),
+    ]
+    for part in inner:
+        if isinstance(part, BaseEstimator):
+            with_plain_numbers(part)
+    if isinstance(model, CountVectorizer) and hasattr(model, "vocabulary_"):
+        model.vocabulary_ = {word: int(number) for word, number in model.vocabulary_.items()}
+    return model
 
 
 def read_object(

@@ -239,25 +239,6 @@ def _encoder(settings: LearnerSettings) -> Encoder:
     return encoder
 
 
-def with_plain_numbers(model: Any) -> Any:
-    """The trained model, whose vectorizers number words by Python's own integers.
-
-    NumPy's would each become a file of its own within a model file: minutes for some ten thousand words.
-    """
-    inner = [
-        *(step for _, step in getattr(model, "steps", ())),
-        *(part for _, part, *_ in getattr(model, "transformers_", ())),
-        *(part for _, part in getattr(model, "transformer_list", ())),
-        *(getattr(model, name, None) for name in ("estimator_", "best_estimator_")),
-    ]
-    for part in inner:
-        if isinstance(part, BaseEstimator):
-            with_plain_numbers(part)
-    if isinstance(model, CountVectorizer) and hasattr(model, "vocabulary_"):
-        model.vocabulary_ = {word: int(number) for word, number in model.vocabulary_.items()}
-    return model
-
-
 class Texts(Stateless):
     """The text of each record, of several columns one below the other: what vectorizers take."""
 

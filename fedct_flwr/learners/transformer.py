@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from fedct_flwr.learners.language import load_network, load_tokenizer, located, transformers
+from fedct_flwr.learners.encoder_folder import load_network, load_tokenizer, located, transformers
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import LearnerError
 

@@ -10,7 +10,7 @@ from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.build import learner_for
-from fedct_flwr.learners.language import PADDING, load_tokenizer, tokens_of
+from fedct_flwr.learners.encoder_folder import PADDING, load_tokenizer, tokens_of
 from fedct_flwr.models.model_file import Model, load_model, save_model
 from fedct_flwr.models.onnx_export import to_onnx
 from tests.language_models import save_bert
