@@ -98,9 +98,9 @@ def _tell_scores(algorithm: Algorithm, study: Study, dataset: FederatedDataset) 
 
     rows = scoreboard.score(study.config, algorithm, dataset, study.folder, tell=logger.warning)
     scores.save(rows, study.folder.path / scores.FILE)
-    shown = console(file=io.StringIO(), width=120)
-    shown.print(scoreboard.table(rows, algorithm.title, scoreboard.methods_of(study.config)))
-    for line in shown.file.getvalue().splitlines():
+    text = io.StringIO()
+    console(file=text, width=120).print(scoreboard.table(rows, algorithm.title, scoreboard.methods_of(study.config)))
+    for line in text.getvalue().splitlines():
         logger.info("%s", line.rstrip())
 
 

@@ -38,7 +38,7 @@ _MOST: Final = 1000
 """Own records that a tree learns from, and as many public examples: more would take long and tell little more."""
 
 
-def foreign(both: Any, own: int, rng: Generator) -> NDArray[np.bool_]:
+def domain_classifier(both: Any, own: int, rng: Generator) -> NDArray[np.bool_]:
     """Which public examples ``(n - own,)``, behind the ``own`` records in ``both`` ``(n, ...)``, are foreign."""
     from sklearn.tree import DecisionTreeClassifier  # not at the top: algorithms and their kinds wait for no learner
 
@@ -252,8 +252,8 @@ class Guard(Deciding):
     def _find_foreign(self, learner: Tabulating, public: Features) -> NDArray[np.bool_]:
         """Which public examples are unlike own records ``(num_public,)``; looked for once."""
         if self._foreign is None:
-            rng = generator(self._seed, "foreign", self._silo)
-            self._foreign = foreign(learner.table(np.concatenate([self._private.X, public])), self._private.size, rng)
+            both = learner.table(np.concatenate([self._private.X, public]))
+            self._foreign = domain_classifier(both, self._private.size, generator(self._seed, "foreign", self._silo))
         return self._foreign
 
     def _errs_more(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> bool:

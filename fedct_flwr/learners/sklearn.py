@@ -19,10 +19,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.learners.answered import classes_of, probabilities_of, values_of
 from fedct_flwr.learners.by_class import by_number, copied, for_classes, wants_dense
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS, package
 from fedct_flwr.learners.out_of_fold import balanced_weights
+from fedct_flwr.learners.output_validation import classes_of, probabilities_of, values_of
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError, Values

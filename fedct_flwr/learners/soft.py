@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.trust import check_probabilities
-from fedct_flwr.learners.answered import check_probabilities as check_answered
 from fedct_flwr.learners.base import (
     Choosing,
     Distillable,
@@ -21,6 +20,7 @@ from fedct_flwr.learners.base import (
     SoftFittable,
     SoftTrainable,
 )
+from fedct_flwr.learners.output_validation import check_probabilities as check_answered
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, SoftVotes
 
 

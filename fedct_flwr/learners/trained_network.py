@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from fedct_flwr.datasets.images import are_bytes
-from fedct_flwr.learners.answered import check_probabilities
 from fedct_flwr.learners.base import Averageable
 from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.learners.output_validation import check_probabilities
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 

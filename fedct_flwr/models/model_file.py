@@ -23,10 +23,10 @@ from fedct_flwr.datasets.schema import Column, Schema, check_names
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.files.json_file import DAMAGED
 from fedct_flwr.files.regular import check_is_file
-from fedct_flwr.learners.answered import check_probabilities
 from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
+from fedct_flwr.learners.output_validation import check_probabilities
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.skops_file import read_object
 from fedct_flwr.types import LABEL_DTYPE, Answers, ConfigError, DataError, Features, HardLabels, TrainingError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fedct_flwr.learners.answered import probabilities_of
+from fedct_flwr.learners.output_validation import probabilities_of
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.learners.soft import soft_labels
 from fedct_flwr.types import TrainingError
