@@ -40,7 +40,7 @@ FAULTS = [
     Fault("hospital/approval.py", "if len(signed) < 2:", "if len(signed) < 1:", "cli/test_governance.py"),
     Fault("hospital/approval.py", '"policy": config.policy.decides,', "", "hospital/test_approval.py"),
     Fault(
-        "hospital/approval.py", "in (Event.APPROVED, Event.REVOKED):", "is Event.APPROVED:", "hospital/test_approval.py"
+        "hospital/approval.py", "in (Event.APPROVED, Event.REVOKED)]", "is Event.APPROVED]", "hospital/test_approval.py"
     ),
     # The egress log: a chain that is signed, and a head that knows its length.
     Fault("hospital/log_proof.py", "if head.count > number:", "if False:", "hospital/test_egress_log.py"),

@@ -11,6 +11,7 @@ from fedct_flwr.types import FedctError
 
 Sample = tuple[str, str, dict[str, str], float | None]
 """Name without ``fedct_``, help, labels, value; None is left out."""
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _READABLE: Final = ("readable", "1 if all that is measured can be read")
 
 
@@ -24,10 +25,7 @@ def show(samples: Callable[[], Iterable[Sample]]) -> None:
     for name, help_, labels, value in found:
         lines = families.setdefault(name, [f"# HELP fedct_{name} {help_}", f"# TYPE fedct_{name} gauge"])
         if value is not None:
-            said = ",".join(f'{key}="{_escaped(text)}"' for key, text in sorted(labels.items()))
+            escaped = {key: text.translate(_ESCAPES) for key, text in sorted(labels.items())}
+            said = ",".join(f'{key}="{text}"' for key, text in escaped.items())
             lines.append(f"fedct_{name}{f'{{{said}}}' if said else ''} {float(value)}")
     echo("".join(f"{line}\n" for lines in families.values() for line in lines))
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

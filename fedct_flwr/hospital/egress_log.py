@@ -170,7 +170,9 @@ class EgressLog:
         entry = replace(entry, number=self._chain.number + 1, time=datetime.now(UTC).isoformat(timespec="milliseconds"))
         line, chain = self._chain.signed(entry, self._key)
         try:
-            _write_all(self._file, line)
+            rest = line
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
             os.fsync(self._file)
             self._write_head(chain)
         except BaseException as error:
@@ -210,11 +212,6 @@ class EgressLog:
             return self.path.with_name(HEAD_FILE).read_bytes() == chain.head(self._key)
         except OSError:
             return False
-
-
-def _write_all(file: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(file, content) :]
 
 
 FOLDER: Final = "released"

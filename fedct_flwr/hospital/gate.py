@@ -236,9 +236,10 @@ class Gate:
                 summand, once = self._adding
                 self._run = run_id
                 reply = summand.answer(from_record(content), once)
+                fault = Fault.from_number(reply[-2]).name if Header.of(reply).step is Step.REFUSED else ""
                 entry = self._line(
                     Event.ADDED, run_id, code_hash,
-                    kind=self._added, bytes=len(reply), payload=_digest(reply), reason=_fault(reply),
+                    kind=self._added, bytes=len(reply), payload=_digest(reply), reason=fault,
                 )  # fmt: skip
                 self._check_limits(Spent().plus(entry))
                 self._put_down(entry)
@@ -326,7 +327,9 @@ class Gate:
 
     def _line(self, event: Event, run_id: int, code_hash: str = "", **fields: Any) -> LogEntry:
         public = self._terms.public_fingerprint.hex()
-        return LogEntry(event, self._terms.study, public, run_id, code=_hash_only(code_hash), **fields)
+        # It comes from the coordinator: what is no hash has no place in the log.
+        code = code_hash.lower() if _HASH.fullmatch(code_hash) else "not a hash"
+        return LogEntry(event, self._terms.study, public, run_id, code=code, **fields)
 
     def _put_down(self, entry: LogEntry, before: Callable[[], None] = lambda: None) -> None:
         """Write a line, counted first where other studies share a limit. Raises Refused (NOT_LOGGED, LIMIT, LEDGER).
@@ -374,15 +377,5 @@ class Gate:
         return record if send else None
 
 
-def _fault(reply: bytes) -> str:
-    """Why a reply of a sum is a refusal; empty if it is not."""
-    return Fault.from_number(reply[-2]).name if Header.of(reply).step is Step.REFUSED else ""
-
-
 def _digest(payload: bytes) -> str:
     return hashlib.sha256(payload).hexdigest()
-
-
-def _hash_only(code_hash: str) -> str:
-    """The hash, which comes from the coordinator: anything else has no place in the log."""
-    return code_hash.lower() if _HASH.fullmatch(code_hash) else "not a hash"

@@ -129,7 +129,9 @@ def call(address: str, context: ssl.SSLContext) -> Answer:
         with answer:
             status, headers = answer.code, answer.headers
     except (OSError, http.client.HTTPException) as error:
-        return Answer(_error_of(error, proxied=_is_proxied(address)))
+        host = urlsplit(f"//{address}").hostname or ""
+        proxied = bool(urllib.request.getproxies().get("https")) and not urllib.request.proxy_bypass(host)
+        return Answer(_error_of(error, proxied=proxied))
     if VERDICT_HEADER in headers:
         return Answer(LinkError.CERTIFICATE, status, headers)
     return Answer(f"{LinkError.STATUS}-{status}" if status >= 500 else "", status, headers)
@@ -140,11 +142,6 @@ class _Stays(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object) -> None:
         """Take the redirection as the answer."""
-
-
-def _is_proxied(address: str) -> bool:
-    named = urllib.request.getproxies()
-    return bool(named.get("https")) and not urllib.request.proxy_bypass(urlsplit(f"//{address}").hostname or "")
 
 
 def _error_of(error: Exception, *, proxied: bool) -> str:

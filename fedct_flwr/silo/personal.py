@@ -269,17 +269,14 @@ class Personal:
         kind = kind_of(question.instruction, self._site.terms)
         guard = kind.guard_of(self._site)
         if isinstance(guard, Guard):
-            guard.before = self._decided_before(question.instruction.round)
+            path, resumed = self._workplace.decision, self._workplace.resumes
+            asked = question.instruction.round
+            guard.before = read_decision(path, self._subject, asked, resumed=resumed) if path else None
         votes = kind.cotrain(self._site, question.instruction)
         if isinstance(guard, Guard) and kind.teaches(question.instruction):
             guard.date(question.instruction.round)
         self._learned = question.digest
         return votes
-
-    def _decided_before(self, round_: int) -> Decision | None:
-        """What the guard decided earlier in this run; None where nothing is kept."""
-        path, resumed = self._workplace.decision, self._workplace.resumes
-        return read_decision(path, self._subject, round_, resumed=resumed) if path else None
 
     def keep(self, question: Question) -> None:
         """Write the model that has learned a question, and where it stands. Never raises: nothing of it is to leave."""

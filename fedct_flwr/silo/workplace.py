@@ -136,7 +136,9 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
     run = _run_folder(config, context.run_id)
     kept = run if config.save_models else None
     model = kept.silo_model(site.silo, site.learner.suffix) if kept and isinstance(site.learner, Saveable) else None
-    lasting = _simulated_state(run, site) if run and resumable and model else None
+    # A silo that trains on finds its last answer there after a resume: it would learn that round twice otherwise.
+    lasts = run and resumable and model and isinstance(site.learner, Resumable)
+    lasting = FolderState(run.silo_answers(site.silo)) if run and lasts else None
     return Workplace(
         site,
         lasting or ContextState(context.state),
@@ -319,11 +321,6 @@ def _folder_of_books(config: RunConfig, site: Site, run: RunFolder | None) -> Pa
     protection = site.privacy.protection
     what = f"protection = {protection!r}" if site.privacy.enabled else f"algorithm {config.algorithm!r}"
     raise ConfigError(f"{what} keeps a ledger in the run's folder, which is not on this machine: set run-dir")
-
-
-def _simulated_state(run: RunFolder, site: Site) -> LocalState | None:
-    """Where a resumed silo that trains on finds its last answer: it would learn that round twice otherwise."""
-    return FolderState(run.silo_answers(site.silo)) if isinstance(site.learner, Resumable) else None
 
 
 def _run_config(context: Context) -> RunConfig:

@@ -8,7 +8,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedct_flwr.cli.invitation import fingerprint_of
-from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.caps import TOTALS
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
@@ -61,6 +61,7 @@ def sections(
     texts = listed([column.name for column in schema.columns if column.text])
     of_texts = f", of which {texts} hold text" if texts else ""
     (height, width), governance = study.config.image_size or (0, 0), study.config.governance
+    allowed = min(policy.max_rounds, policy.max_queries // len(public), policy.max_bytes // max(1, longest))
     told = {
         "The study": _lines(
             f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {len(schema.classes):,} "
@@ -90,7 +91,7 @@ def sections(
             *_totals(config.policy, here),
             policy.kinds == (HARD.policy,)
             and f"A round that asks about all public examples takes {len(public):,} labels and at most {longest:,} "
-            f"bytes: the limits allow {_allowed(policy, len(public), longest):,} such rounds",
+            f"bytes: the limits allow {allowed:,} such rounds",
             "A question counts as soon as it is let in, whether or not its answer leaves; refusals count in bytes",
             "Each new run asks again, also about the same examples, until a limit is reached",
             # No limit of this study counts them, though they tell of the same patients.
@@ -134,11 +135,6 @@ def _lines(*lines: object) -> list[str]:
 def _totals(limits: object, used: Spent) -> Iterator[str]:
     for field, cap in TOTALS.items():
         yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
-
-
-def _allowed(limits: Policy, labels: int, size: int) -> int:
-    """Rounds that stay within all limits."""
-    return min(limits.max_rounds, limits.max_queries // labels, limits.max_bytes // size)
 
 
 def _classes(names: Sequence[str]) -> list[str]:

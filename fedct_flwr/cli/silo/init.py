@@ -231,7 +231,7 @@ def _table(model: type[BaseModel], path: str, given: Mapping[str, object], more:
             continue
         lines = [*_comment(f"{' '.join((info.description or '').split())} {more.get(here, '')}")]
         lines.append(_EXAMPLES.get(here) or f"{key} = {_toml(given.get(here, _default(info)))}")
-        yield from (_off(line) if path in _AS_COMMENTS else line for line in lines)
+        yield from (line if path not in _AS_COMMENTS or line.startswith("#") else f"# {line}" for line in lines)
         yield ""
     for here, info in inner:
         yield ""
@@ -248,10 +248,6 @@ def _default(field: FieldInfo) -> object:
     if found is None:
         return ""
     return list(found) if isinstance(found, tuple) else found if isinstance(found, bool | int | float) else str(found)
-
-
-def _off(line: str) -> str:
-    return line if line.startswith("#") or not line else f"# {line}"
 
 
 def _comment(text: str) -> Iterator[str]:

@@ -110,7 +110,7 @@ def _in_containers(new: NewSilo) -> NewSilo:
         "SILO": ".",
         "DATA": os.path.relpath(mounted, folder),
     }
-    text = "".join(f"{name}='{_escaped(value)}'\n" for name, value in variables.items())
+    text = "".join("{}='{}'\n".format(name, value.replace("'", "\\'")) for name, value in variables.items())
     compose = {name: _compose_file(name).read_bytes() for name in _COMPOSE_FILES}
     more = {**new.more, **compose, ".env": text.encode()}
     return replace(new, file=file, supernode=_SUPERNODE, more=more)
@@ -120,10 +120,6 @@ def _compose_file(name: str) -> Path:
     """As it is installed, or in the repository. Never the coordinator's: it decides what runs here, and sees what."""
     installed = Path(str(resources.files("fedct_flwr.cli.silo").joinpath(name)))
     return installed if installed.exists() else Path(__file__).parents[3] / "docker" / "silo" / name
-
-
-def _escaped(value: str) -> str:
-    return value.replace("'", "\\'")
 
 
 def renew(
