@@ -23,7 +23,7 @@ from fedct_flwr.flower.nodes import Node
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.hospital.link import Answer, LinkError
 from fedct_flwr.types import ConfigError, RunError
-from tests.cli.silos import Fedct, shake_hands, words
+from tests.cli.silos import Fedct, shake_hands
 from tests.hospitals import write_study_folder
 
 SILOS = ("basel", "zurich")
@@ -110,12 +110,6 @@ def test_status_tells_of_all_silos_by_name(
     monkeypatch.setattr(status, "call", lambda *_: Answer(LinkError.REFUSED))
     gone = fedct("coordinator", "status", folder.path)
     assert (gone.code, "does not answer at fl.example.org:8443 (refused)" in gone.out) == (RunError.exit_code, True)
-
-
-def test_a_superlink_that_is_down_is_an_error(tmp_path: Path, fedct: Fedct) -> None:
-    made, _ = prepare(tmp_path / "coordinator", ["localhost"], address="127.0.0.1:1", gateway="localhost:1")
-    down = fedct("coordinator", "status", made.path)
-    assert (down.code, "no SuperLink answers at 127.0.0.1:1" in words(down.out)) == (RunError.exit_code, True)
 
 
 def test_a_silo_that_departs_leaves_roster_and_superlink(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:

@@ -86,14 +86,6 @@ def test_a_silos_certificate_is_no_servers_and_signs_nothing(fedct: Fedct, folde
         made.verify_directly_issued_by(load_certificate(folder.ca))
 
 
-@pytest.mark.parametrize("other", ["zurich", "Zurich"])
-def test_a_second_hospital_with_the_same_name_is_refused(fedct: Fedct, folder: CoordinatorFolder, other: str) -> None:
-    before = invite(fedct, folder).read_bytes()
-    done = fedct("coordinator", "invite", folder.path, other)
-    assert (done.code, "there is a silo zurich already" in done.sentence) == (ConfigError.exit_code, True)
-    assert (folder.invitations / "zurich.zip").read_bytes() == before
-
-
 def test_invited_again_a_silo_keeps_its_certificate_until_that_is_about_to_expire(
     fedct: Fedct, folder: CoordinatorFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,25 +163,6 @@ def test_an_expired_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolde
     path = invite(fedct, folder)
     signed(folder, path, days=-0.001)
     assert "expired on" in refused(join(fedct, folder, tmp_path, path), tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 noise", None])
-def test_what_is_no_invitation_is_one_sentence(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, content: bytes | None
-) -> None:
-    invite(fedct, folder)
-    path = tmp_path / "letter.zip"
-    if content is not None:
-        path.write_bytes(content)
-    assert str(path) in refused(join(fedct, folder, tmp_path, path), tmp_path)
-
-
-def test_nothing_is_overwritten(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    silo = joined(fedct, folder, tmp_path)
-    before = {path: path.read_bytes() for path in silo.rglob("*") if path.is_file()}
-    done = join(fedct, folder, tmp_path, folder.invitations / "zurich.zip")
-    assert "nothing is overwritten" in done.sentence
-    assert {path: path.read_bytes() for path in silo.rglob("*") if path.is_file()} == before
 
 
 # --- new certificates

@@ -101,20 +101,10 @@ def name_labels(rows: list[list[str]]) -> None:
     rows[2][-1], rows[3][-1] = SECRETS[:2]
 
 
-def headless(rows: list[list[str]]) -> None:
-    rows[0] = [*SECRETS[:4], *(f"{SECRETS[3]}{i}" for i in range(len(rows[0]) - 4))]
-
-
-def more_columns(rows: list[list[str]]) -> None:
-    rows[:] = [[*row, SECRETS[number % 2]] for number, row in enumerate(rows)]
-
-
 RECORDS: dict[str, Callable[[list[list[str]]], object]] = {
     "all good": lambda rows: None,
     "labels are names": name_labels,
-    "the header is a record": headless,
     "a number is a name": lambda rows: rows[5].__setitem__(1, SECRETS[3]),
-    "another column": more_columns,
 }
 FOLDERS: dict[str, Callable[[Kit], object]] = {
     "the mapping has names": lambda kit: kit.edit(

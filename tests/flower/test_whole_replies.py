@@ -12,7 +12,6 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supercore.run import Run
 from flwr.superlink.grid import HttpGrid
 
-from fedct_flwr.config import CoordinatorConfig
 from fedct_flwr.flower.grid import MOST_BYTES, MOST_PARTS, PollingGrid
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -213,14 +212,3 @@ def test_one_of_countless_bytes_is_not_kept_and_holds_up_no_other(grid: PollingG
         assert kept(grid) == 0
         assert read(grid, "q1") == []
         assert len(superlink.fetched) <= MOST_PARTS + 3
-
-
-def test_silos_that_lie_together_fill_no_coordinators_memory(grid: PollingGrid, superlink: SuperLink) -> None:
-    """Each announces what just counts as a reply, in parts as long as the gateway lets in, and the last never comes."""
-    part = bytes(CoordinatorConfig().max_message)
-    names = [f"{n}" for n in range(min(MOST_PARTS, MOST_BYTES // len(part)))]
-    tree = ObjectTree(object_id=names[0], children=[ObjectTree(object_id=name) for name in names[1:]])
-    superlink.replies["q1"] = superlink.announce(1), tree
-    superlink.parts = dict.fromkeys(names[:-1], part)
-    assert read(grid, "q1") == []
-    assert 0 < 16 * kept(grid) <= 256_000_000

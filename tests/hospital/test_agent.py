@@ -77,21 +77,6 @@ def test_a_state_folder_of_before_the_last_answer_is_not_taken_for_the_latest(si
     assert lost_line(silo.config) == released.number
 
 
-def test_an_agent_started_again_gives_the_same_bytes_without_training(silo: Silo) -> None:
-    silo.start()
-    silo.ask()
-    first = silo.reply()
-    silo.end()
-    silo.start()
-    silo.ask()
-    assert silo.reply() == first
-    # Once alone, for the model of before the study, and once for the question.
-    assert (silo.folder / "fits").read_text() == "xx"
-    assert [entry.payload for entry in silo.of(Event.REPEATED)] == [silo.of(Event.RELEASED)[0].payload]
-    silo.ask(label=1)
-    assert silo.outcome() is Refusal.ROUND
-
-
 def test_what_nobody_agreed_upon_is_refused_and_the_agent_goes_on(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.1)
     silo.start()
