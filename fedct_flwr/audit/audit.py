@@ -89,7 +89,7 @@ class OfSeat:
 
 @dataclass(frozen=True)
 class Exposed:
-    """A record by its position among its silo's private ones, told right in ``right`` of the refits."""
+    """A record by its position among its silo's private ones, guessed right in ``right`` of the refits."""
 
     silo: SiloName
     record: int
@@ -101,7 +101,7 @@ class Audit:
     """What the audit found. ``silos`` are from the coordinator's seat, by the strongest attack there.
 
     ``lower_epsilon`` is a valid lower bound at ``delta`` where the run promises ``epsilon``, else None. ``exposed``
-    begins with the record that is told right most often.
+    begins with the record that is guessed right most often.
     """
 
     algorithm: str

@@ -69,7 +69,7 @@ def threshold_for(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> fl
 
 @dataclass(frozen=True)
 class Guesses:
-    """How often guesses are right: the mean of the shares of members and of others that are told right."""
+    """How often guesses are right: the mean of the shares of members and of others that are guessed right."""
 
     right: Estimate
     by_refit: NDArray[np.bool_]

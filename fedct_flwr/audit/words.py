@@ -43,14 +43,14 @@ def headline(seat: OfSeat) -> str:
 
 
 def most_exposed(found: Audit) -> str:
-    """The record that is told right most often, in a sentence, and how often chance alone would tell one so."""
+    """The record that is guessed right most often, in a sentence, and how often chance alone would tell one so."""
     first = max(found.exposed, key=lambda one: one.right)
     # The largest number that some record reaches by guessing as often as not.
     chance = int(binom.isf(0.5 / found.candidates, found.refits, 0.5))
     return (
-        f"The most exposed record, number {first.record} of {printable(first.silo)}, is told right in {first.right} of "
-        f"{found.refits} trainings; by guessing, the luckiest of {found.candidates} records would be in about "
-        f"{chance}"
+        f"The most exposed record, number {first.record} of {printable(first.silo)}, is guessed right in "
+        f"{first.right} of {found.refits} trainings; by guessing, the luckiest of {found.candidates} records would be "
+        f"in about {chance}"
     )
 
 

@@ -117,7 +117,7 @@ def compare(
     named = overrides(set_ or [])
     refuse_twice(context, named, _OPTIONS)
     if ours := next((key for key in named if key in _INSTEAD), None):
-        raise ConfigError(f"{ours} is no key to set here: {_INSTEAD[ours]}")
+        raise ConfigError(f"{ours} cannot be set here: {_INSTEAD[ours]}")
     settings = {**data_settings(context, data, data_dir, label, group, accept), **only(rounds), **named}
     pairs = pairs_of(_names(algorithms), _names(learners))
     plan = Plan(settings, planned_seeds(_REPEATS if repeats is None else repeats, seed))

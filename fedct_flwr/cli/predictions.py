@@ -50,7 +50,7 @@ def chosen_model(run: Path | None, model: Path | None, silo: str) -> Path:
 
 Accept: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(help="A finding about the new records that is meant so, by name: CODE or CODE:COLUMN."),
+    typer.Option(help="A finding about the new records to accept, by name: CODE or CODE:COLUMN."),
 ]
 CsvFile: TypeAlias = Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")]
 CHUNK: Final = 65_536

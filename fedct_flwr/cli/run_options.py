@@ -46,7 +46,7 @@ def overrides(items: list[str]) -> dict[str, Any]:
         if not equals:
             raise ConfigError(f"--set {item!r}: write KEY=VALUE")
         if key in ("resume", "run-dir"):
-            raise ConfigError(f"{key} is no key to set: use --{key} with the folder of the run")
+            raise ConfigError(f"{key} cannot be set: use --{key} with the folder of the run")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError):
@@ -117,7 +117,7 @@ Accept: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--accept",
-        help="A finding about the files that is meant so, by name: CODE or CODE:COLUMN; repeat it for more. fedct "
+        help="A finding about the files to accept, by name: CODE or CODE:COLUMN; repeat it for more. fedct "
         "inspect shows them.",
         rich_help_panel=DATA,
     ),

@@ -67,7 +67,7 @@ class SimulatedSilos(Training, OwnSettings):
     positive_class: str = ""
     """Of two classes the one that sensitivity is about, such as the ill; empty: the last one."""
     accept: Names = ()
-    """For data = files: findings of the inspection that are meant so, by name: 'one-per-record:ward'."""
+    """For data = files: findings of the inspection to accept, by name: 'one-per-record:ward'."""
     inspect: bool = True
     """Whether tables are inspected first; false where they are known, and nothing wrong with them is refused."""
     num_silos: int = Field(default=0, ge=0, le=MAX_INT)

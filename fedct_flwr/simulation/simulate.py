@@ -75,7 +75,7 @@ def simulate(
     name by import paths. ``progress`` shows bars (None: on a terminal), or is given each round's record.
 
     What is suspicious about tables is a ``DataWarning``, and what would make results meaningless a DataError; findings
-    that are meant so go by ``accept=["one-per-record:ward"]``.
+    that are intended go by ``accept=["one-per-record:ward"]``.
 
     Raises ConfigError for settings, LearnerError for a learner, DataError for data, before anything is written; and
     RunError for a run that fails.

@@ -60,7 +60,7 @@ def test_a_tree_that_learns_by_heart_gives_all_members_away_to_the_coordinator(b
     assert set(by_heart.silos) == set(by_heart.records)
     assert by_heart.exposed[0].right == 4
     first = by_heart.exposed[0]
-    assert f"number {first.record} of {first.silo}, is told right in 4 of 4 trainings" in most_exposed(by_heart)
+    assert f"number {first.record} of {first.silo}, is guessed right in 4 of 4 trainings" in most_exposed(by_heart)
     assert "the luckiest of 60 records would be in about 4" in most_exposed(by_heart)
     said = page("a study", by_heart)
     assert said.index(most_exposed(by_heart)) < said.index("Of 100 patients")

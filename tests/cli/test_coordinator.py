@@ -125,7 +125,7 @@ def test_run_without_a_superlink_is_one_sentence_and_leaves_nothing(folder: Path
 
 
 MISTAKES: dict[str, tuple[list[str], str]] = {
-    "another data set": (["--set", "data=breast-cancer"], "data is no key to set"),
+    "another data set": (["--set", "data=breast-cancer"], "'data' cannot be overridden"),
     "weights": (["--set", "algorithm=fedavg"], "real silos hand out no weights"),
 }
 

@@ -116,7 +116,7 @@ def _settings(
 ) -> dict[str, Any]:
     for key in _OURS:
         if key in given:
-            raise ConfigError(f"{key} is no key to set: it is that of the study in {coordinator.study}")
+            raise ConfigError(f"{key!r} cannot be overridden; the study in {coordinator.study} defines it")
     silos = coordinator.keys()
     if not silos and "roster" not in given:
         raise ConfigError(

@@ -121,7 +121,7 @@ def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> Non
     if refused := gathered(found for found in findings if found.severity is Severity.REFUSED):
         shown = "; ".join(f"{where[found.silo]}: {found.sentence}" for found in refused[:_MOST])
         more = f"; and {len(refused) - _MOST} more findings" if len(refused) > _MOST else ""
-        meant = next((f" (if it is meant so, accept {quoted(one.name)})" for one in refused if one.lifted), "")
+        meant = next((f" (if that is intended, accept {quoted(one.name)})" for one in refused if one.lifted), "")
         raise DataError(f"{shown}{more}{meant}")
 
 

@@ -52,7 +52,7 @@ def inspect_tables(
     """Inspect the public table and the silos' tables, each with the column ``label``, with the public set's features.
 
     ``number``: the label column holds numbers to predict. ``agreed`` are a study's classes, into which a real silo's
-    ``mapping`` leads. ``accept`` are findings that are meant so, with those of the ``settings``. Columns that a table
+    ``mapping`` leads. ``accept`` are findings to accept, with those of the ``settings``. Columns that a table
     lacks, and labels that are missing, are for others to refuse. Raises ConfigError for names that no finding has.
     """
     settings, say = settings or TableSettings(), words or Words()
