@@ -11,7 +11,7 @@ from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION, TRAIN_ONCE, said
-from fedct_flwr.config.uses import Choice, Needs, Uses, either, uses, why_without_effect
+from fedct_flwr.config.setting_rules import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.coordinator.study import Subject

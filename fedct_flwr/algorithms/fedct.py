@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Type
 
 from pydantic import Field
 
-from fedct_flwr.config.uses import Uses
+from fedct_flwr.config.setting_rules import Uses
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality, qualified, shares_of_votes
 from fedct_flwr.coordinator.label_sharing import CO_TRAINING, IN_SUMS, LabelSharing, Summable
 from fedct_flwr.kinds import SHARES

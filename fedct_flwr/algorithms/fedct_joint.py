@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.config.setting_rules import Uses, uses
 from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import GRADIENTS

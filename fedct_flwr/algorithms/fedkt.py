@@ -11,8 +11,8 @@ from pydantic import Field
 from fedct_flwr.config import RunConfig, TransferSettings
 from fedct_flwr.config.privacy import IN_SHARES, MAX_PARTITIONS, NoisePlan, TallyNoise
 from fedct_flwr.config.run import of_run
+from fedct_flwr.config.setting_rules import Needs, Uses, uses
 from fedct_flwr.config.settings import MAX_INT
-from fedct_flwr.config.uses import Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, consistent, plurality
 from fedct_flwr.coordinator.label_sharing import ASKING, IN_SUMS, Summable
 from fedct_flwr.datasets.federated import FederatedDataset

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from fedct_flwr.config.privacy import NoisePlan, TallyNoise
 from fedct_flwr.config.run import of_run
-from fedct_flwr.config.uses import Needs, Uses, uses
+from fedct_flwr.config.setting_rules import Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
 from fedct_flwr.coordinator.label_sharing import ASKING, IN_SUMS, Summable
 

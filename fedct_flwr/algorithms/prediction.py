@@ -12,7 +12,7 @@ from pydantic import Field
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.config.setting_rules import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.coordinator.label_sharing import IN_ROUNDS, IN_SUMS, Summable
 from fedct_flwr.datasets.federated import FederatedDataset

@@ -18,8 +18,8 @@ from typing import Annotated, Final, NamedTuple, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.setting_rules import Uses, either, uses
 from fedct_flwr.config.settings import MAX_INT, Settings, kebab, one_of
-from fedct_flwr.config.uses import Uses, either, uses
 
 ON_COUNTS: Final = ("laplace", "gaussian", "gumbel")
 """Mechanisms of noise on counts of votes, by the names that settings give them: ``mechanism`` in a run config."""

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from fedct_flwr.config.caps import AT_LEAST, AT_ONCE, YOUNGER, RecordsSettings
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
+from fedct_flwr.config.limits import AT_LEAST, AT_ONCE, YOUNGER, RecordsSettings
 from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.privacy import (
     COVER_VOTES,
@@ -18,6 +18,7 @@ from fedct_flwr.config.privacy import (
     own_keys,
     said,
 )
+from fedct_flwr.config.setting_rules import either
 from fedct_flwr.config.settings import (
     MAX_INT,
     OptionalPath,
@@ -27,7 +28,6 @@ from fedct_flwr.config.settings import (
     kebab,
 )
 from fedct_flwr.config.tables import GroupedImages, SiloTables
-from fedct_flwr.config.uses import either
 from fedct_flwr.types import ConfigError
 
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.privacy import IN_SHARES
+from fedct_flwr.config.setting_rules import Needs, Uses, either, uses
 from fedct_flwr.config.settings import MAX_INT
-from fedct_flwr.config.uses import Needs, Uses, either, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.datasets.federated import FederatedDataset

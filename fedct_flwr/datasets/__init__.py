@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
-from fedct_flwr.config.uses import Needs, Uses, uses
+from fedct_flwr.config.setting_rules import Needs, Uses, uses
 from fedct_flwr.datasets import files, memory, named
 from fedct_flwr.datasets.corruption import corrupted
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData

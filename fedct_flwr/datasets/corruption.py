@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.config.setting_rules import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Examples, HardLabels

@@ -31,7 +31,7 @@ from typing import Any, Final, Self
 from flwr.app import RecordDict
 
 from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.config.caps import AT_ONCE, TOTALS
+from fedct_flwr.config.limits import AT_ONCE, TOTALS
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds

@@ -19,7 +19,7 @@ from fedct_flwr.cli.metrics import Sample, show
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.cli.silo.status import read_agent
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.caps import AT_ONCE, TOTALS
+from fedct_flwr.config.limits import AT_ONCE, TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import approving_digest, in_force
