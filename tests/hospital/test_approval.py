@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from fedct_flwr.cli.silo.approval_text import sections
+from fedct_flwr.cli.silo.approve import sections
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, current, language_model, revoke, terms_digest
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent
+from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.types import LearnerError
 from fedct_flwr.wire.messages import to_record
 from tests.hospital.gates import KEY, Silo, open_silo
@@ -83,7 +83,7 @@ FILES = ["config.json", "model.safetensors", "chat_template.jinja"]
 @pytest.mark.parametrize("file", FILES)
 def test_nothing_leaves_by_another_language_model_than_was_approved(file: str, silo: Silo, tmp_path: Path) -> None:
     config, request = reads_text(silo, tmp_path / "encoder"), silo.request()
-    told = sections(config, silo.study, Spent(), 0, DuplicateReport(1, 1, 0, 0, alarm=False), [])
+    told = sections(config, silo.study, [], 1, DuplicateReport(1, 1, 0, 0, alarm=False))
     assert any((language_model(config) or "nothing") in line for line in told["The study"])
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         approve(log, config, silo.study)
