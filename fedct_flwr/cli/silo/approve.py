@@ -283,9 +283,7 @@ def sections(
             longest and f"At most {longest:,} bytes in one reply, if all public examples are asked about",
             "Also: the silo's name, and if it refuses a question, the number of the reason",
         ),
-        f"What the {'sums' if config.adds_noise else 'labels'} may tell about a record": _promises(
-            config, study, num_records, entries
-        ),
+        f"What the {'sums' if config.adds_noise else 'labels'} may tell about a record": promised,
         "Limits, in total for this study and public set": _lines(
             *_totals(config.policy, here),
             policy.kinds == (HARD.policy,)
