@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flwr.app import Message, RecordDict
 from flwr.common.serde import message_from_proto
@@ -26,8 +26,6 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from fedct_flwr.flower.parts import inflated, part_ids
-from fedct_flwr.text.log import logger
-from fedct_flwr.text.plural import count
 
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0
@@ -37,8 +35,6 @@ MOST_BYTES: Final = 64 << 20
 """Of one reply, over all its parts, each of which may be as long as the gateway lets in. Probabilities have 450 kB."""
 _SHARE_OF_WAIT: Final = 0.1
 _MOST_PUSHES: Final = 5
-_NODES_SECONDS: Final = 5.0
-"""The time between two checks of which nodes have restarted."""
 
 
 class ErrorCode(IntEnum):
@@ -66,16 +62,6 @@ class PromptGrid(Grid, ABC):
 def prompt(grid: Grid) -> PromptGrid:
     """The same Grid, made to notice replies soon."""
     return grid if isinstance(grid, PromptGrid) else PollingGrid(grid)
-
-
-class _Question(NamedTuple):
-    """A message that was sent, its ids, when (in seconds), and which start of the node it was sent again for."""
-
-    message: Message
-    name: str
-    first: str
-    sent_at: float
-    started: float = 0.0
 
 
 @dataclass
@@ -109,7 +95,7 @@ class _Arriving:
 class PollingGrid(PromptGrid):
     """Looks for replies again after a tenth of the time waited so far, but within 0.05 s and 3 s.
 
-    A node that restarts has lost what it was asked, and is asked again. Everything else is the other Grid's.
+    Everything else is the other Grid's.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -118,51 +104,21 @@ class PollingGrid(PromptGrid):
         """By the question's id."""
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """Send, and return the replies within ``timeout`` seconds, each the first to any sending of its question."""
-        started = looked = time.monotonic()
+        """Send, and return the replies that come within ``timeout`` seconds."""
+        started = time.monotonic()
         # Flower gives no id to a message that it could not send, so no reply will come to that.
-        waiting = {question.name: question for question in self._sent(list(messages)) if question.name}
+        waiting = set(filter(None, self.push_messages(messages)))
         received: list[Message] = []
         while waiting:
-            names = {name: question.first for question in waiting.values() for name in {question.first, question.name}}
-            for reply in self.pull_messages(names):
-                first = names[reply.metadata.reply_to_message_id]
-                if waiting.pop(first, None):
-                    reply.metadata.__dict__["_reply_to_message_id"] = first
-                    received.append(reply)
-            now = time.monotonic()
-            waited = now - started
+            for reply in self.pull_messages(list(waiting)):
+                waiting.discard(reply.metadata.reply_to_message_id)
+                received.append(reply)
+            waited = time.monotonic() - started
             if not waiting or (timeout is not None and waited >= timeout):
                 break
-            if now - looked >= _NODES_SECONDS:
-                looked = now
-                waiting |= self._asked_again(waiting.values())
             pause = min(max(_SHARE_OF_WAIT * waited, SHORTEST_SECONDS), LONGEST_SECONDS)
             time.sleep(pause if timeout is None else min(pause, timeout - waited))
         return received
-
-    def _sent(self, messages: Sequence[Message]) -> list[_Question]:
-        sent_at = time.time()
-        names = self.push_messages(messages)
-        return [_Question(message, name, name, sent_at) for message, name in zip(messages, names, strict=True)]
-
-    def _asked_again(self, waiting: Iterable[_Question]) -> dict[str, _Question]:
-        """Send again what restarted nodes have lost, by the id of the first sending."""
-        started = {int(node.node_id): seconds_of(node.last_activated_at) for node in self.get_nodes()}
-        # Once for each start: where the clock was set back, it lies after all that is sent.
-        lost = [
-            each._replace(started=start)
-            for each in waiting
-            if (start := started.get(each.message.metadata.dst_node_id, 0.0)) > each.sent_at and start != each.started
-        ]
-        if not lost:
-            return {}
-        logger.info("%s restarted and may have lost the question: asking again", count(len(lost), "node"))
-        again = self._sent([copy_of(each.message) for each in lost])
-        return {
-            old.first: new._replace(name=new.name or old.name, first=old.first, started=old.started)
-            for old, new in zip(lost, again, strict=True)
-        }
 
     def set_run(self, run: Any) -> None:
         """Set the run."""
@@ -237,18 +193,6 @@ class PollingGrid(PromptGrid):
     def _about(self, request: Any, arriving: _Arriving, **others: str) -> Any:
         node: Any = getattr(self._grid, "node", None)
         return request(node=node, run_id=arriving.reply.metadata.run_id, **others)
-
-
-def copy_of(question: Message) -> Message:
-    """The same question, for Flower to send once more."""
-    told = question.metadata
-    return Message(
-        content=question.content,
-        dst_node_id=told.dst_node_id,
-        message_type=told.message_type,
-        ttl=told.ttl,
-        group_id=told.group_id,
-    )
 
 
 def seconds_of(timestamp: str) -> float:
