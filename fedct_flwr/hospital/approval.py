@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -257,22 +257,13 @@ def _append(log: EgressLog, entry: LogEntry) -> LogEntry:
 def approvers_now(config: SiloConfig, entries: Iterable[LogEntry]) -> dict[str, Ed25519PublicKey]:
     """Who approves next, by name: the approvers of the last approval, or those in ``silo.toml`` if it had none.
 
-    Raises ConfigError where two have the same key, or where the log tells names alone and ``silo.toml`` has others.
+    Raises ConfigError where two have the same key.
     """
-    own = approvers_of(config)
-    last: Mapping[str, Any] = {}
-    for entry in entries:
-        last = entry.details if entry.event is Event.APPROVED else last
-    keys, signed = last.get(_KEYS), last.get("approvers")
-    if isinstance(keys, Mapping):
-        return {name: Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)) for name, key in keys.items()}
-    # A line of before keys were logged: one person must not end four eyes by an upgrade.
-    if isinstance(signed, Mapping) and (lost := signed.keys() - own.keys()):
-        raise ConfigError(
-            f"{' and '.join(sorted(lost))} approved last: put them back under approvers in silo.toml, let two approve "
-            "that, and then change the list"
-        )
-    return own
+    own, last = approvers_of(config), [entry for entry in entries if entry.event is Event.APPROVED][-1:]
+    keys = last[0].details.get(_KEYS) if last else None
+    if not isinstance(keys, Mapping):
+        return own
+    return {name: Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)) for name, key in keys.items()}
 
 
 def approvers_of(config: SiloConfig) -> dict[str, Ed25519PublicKey]:
