@@ -19,8 +19,8 @@ from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.caps import TOTALS
 from fedct_flwr.config.learner import AUTO
+from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_records, read_study
 from fedct_flwr.hospital import approval
