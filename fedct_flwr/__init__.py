@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fedct_flwr.baselines.scaffold import Scaffold
     from fedct_flwr.baselines.weight_sharing import FedAvg
     from fedct_flwr.datasets import FederatedDataset
+    from fedct_flwr.datasets.partition import IID, Dirichlet
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.repeats import Repeats, repeat
     from fedct_flwr.simulation.run import Comparison, Run, SiloModel, read_run
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),
+    "datasets.partition": ("IID", "Dirichlet"),
     "algorithms.fedct": (
         "Agreement",
         "DawidSkene",
@@ -70,6 +72,7 @@ _WHERE: Final = {
 _MODULES: Final = {name: f"{__name__}.{module}" for module, names in _WHERE.items() for name in names}
 
 __all__ = [
+    "IID",
     "PATE",
     "PFNM",
     "Agreement",
@@ -78,6 +81,7 @@ __all__ = [
     "DataError",
     "DataWarning",
     "DawidSkene",
+    "Dirichlet",
     "DistributedDistillation",
     "FedAvg",
     "FedCT",

@@ -7,7 +7,7 @@ learning", arXiv:2310.05696, Algorithm 1.
 {'algorithm': 'fedct-qualified', 'secure': False, 'min-summands': 0, 'may-collude': 1, 'quorum': 0.8}
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
@@ -33,6 +33,7 @@ class Plurality(Summable):
 
     name: ClassVar[str] = "fedct"
     title: ClassVar[str] = "FedCT"
+    rule: ClassVar[str] = "majority"
     used: ClassVar[Uses] = CO_TRAINING | IN_SUMS
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
@@ -46,6 +47,7 @@ class Qualified(Summable):
 
     name: ClassVar[str] = "fedct-qualified"
     title: ClassVar[str] = "FedCT"
+    rule: ClassVar[str] = "qualified majority"
     used: ClassVar[Uses] = CO_TRAINING | IN_SUMS
 
     quorum: Share = 0.9
@@ -73,6 +75,7 @@ class DawidSkene(LabelSharing):
 
     name: ClassVar[str] = "fedct-dawid-skene"
     title: ClassVar[str] = "FedCT"
+    rule: ClassVar[str] = "Dawid-Skene"
     # With any number of silos that a sum takes: benchmarks/results/secure-sum-dawid-skene.md reads them.
     refused: ClassVar[Mapping[str, str]] = {
         "secure": f"{name} weighs each silo's votes, and a sum of votes with weights shows who cast them, so secure = "
@@ -92,6 +95,7 @@ class Agreement(LabelSharing):
 
     name: ClassVar[str] = "fedct-agreement"
     title: ClassVar[str] = "FedCT"
+    rule: ClassVar[str] = "agreement"
     refused: ClassVar[Mapping[str, str]] = {
         "secure": f"{name} weighs each silo's votes by how far it agrees with each other silo, which secure = true "
         f"hides: set algorithm to {_COUNTING}, or leave secure out"
@@ -113,6 +117,7 @@ class Shares(LabelSharing):
 
     name: ClassVar[str] = "fedct-shares"
     title: ClassVar[str] = "FedCT"
+    rule: ClassVar[str] = "shares of votes"
     kind: ClassVar[Kind] = SHARES
 
     @property
@@ -133,9 +138,32 @@ _DAWID_SKENE: Final = DawidSkene()
 
 @dataclass(frozen=True)
 class FedCT:
-    """Federated co-training (Abourayya et al., arXiv:2310.05696) with a rule for the consensus."""
+    """Federated co-training (Abourayya et al., arXiv:2310.05696) with a rule for the consensus.
 
-    rule: Rule = _DAWID_SKENE
+    By default not the paper's: votes are weighed, silos' learners choose (``auto``), and each silo's own records decide
+    how much pseudo-labels count. ``paper()`` is. A ``rule`` may also be a function of the votes ``(silos, examples)``
+    that returns labels ``(examples,)``, or an object of one's own class that extends ``LabelSharing``. Raises
+    ConfigError for anything else.
+    """
+
+    rule: "Rule | LabelSharing | Callable[[Any], Any]" = _DAWID_SKENE
+    pseudo_weight: float | None = None
+    """What a pseudo-labeled example counts, where the settings of a run do not say; None: the run's default."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, Rule):
+            from fedct_flwr.algorithms.own_rule import rule_of
+
+            object.__setattr__(self, "rule", rule_of(self.rule))
+
+    @classmethod
+    def paper(cls) -> "FedCT":
+        """Algorithm 1 as printed: the plurality, pseudo-labels count as records do.
+
+        The paper's period (b = 50 steps of Adam between two messages) is the default of networks.
+        """
+        return cls(Plurality(), pseudo_weight=1.0)
 
     def settings(self) -> dict[str, Any]:
-        return self.rule.settings()
+        more = {} if self.pseudo_weight is None else {"pseudo-weight": self.pseudo_weight}
+        return {**self.rule.settings(), **more}  # type: ignore[union-attr]

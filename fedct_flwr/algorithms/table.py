@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from typing import Final, cast
 
 from fedct_flwr import algorithms, baselines
-from fedct_flwr.algorithms.fedct import FedCT
+from fedct_flwr.algorithms.fedct import DawidSkene
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
@@ -19,7 +19,7 @@ _SLOW: Final = (".checks", ".references")
 
 ALGORITHMS: Final[dict[str, type[Algorithm]]] = {}
 
-DEFAULT: Final = FedCT().rule.name
+DEFAULT: Final = DawidSkene.name
 """The algorithm of a run config that names none."""
 
 

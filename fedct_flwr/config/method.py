@@ -34,6 +34,8 @@ class Method:
     """The name in settings."""
     title: ClassVar[str]
     """The name in tables."""
+    rule: ClassVar[str] = ""
+    """The rule for its consensus, where the title names none."""
     written: ClassVar[Mapping[str, str]] = {}
     """The keys of fields whose keys are not their names with hyphens."""
     used: ClassVar[Uses] = {}
@@ -50,6 +52,11 @@ class Method:
     """Whether it can also predict a quantity instead of a class."""
     refused: ClassVar[Mapping[str, str]] = {}
     """Keys of other algorithms that would harm here: the sentence that refuses each."""
+
+    @property
+    def full_title(self) -> str:
+        """The title with the rule: FedCT (majority) is not FedCT (Dawid-Skene)."""
+        return f"{self.title} ({self.rule})" if self.rule else self.title
 
     @classmethod
     def own(cls) -> Mapping[str, str]:

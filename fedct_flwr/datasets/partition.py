@@ -1,5 +1,6 @@
 """Split one data set over simulated silos. For simulation only: real silos come with their own data."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,32 @@ from fedct_flwr.seeding import generator
 from fedct_flwr.types import DataError, Examples, HardLabels
 
 _ATTEMPTS: Final = 1000
+
+
+@dataclass(frozen=True)
+class IID:
+    """One table at random over so many ``silos``, whose sizes differ by one at most."""
+
+    silos: int
+
+    def parts(self, y: HardLabels, rng: Generator) -> list[NDArray[np.intp]]:
+        """Positions of each silo's records ``(n,)``. Raises DataError."""
+        return iid(len(y), self.silos, rng)
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """One table over ``silos`` that differ in their classes, the more the smaller the ``concentration``."""
+
+    concentration: float = 0.5
+    silos: int = 10
+    by_silo: bool = False
+    """Whether silos have one size, and each draws its classes; else each class is divided over silos of any size."""
+
+    def parts(self, y: HardLabels, rng: Generator) -> list[NDArray[np.intp]]:
+        """Positions of each silo's records ``(n,)``. Raises DataError."""
+        split = dirichlet_by_silo if self.by_silo else dirichlet
+        return split(y, self.silos, self.concentration, rng)
 
 
 def iid(num_examples: int, num_silos: int, rng: Generator) -> list[NDArray[np.intp]]:

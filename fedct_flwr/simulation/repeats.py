@@ -20,6 +20,7 @@ from rich.table import Table
 
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config.settings import MAX_INT
+from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.files.json_file import UNREADABLE, write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
@@ -28,6 +29,7 @@ from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.run import DataFrame, Drawn, OwnFolder, Run, frame, read_run
 from fedct_flwr.simulation.scoreboard import title_of
+from fedct_flwr.simulation.silos import divided
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
@@ -251,7 +253,7 @@ class Repeats(Drawn):
             return ""
         if len(self.seeds) == 1:
             return "one split cannot be told from chance: --repeats 8 runs more"
-        title = find_algorithm(self.first.config).title
+        title = find_algorithm(self.first.config).full_title
         words = {"gain": "gain", "loss": "lose", "nothing": "differ by chance alone"}
         said = []
         for test, where in {"pooled": "on all silos' test records", "own": "on their own"}.items():
@@ -271,7 +273,8 @@ class Repeats(Drawn):
     def _headline(self) -> str:
         how = find_algorithm(self.first.config)
         missing = len(self.plan.seeds) - len(self.seeds)
-        return f"{how.title}: {len(self.seeds)} seeds{f', {missing} not run yet' if missing else ''}, in {self.path}"
+        left = f", {missing} not run yet" if missing else ""
+        return f"{how.full_title}: {len(self.seeds)} seeds{left}, in {self.path}"
 
     @property
     def lines(self) -> list[tuple[str, list[tuple[str, dict[str, Mean]]]]]:
@@ -340,6 +343,10 @@ def repeat(
     """
     begun = Plan.read(Path(resume)) if resume else None
     seeds = planned_seeds(repeats, seed, begun)
+    if isinstance(split := arguments.get("partition"), IID | Dirichlet):
+        # All seeds are about the same silos.
+        silos, public, arguments["label"] = divided(silos, public, arguments.get("label", ""), split, seeds[0])
+        del arguments["partition"]
     own = None if run_dir or resume else OwnFolder()
     folder = own.path / "repeats" if own else Path(run_dir or resume or "").resolve()
     if begun is None:

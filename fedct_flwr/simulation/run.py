@@ -296,7 +296,7 @@ class Run(Drawn):
 
     def _headline(self) -> str:
         how = find_algorithm(self.config)
-        return f"{self.config.study}: {how.title}, {len(self.records)} rounds, {self.status}, in {self.path}"
+        return f"{self.config.study}: {how.full_title}, {len(self.records)} rounds, {self.status}, in {self.path}"
 
     def _table(self) -> Table | None:
         if not (rows := self.rows):

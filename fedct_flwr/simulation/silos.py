@@ -16,10 +16,12 @@ from fedct_flwr.config.names import check_name
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.image_folder import holds_images
 from fedct_flwr.datasets.memory import Tables
+from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.datasets.table_files import usual, without_blanks
+from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, DataError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, SiloName
 
 Silos: TypeAlias = Mapping[SiloName, Any] | str | Path
 """A table for each silo, by name: a DataFrame with the label column, or a pair ``(X, y)`` of arrays. Or the name of a
@@ -58,6 +60,32 @@ def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any]
     if not label and not holds_images(Path(silos)):
         raise ConfigError("label is missing: name the label column of the silos' files")
     return Data({**of_folder(Path(silos)), "label-column": label})
+
+
+def divided(given: Any, public: Any, label: str, split: IID | Dirichlet, seed: int) -> tuple[dict[str, Any], Any, str]:
+    """One table, or all silos' together, divided over made silos; the public table, and the label column.
+
+    Without ``public`` a quarter of the records, drawn at random, is public and loses its labels. Raises ConfigError or
+    DataError.
+    """
+    if isinstance(given, str | Path):
+        raise ConfigError("partition as an object divides tables: a data set by name takes partition='dirichlet'")
+    column, tables = label or _LABEL, given if isinstance(given, Mapping) else {"": given}
+    parts = [
+        _labeled(one, label, column, f"the table of silo {name!r}" if name else "the table")
+        for name, one in tables.items()
+    ]
+    try:
+        table = pa.concat_tables(parts, promote_options="permissive").combine_chunks()
+    except pa.ArrowException:
+        raise DataError("the silos' tables have columns of other types: give them the same columns") from None
+    if public is None:
+        order = generator(seed, "public").permutation(table.num_rows)
+        chosen, rest = np.split(order, [table.num_rows // 4])
+        public, table = table.take(np.sort(chosen)).drop_columns([column]), table.take(np.sort(rest))
+    y = np.unique(np.asarray(table.column(column)).astype(str), return_inverse=True)[1].astype(LABEL_DTYPE)
+    found = split.parts(y, generator(seed, "partition"))
+    return {f"silo-{number}": table.take(part) for number, part in enumerate(found, start=1)}, public, column
 
 
 def of_data_set(name: str) -> dict[str, Any]:

@@ -12,11 +12,13 @@ from typing import Any, Final, get_args
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import FedCT
+from fedct_flwr.algorithms.own_rule import is_own
 from fedct_flwr.config import MEMORY, RunConfig
 from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.memory import FOLDER, Tables
+from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
 from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.run_folder import RunFolder
@@ -24,7 +26,7 @@ from fedct_flwr.runs.silo_errors import all_errors, grouped
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.learners import given_learner, learners_of
 from fedct_flwr.simulation.run import OwnFolder, Run
-from fedct_flwr.simulation.silos import Data, Silos, data_of
+from fedct_flwr.simulation.silos import Data, Silos, data_of, divided
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.text.console import bar
@@ -40,7 +42,7 @@ _OF_ARGUMENTS: Final = {
 
 
 def simulate(
-    silos: Silos | None = None,
+    silos: Silos | Any = None,
     public: Any = None,
     *,
     label: str = "",
@@ -61,9 +63,11 @@ def simulate(
 
     ``silos`` is a mapping of names to tables: DataFrames with the column ``label``, or pairs ``(X, y)`` of arrays; with
     ``public``, the table of unlabeled examples, which decides what columns there are. Or it is a folder of tables or
-    images, or the name of a data set. ``group`` names a column that says which records belong together, such as a
-    patient's number: it is no feature, and no patient is both trained on and tested with. ``tests`` are test tables of
-    silos that hold no share of their records out.
+    images, or the name of a data set. One table, or all silos' tables, are divided by ``partition=Dirichlet(0.5,
+    silos=10)`` or ``IID(10)``; without ``public`` a quarter of the records loses its labels. ``group`` names a column
+    that says which records belong together, such as a patient's number: it is no feature, and no patient is both
+    trained on and tested with. ``tests`` are test tables of silos that hold no share of their records out; each of the
+    other silos does.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config
@@ -94,6 +98,9 @@ def simulate(
     begun = _begun(resume, run_dir)
     if silos is None and begun is None:
         raise ConfigError("silos is missing: give a table for each silo, a folder, or a data set's name")
+    if isinstance(split := settings.get("partition"), IID | Dirichlet):
+        silos, public, label = divided(silos, public, label, split, seed or 0)
+        del settings["partition"]
     data = Data({}) if silos is None else data_of(silos, public, label, tests)
     named = _settings(settings, rounds=rounds, seed=seed, group=group or None)
     given = named | _of_algorithm(algorithm, settings)
@@ -105,6 +112,8 @@ def simulate(
             f"the learner {held[0].name.partition('@')[0]} is an object that only this process has: give engine "
             "'loopback', or an estimator whose class can be imported and whose parameters JSON can hold"
         )
+    if isinstance(algorithm, FedCT) and is_own(algorithm.rule) and engine == "flower":
+        raise ConfigError("a rule of one's own is an object that only this process has: give engine 'loopback'")
     own = None if run_dir or resume else OwnFolder()
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:

@@ -1,0 +1,1 @@
+"""How a run ended: the models that silos end with, baselines to compare with, their scores, and who gained."""
