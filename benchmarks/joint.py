@@ -18,11 +18,11 @@ from benchmarks import progress, report
 from benchmarks.federation import Runs
 from benchmarks.privacy_data import Federation, Setting, Sizes, learner_of, load
 from fedct_flwr import datasets
-from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.joint_linear import train_together

@@ -23,8 +23,9 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.baselines.references import local_only
 from fedct_flwr.config import RunConfig
+from fedct_flwr.evaluation.references import local_only
+from fedct_flwr.evaluation.who_gained import against_sums, judgments
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Learner
@@ -34,7 +35,6 @@ from fedct_flwr.silo import joint
 from fedct_flwr.silo import round as one_round
 from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.silo.workplace import open_workplace
-from fedct_flwr.simulation.who_gained import against_sums, judgments
 from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
 from server_app.main import app as server_app
 

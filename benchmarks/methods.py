@@ -13,8 +13,8 @@ from benchmarks.probe import PeakMemory
 from benchmarks.variants import change
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.baselines.references import centralized
 from fedct_flwr.config import RunConfig
+from fedct_flwr.evaluation.references import centralized
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners.base import Layered, Saveable
 from fedct_flwr.learners.build import build_learner

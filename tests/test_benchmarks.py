@@ -58,6 +58,6 @@ def test_tables_of_results_in_pages_are_those_committed() -> None:
         for page in PAGES
         for found in re.findall(r"<!-- (benchmarks/results/\S+) -->\n(.*?)\n\n", page.read_text("utf-8"), re.DOTALL)
     ]
-    assert len(tables) >= 2
+    assert tables
     for path, table in tables:
         assert table in (ROOT / path).read_text("utf-8")

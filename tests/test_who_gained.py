@@ -8,9 +8,9 @@ from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr.evaluation.who_gained import FILE, distrusts, summary, warnings
 from fedct_flwr.report.page import available
 from fedct_flwr.report.summary import Gains
-from fedct_flwr.simulation.who_gained import FILE, distrusts, summary, warnings
 from fedct_flwr.verdict import Verdict
 from tests import hospitals
 

@@ -14,8 +14,8 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
 
-_SLOW: Final = (".checks", ".references")
-"""Files of these packages that hold no algorithm and import learners, which not every command waits for."""
+_SLOW: Final = ".checks"
+"""A file that holds no algorithm and imports learners, which not every command waits for."""
 
 ALGORITHMS: Final[dict[str, type[Algorithm]]] = {}
 

@@ -181,7 +181,7 @@ def network(config: RunConfig, dataset: FederatedDataset, position: int) -> Netw
         name = config.learner[position % len(config.learner)]
         raise ConfigError(
             f"algorithm {config.algorithm!r} averages weights but learner {name!r} has none: use a network, such as "
-            "fashion-mnist-mlp, or an algorithm that shares labels"
+            "mlp for tables, or an algorithm that shares labels"
         )
     return learner
 

@@ -13,12 +13,12 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets.inspection.finding import Finding
+from fedct_flwr.evaluation.scoreboard import of_global_models
+from fedct_flwr.evaluation.who_gained import distrusts
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores, comparable, means, notes
 from fedct_flwr.runs.silo_errors import errors_of, grouped
-from fedct_flwr.simulation.scoreboard import of_global_models
 from fedct_flwr.simulation.watch import Watch
-from fedct_flwr.simulation.who_gained import distrusts
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import from_here, plain
 

@@ -13,12 +13,13 @@ from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import trusting
+from fedct_flwr.evaluation import scoreboard
+from fedct_flwr.evaluation.scoreboard import title_of
 from fedct_flwr.report.figures import COLORS, Figure, Section, Table, layout, numbers
 from fedct_flwr.report.page import NAME
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.repeats import (
     TESTS,
     Mean,
@@ -30,7 +31,6 @@ from fedct_flwr.simulation.repeats import (
     settings_of,
 )
 from fedct_flwr.simulation.run import Run
-from fedct_flwr.simulation.scoreboard import title_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.text.console import bar

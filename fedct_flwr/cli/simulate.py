@@ -38,6 +38,8 @@ from fedct_flwr.cli.run_options import (
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection.finding import Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
+from fedct_flwr.evaluation import scoreboard, who_gained
+from fedct_flwr.evaluation.scoreboard import auc_table
 from fedct_flwr.flower.engine import ADDRESS
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
@@ -45,9 +47,7 @@ from fedct_flwr.report.page import available
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import dated
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.repeats import is_repeated
-from fedct_flwr.simulation.scoreboard import auc_table
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell, plain, printable

@@ -19,7 +19,7 @@ _ATTEMPTS: Final = 1000
 
 @dataclass(frozen=True)
 class IID:
-    """One table at random over so many ``silos``, whose sizes differ by one at most."""
+    """One table at random over ``silos`` whose sizes differ by one at most."""
 
     silos: int
 

@@ -60,11 +60,11 @@ SOME_REGRESSORS: Final = (
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     **{
         name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
-        for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn", "small-cnn")
+        for name in ("mlp", "fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn", "small-cnn")
     },
     TORCHVISION: ("fedct_flwr.learners.networks.torchvision_network", {}),
 }
-"""The networks of the FedCT paper, a small one for images of any size, and torchvision's by their ``model``'s name."""
+"""For tables, of the FedCT paper, a small one for images of any size, and torchvision's by their ``model``'s name."""
 
 LANGUAGE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     # Embeddings have length 1, so a linear model needs large weights.

@@ -74,6 +74,12 @@ def fashion_mnist_mlp(num_classes: int = 10, width: int = 512) -> nn.Module:
     )
 
 
+def mlp(num_features: int, num_classes: int, width: int = 64) -> nn.Module:
+    """For tables: two hidden layers of ``width``."""
+    hidden = [nn.Linear(num_features, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, num_classes))
+
+
 def cifar10_cnn(num_classes: int = 10, dropout: float = 0.25) -> nn.Module:
     """Table 12, for 3 x 32 x 32. The paper does not give the dropout rates."""
     blocks: list[nn.Module] = []

@@ -21,14 +21,14 @@ from rich.table import Table
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.datasets.partition import IID, Dirichlet
+from fedct_flwr.evaluation import scoreboard
+from fedct_flwr.evaluation.scoreboard import title_of
 from fedct_flwr.files.json_file import UNREADABLE, write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores
-from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.run import DataFrame, Drawn, OwnFolder, Run, frame, read_run
-from fedct_flwr.simulation.scoreboard import title_of
 from fedct_flwr.simulation.silos import divided
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName

@@ -30,6 +30,7 @@ from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode
+from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.base import Learner, Probabilistic
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.report import summary
@@ -37,7 +38,6 @@ from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, notes
-from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.silos import as_array, table_of
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable

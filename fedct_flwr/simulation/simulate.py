@@ -19,11 +19,11 @@ from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.memory import FOLDER, Tables
 from fedct_flwr.datasets.partition import IID, Dirichlet
+from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
 from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.silo_errors import all_errors, grouped
-from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.learners import given_learner, learners_of
 from fedct_flwr.simulation.run import OwnFolder, Run
 from fedct_flwr.simulation.silos import Data, Silos, data_of, divided

@@ -20,6 +20,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.inspections import accepted, inspect_dataset, table_of_dataset
+from fedct_flwr.evaluation import scoreboard, who_gained
 from fedct_flwr.files.json_file import write_json
 from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_in_process, run_on_engine
 from fedct_flwr.learners.base import Resumable
@@ -32,7 +33,6 @@ from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.runs.silo_errors import grouped, last_errors
-from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.watch import Watch, reason
 from fedct_flwr.tracking import track_scores
 from fedct_flwr.types import RunError

@@ -14,6 +14,7 @@ import pytest
 from fedct_flwr.algorithms.fedct_joint import JointLabeler
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.evaluation.who_gained import against_sums
 from fedct_flwr.labelers.dp_linear import RESIDUAL
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
 from fedct_flwr.labelers.public_features import NORM
@@ -22,7 +23,6 @@ from fedct_flwr.privacy.noise_shares import NoiseShares, VoteShares
 from fedct_flwr.privacy.randomness import Noise, SimulatedNoise
 from fedct_flwr.runs.scores import notes
 from fedct_flwr.silo.personal import Judgment
-from fedct_flwr.simulation.who_gained import against_sums
 from tests.federation.conftest import Federation
 
 SILOS, HONEST, QUERIES = 4, 3, 228

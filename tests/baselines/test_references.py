@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData, load
 from fedct_flwr.datasets.federated import pool
 from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.types import Examples
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
+from fedct_flwr.evaluation.references import centralized, local_only
+from fedct_flwr.evaluation.scoreboard import reported, score
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.simulation.scoreboard import reported, score
 
 FEDCT = ALGORITHMS["fedct"]()
 

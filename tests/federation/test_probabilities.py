@@ -7,8 +7,8 @@ import numpy as np
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
+from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.runs import scores
-from fedct_flwr.simulation import scoreboard
 from tests.federation.conftest import Federation
 
 

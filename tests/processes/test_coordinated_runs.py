@@ -11,10 +11,10 @@ import pytest
 
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
+from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.flower.command import BIN
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.simulation import scoreboard
 from tests.hospitals import dataset
 from tests.patience import PATIENCE
 from tests.processes.deployment import Deployment

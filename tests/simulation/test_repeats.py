@@ -123,7 +123,10 @@ def test_the_sentence_says_whether_silos_gain(tmp_path: Path, gains: list[float]
         for row in rows:
             for scored in (row.own, row.pooled):
                 scored.update(local=0.7, federated=0.7 + gain)
-    assert found.sentence == f"silos with FedCT: on all silos' test records they {word}; on their own they {word}"
+    assert (
+        found.sentence
+        == f"silos with FedCT (Dawid-Skene): on all silos' test records they {word}; on their own they {word}"
+    )
 
 
 def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path) -> None:

@@ -23,13 +23,13 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.evaluation import scoreboard, who_gained
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.flower.command import NoAnswer, RunOver, SuperLink
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.watch import reason
 from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell, plain

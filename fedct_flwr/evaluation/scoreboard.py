@@ -11,11 +11,13 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.baselines.references import References, baselines_of
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.evaluation.kept_models import describe_model
+from fedct_flwr.evaluation.references import References, baselines_of
+from fedct_flwr.evaluation.who_gained import MARKS, verdict_of
 from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.sklearn import SklearnLearner
@@ -33,8 +35,6 @@ from fedct_flwr.runs.scores import (
 )
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
-from fedct_flwr.simulation.kept_models import describe_model
-from fedct_flwr.simulation.who_gained import MARKS, verdict_of
 from fedct_flwr.types import DataError, Examples, SiloName, TrainingError
 
 _TITLES: Final = {"local": "alone", "centralized": "central"}
