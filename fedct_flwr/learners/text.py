@@ -69,7 +69,7 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
     """
     if settings.name == AUTO and (references[0].ndim == AXES or settings.preprocessing != "none"):
         # What may be chosen is made of learners, which import this.
-        from fedct_flwr.learners.views import views_for
+        from fedct_flwr.learners.feature_pipelines import views_for
 
         if (views := views_for(schema, *references)) is not None:
             return views

@@ -92,7 +92,7 @@ _LONGEST: Final = 1 << 24
 """Bytes of a description; it names all columns and categories."""
 _TYPES: Final = frozenset(
     {
-        "fedct_flwr.learners.views.Patches", "fedct_flwr.learners.views.Pixels",
+        "fedct_flwr.learners.feature_pipelines.Patches", "fedct_flwr.learners.feature_pipelines.Pixels",
         "fedct_flwr.learners.language.Sentences", "fedct_flwr.learners.language.Tokens",
         "fedct_flwr.learners.preprocessing.Numbers", "fedct_flwr.learners.preprocessing.Words",
         "fedct_flwr.learners.sklearn.Relabeled", "fedct_flwr.learners.text.Table", "fedct_flwr.learners.text.Texts",

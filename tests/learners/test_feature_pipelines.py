@@ -13,7 +13,7 @@ from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.automatic import Automatic
 from fedct_flwr.learners.base import Choosing, Probabilistic, Resumable, Saveable, SoftFittable
 from fedct_flwr.learners.build import learner_for
-from fedct_flwr.learners.views import PATCHES, TABLE, WORDS, Patches, patches_of, views_for
+from fedct_flwr.learners.feature_pipelines import PATCHES, TABLE, WORDS, Patches, patches_of, views_for
 from fedct_flwr.types import Examples
 
 DIGITS = Schema(tuple("0123456789"))
