@@ -9,7 +9,6 @@ Issue for Flower, "Grid.pull_messages: one incomplete or malformed reply blocks 
 `pull_messages`; metadata of the inflated message is not compared with the announced one.
 """
 
-import contextlib
 import time
 from abc import ABC
 from collections.abc import Iterable, Sequence
@@ -26,6 +25,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from fedct_flwr.flower.parts import inflated, part_ids
+from fedct_flwr.types import RunError
 
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0
@@ -34,7 +34,6 @@ MOST_PARTS: Final = 8
 MOST_BYTES: Final = 64 << 20
 """Of one reply, over all its parts, each of which may be as long as the gateway lets in. Probabilities have 450 kB."""
 _SHARE_OF_WAIT: Final = 0.1
-_MOST_PUSHES: Final = 5
 
 
 class ErrorCode(IntEnum):
@@ -138,12 +137,11 @@ class PollingGrid(PromptGrid):
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Send messages to their nodes, again where a SuperLink died meanwhile: it keeps what it has."""
-        messages = list(messages)
-        for _ in range(_MOST_PUSHES - 1):
-            with contextlib.suppress(ObjectPushError):
-                return self._grid.push_messages(messages)
-        return self._grid.push_messages(messages)
+        """Send messages to their nodes. Raises RunError where a SuperLink died meanwhile."""
+        try:
+            return self._grid.push_messages(messages)
+        except ObjectPushError:
+            raise RunError("the SuperLink took no question: see its log, then resume the run") from None
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies to these messages that are there as a whole; a reply with a fault is an error in its place."""

@@ -375,10 +375,8 @@ class Personal:
         except (TrainingError, OSError) as error:
             logger.warning("The model was not kept in %s: %s", path, error)
             # Better no model than an outdated one that looks current.
-            try:
+            with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-            except OSError:
-                logger.error("The model in %s is that of an earlier round: see that the disk can be written", path)
 
     def _forget_others(self) -> None:
         """Where networks stand is large, and every resume is a run of its own: those of few runs are kept."""

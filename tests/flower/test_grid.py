@@ -6,7 +6,6 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.run import Run
 
 from fedct_flwr.flower import grid as exchange
@@ -121,33 +120,3 @@ def test_a_reply_that_is_there_is_not_asked_for_again(clock: Clock) -> None:
 def test_a_message_that_could_not_be_sent_is_not_waited_for(clock: Clock) -> None:
     grid = PollingGrid(SlowGrid(clock, {1: 1.0, 2: 1.0}, unsent=frozenset({2})))
     assert senders(grid.send_and_receive(messages(1, 2))) == [1]
-
-
-class RefusesParts(SlowGrid):
-    """A part of what is sent is refused the first times."""
-
-    def __init__(self, clock: Clock, times: int) -> None:
-        super().__init__(clock, {1: 0.0, 2: 0.0})
-        self.times = times
-        self.sendings: list[list[int]] = []
-
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        messages = list(messages)
-        self.sendings.append([message.metadata.dst_node_id for message in messages])
-        if len(self.sendings) <= self.times:
-            raise ObjectPushError("part", 1, "session")
-        return super().push_messages(messages)
-
-
-def test_where_the_superlink_does_not_take_a_part_all_are_sent_again(clock: Clock) -> None:
-    refuses = RefusesParts(clock, 2)
-    # Messages that can be read once, as strategies may give them.
-    assert sorted(senders(PollingGrid(refuses).send_and_receive(iter(messages(1, 2)), timeout=10))) == [1, 2]
-    assert refuses.sendings == [[1, 2]] * 3
-
-
-def test_a_part_that_is_never_taken_is_not_sent_for_ever(clock: Clock) -> None:
-    refuses = RefusesParts(clock, 100)
-    with pytest.raises(ObjectPushError):
-        PollingGrid(refuses).send_and_receive(messages(1), timeout=10)
-    assert len(refuses.sendings) == 5

@@ -57,28 +57,3 @@ def test_the_model_of_before_is_trained_once_and_leaves_no_trace_in_the_other(tm
     assert kept.read_bytes() == first
     model = f"state/model-{STUDY}{SUFFIX}"
     assert (tmp_path / "once" / model).read_bytes() == (tmp_path / "twice" / model).read_bytes()
-
-
-def test_a_model_that_cannot_be_replaced_is_said_to_be_an_earlier_rounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    silo = silo_in(tmp_path)
-    learn(silo, 1)
-    kept = next((tmp_path / "state").glob(f"model*{SUFFIX}"))
-    before, unlink, replace = kept.read_bytes(), Path.unlink, Path.replace
-
-    def locked(change: Callable[..., Any], name: int) -> Callable[..., Any]:
-        def refuse(*arguments: Any, **options: Any) -> Any:
-            if arguments[name] == kept:
-                raise PermissionError(1, "Operation not permitted")
-            return change(*arguments, **options)
-
-        return refuse
-
-    monkeypatch.setattr(Path, "unlink", locked(unlink, 0))
-    monkeypatch.setattr(Path, "replace", locked(replace, 1))
-    learn(silo, 2, 1)
-    assert kept.read_bytes() == before
-    assert f"The model in {kept} is that of an earlier round" in caplog.text
-    # The silo itself has learned.
-    assert "did not learn" not in caplog.text
