@@ -51,8 +51,10 @@ from fedct_flwr.wire.refusal import Refusal
 _POLL_SECONDS: Final = 0.2
 _AGAIN_SECONDS: Final = 0.1
 _MAX_AWAY_SECONDS: Final = 5.0
-_MAX_REFUSAL_SECONDS: Final = 60.0
-"""Each refusal is a line of the log: this bounds what a hostile coordinator can make of it."""
+_MAX_REFUSAL_SECONDS: Final = 30.0
+"""Each refusal is a line of the log: this bounds what a hostile coordinator can make of it. Not so long that the agent
+counts as silent.
+"""
 _FILE_SECONDS: Final = 10.0
 """To write the file that is being written when the process is to end."""
 _PING_SECONDS: Final = 1.0
@@ -253,7 +255,7 @@ class Agent:
             # Refused questions in quick succession must not keep a silo busy.
             refused = 0.0 if answered else min(2 * refused or _AGAIN_SECONDS, _MAX_REFUSAL_SECONDS)
             if refused > _AGAIN_SECONDS:
-                self._rest(refused)
+                self._stop.wait(refused)
 
     def answer(self, task: Task) -> bool:
         """Answer one message. Whether labels left."""
@@ -393,12 +395,6 @@ class Agent:
             self._say(f"{sentence}; trying again")
         self._trouble = sentence
         self._status.put(connected=False)
-
-    def _rest(self, seconds: float) -> None:
-        """Take no task for so long, but keep an eye on the SuperNode."""
-        end = time.monotonic() + seconds
-        while not self._stop.wait(min(_PING_SECONDS, max(0.0, end - time.monotonic()))) and time.monotonic() < end:
-            self._look_up()
 
     def _look_up(self) -> None:
         """See whether the SuperNode is there, once a second."""

@@ -82,20 +82,12 @@ class Supervisor:
             if time.monotonic() - began > _PAUSES[1]:
                 pause = _PAUSES[0]
             self._say(f"{why or self._ended(code)}: it is started again in {pause:.0f} s")
-            self._rest(pause)
-            pause = min(2 * pause, _PAUSES[1])
-        return 0
-
-    def _rest(self, seconds: float) -> None:
-        """Wait, at most until the coordinator answers again after it did not."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not self._stop.is_set():
-            before, self._error = self._error, self._ask()
+            self._error = self._ask()
             self._tell()
             self._write()
-            if before and not self._error:
-                return
-            self._stop.wait(min(left, _CALL_PAUSE))
+            self._stop.wait(pause)
+            pause = min(2 * pause, _PAUSES[1])
+        return 0
 
     def _ended(self, code: int) -> str:
         ended = f"the SuperNode has ended (exit code {code})"
