@@ -25,7 +25,6 @@ class Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What is left to be said is ``transform``."""
 
     def fit(self, X: Features, y: Any = None) -> Self:
-        """Nothing is learned."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -38,10 +37,10 @@ _MISSING: Final = -1
 """The category of a missing value."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
-
-
 _OWN: Final[WeakSet[ColumnTransformer]] = WeakSet()
 """Made here of numbers alone, in this process."""
+_SMALL: Final = 1 << 15
+"""Numbers in a table, up to which it goes through one of these faster without scikit-learn."""
 
 
 def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
@@ -109,9 +108,10 @@ def apply(transformer: Any, X: Features) -> Features:
 def _directly(transformer: Any, X: Features) -> NDArray[np.float64] | None:
     """What a transformer of ``standard`` gives, bit by bit, without scikit-learn's millisecond for each call.
 
-    None for other transformers, and for features that scikit-learn refuses.
+    None for other transformers, large tables, and features that scikit-learn refuses.
     """
-    if transformer not in _OWN or X.dtype != np.float64 or X.shape[1:] != (transformer.n_features_in_,):
+    own = transformer in _OWN and X.dtype == np.float64 and X.shape[1:] == (transformer.n_features_in_,)
+    if not own or X.size > _SMALL:
         return None
     parts: list[NDArray[np.float64]] = []
     for _, part, columns in transformer.transformers_:
