@@ -48,7 +48,7 @@ _AS_IT_IS = '<pre style="white-space:pre;overflow-x:auto;line-height:normal;font
 
 
 class Drawn(ABC):
-    """``repr`` and HTML ``repr`` are the headline and the table, if there is one."""
+    """As text, and as HTML in a notebook: the headline and the table, if there is one."""
 
     def __repr__(self) -> str:
         return printable(self._console().file.getvalue().rstrip(), keep="\n")  # type: ignore[attr-defined]
@@ -58,7 +58,8 @@ class Drawn(ABC):
         return printable(html, keep="\n")
 
     def _console(self) -> Console:
-        paper = console(file=io.StringIO(), width=_WIDTH, record=True, color_system=None)
+        # In a notebook rich would show it there at once.
+        paper = console(file=io.StringIO(), width=_WIDTH, record=True, color_system=None, force_jupyter=False)
         # As text: brackets in a name are no markup.
         paper.print(Text(self._headline()), soft_wrap=True)
         if table := self._table():
@@ -197,18 +198,39 @@ class Run(Drawn):
 
     @property
     def scores(self) -> DataFrame:
-        """Each silo's balanced accuracy (or R²) on its own and on the pooled test set, and bytes sent. Needs pandas.
+        """One line for each score: silo, test, model, measure, value. Needs pandas.
 
-        ``local`` is the silo alone, ``federated`` as it ended the run, ``centralized`` with all data in one place.
-        Other metrics have columns such as ``own_federated_auc``; their intervals are in ``metrics``.
+        ``test`` is the silo's ``own`` or the ``pooled`` one; ``model`` is ``local`` (the silo alone), ``federated`` (as
+        it ended the run) or ``centralized`` (all data in one place). Other measures and intervals are in ``metrics``.
         """
         rows = []
         for row in self.rows:
-            scored = {f"{test}_{method}": score for test in TESTS for method, score in getattr(row, test).items()}
-            rows.append({"silo": row.silo, **scored, "bytes_sent": row.bytes_sent})
-            rows[-1] |= {f"{test}_n": found.n for test, found in row.tests.items()}
-            rows[-1] |= {f"{test}_{method}_{name}": metric.value for test, method, name, metric in _metrics(row)}
-        return frame(rows, "silo")
+            for test in TESTS:
+                for model, value in getattr(row, test).items():
+                    of = {"silo": row.silo, "test": test, "model": model}
+                    rows.append({**of, "measure": self.measure, "value": value})
+                    if area := row.metric(test, model, "auc"):
+                        rows.append({**of, "measure": "AUC", "value": area.value})
+        return frame(rows)
+
+    def plot(self) -> Any:
+        """Agreement by round, and what each silo gained, as a figure of Matplotlib. Raises ConfigError without it."""
+        try:
+            importlib.import_module("matplotlib.pyplot")  # by which a notebook knows how to show a figure
+            figure = importlib.import_module("matplotlib.figure").Figure(figsize=(9, 3.5), layout="constrained")
+        except ImportError:
+            raise ConfigError("a plot needs Matplotlib: pip install matplotlib") from None
+        left, right = figure.subplots(1, 2)
+        left.plot([r["round"] for r in self.records], [r.get("agreement") for r in self.records], marker="o")
+        left.set(xlabel="round", ylabel="silos agree with the consensus")
+        names = [row.silo for row in self.rows]
+        for offset, test in ((-0.2, "pooled"), (0.2, "own")):
+            gains = [getattr(row, test)["federated"] - getattr(row, test)["local"] for row in self.rows]
+            right.barh([place + offset for place in range(len(names))], gains, 0.4, label=f"{test} test")
+        right.set(yticks=range(len(names)), yticklabels=names, xlabel=f"{self.measure}: difference to alone")
+        right.axvline(0, color="gray", linewidth=1)
+        right.legend()
+        return figure
 
     @property
     def metrics(self) -> DataFrame:
@@ -360,7 +382,7 @@ def read_run(path: Path | str, packages: Collection[str] = ()) -> Run:
     return Run(RunFolder(found), packages=packages)
 
 
-def frame(rows: Sequence[Mapping[str, Any]], index: str) -> DataFrame:
+def frame(rows: Sequence[Mapping[str, Any]], index: str = "") -> DataFrame:
     """Rows as a DataFrame. Raises ConfigError without pandas."""
     try:
         pandas = importlib.import_module("pandas")
@@ -369,7 +391,7 @@ def frame(rows: Sequence[Mapping[str, Any]], index: str) -> DataFrame:
             "a DataFrame needs pandas: pip install pandas, or use the run's records and rows, which need none"
         ) from None
     found = pandas.DataFrame(list(rows))
-    return found.set_index(index) if len(found) else found
+    return found.set_index(index) if index and len(found) else found
 
 
 def _metrics(row: SiloScores) -> Iterator[tuple[str, str, str, Any]]:

@@ -47,12 +47,33 @@ def bar(what: str, total: int | None, *, visible: bool | None = None) -> Iterato
 
     shown_on = console(stderr=True)
     hidden = not (shown_on.is_terminal or shown_on.is_jupyter) if visible is None else not visible
+    if shown_on.is_jupyter and not hidden:
+        yield from _in_notebook(what, total)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     # What is printed meanwhile stands above the bar, but where it goes to a file.
     to_terminal = sys.stdout.isatty()
     with Progress(*columns, console=shown_on, transient=True, redirect_stdout=to_terminal, disable=hidden) as shown:
         task = shown.add_task(escape(what), total=total)
         yield lambda steps: shown.advance(task, steps)
+
+
+def _in_notebook(what: str, total: int | None) -> Iterator[Callable[[float], None]]:
+    """One line of its own below what a cell has printed, empty at the end: rich's bar would need widgets."""
+    from IPython.display import display
+
+    show: Any = display
+    done, line = 0.0, show({"text/plain": what}, raw=True, display_id=True)
+
+    def advance(steps: float) -> None:
+        nonlocal done
+        done += steps
+        line.update({"text/plain": f"{what}: {done:.0f}{f' of {total}' if total else ''}"}, raw=True)
+
+    try:
+        yield advance
+    finally:
+        line.update({"text/plain": ""}, raw=True)
 
 
 def progress(items: Sequence[_T], what: str, *, visible: bool | None = None) -> Iterator[_T]:

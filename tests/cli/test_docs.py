@@ -45,7 +45,7 @@ STORIES = [page for page in PAGES if any(block.kind in {"console", "python"} for
 LONG = {
     "docs/concepts/probabilities.md", "docs/concepts/secure_sums.md", "docs/global_model.md", "docs/privacy.md",
     "docs/tutorials/clinical_notes.md", "docs/tutorials/own_data.md", "docs/tutorials/researcher.md",
-    "examples/notebook.md", "examples/one_shot/README.md",
+    "examples/one_shot/README.md",
     "examples/pretrained_images/README.md",
 }  # fmt: skip
 """Of these, those that take longer than four seconds: for ``make test-all``."""
