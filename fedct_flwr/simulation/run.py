@@ -216,11 +216,11 @@ class Run(Drawn):
     def plot(self) -> Any:
         """Agreement by round, and what each silo gained, as a figure of Matplotlib. Raises ConfigError without it."""
         try:
-            importlib.import_module("matplotlib.pyplot")  # by which a notebook knows how to show a figure
-            figure = importlib.import_module("matplotlib.figure").Figure(figsize=(9, 3.5), layout="constrained")
+            pyplot = importlib.import_module("matplotlib.pyplot")
         except ImportError:
             raise ConfigError("a plot needs Matplotlib: pip install matplotlib") from None
-        left, right = figure.subplots(1, 2)
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+        pyplot.close(figure)  # a notebook shows it as the value of a cell, and not once more
         left.plot([r["round"] for r in self.records], [r.get("agreement") for r in self.records], marker="o")
         left.set(xlabel="round", ylabel="silos agree with the consensus")
         names = [row.silo for row in self.rows]
