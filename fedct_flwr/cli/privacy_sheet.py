@@ -1,9 +1,9 @@
 """``fedct privacy-sheet``: what is promised, what was spent by the ledger, what is not covered."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import typer
 
@@ -29,6 +29,7 @@ from fedct_flwr.text.printable import json_text, plain, printable
 from fedct_flwr.types import ConfigError, RunError, SiloName
 
 _ADDING: Final = "adding up what was spent"
+_T = TypeVar("_T")
 _JOINT: Final = "joint labeler"
 
 
@@ -188,17 +189,7 @@ def _of_run(run: RunFolder) -> _Page:
 
 
 def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
-    cost = run.read_json("result.json").get("privacy") if run.ended_at() else None
-    if not isinstance(cost, dict):
-        raise RunError(
-            f"the run in {run.path} has not completed, and only then tells what its noise costs: wait, or resume it"
-        )
-    try:
-        spent = Spending.from_result(cost)
-    except ValueError:
-        raise RunError(
-            f"what the run in {run.path} has spent cannot be read from its result.json: start a new run"
-        ) from None
+    cost, spent = _from_result(run, "privacy", Spending.from_result)
     accounts, noise = [], spent.noise
     more: dict[str, Any] = {"silos_protect": config.protection != "none"}
     kind = "coordinator"
@@ -217,29 +208,33 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
 
 
 def _of_joint(run: RunFolder, config: RunConfig, method: JointLabeler) -> _Page:
-    joint = run.read_json("result.json").get("joint") if run.ended_at() else None
-    if not isinstance(joint, dict):
-        raise RunError(
-            f"the run in {run.path} has not completed: wait, or resume it, and ask for its privacy sheet then"
-        )
     num_public, silos = _facts(run)
-    try:
-        together = Together(
-            int(joint["steps"]),
-            int(joint["numbers"]),
-            int(joint["honest"]),
-            float(joint["noise_multiplier"]),
-            method.fewest_summands(len(silos)),
-            method.may_collude,
-        )
-    except (KeyError, TypeError, ValueError):
-        raise RunError(
-            f"the noise of the run in {run.path} cannot be read from its result.json: start a new run"
-        ) from None
+
+    def read(joint: dict[str, Any]) -> Together:
+        steps, numbers, honest = (int(joint[name]) for name in ("steps", "numbers", "honest"))
+        fewest, multiplier = method.fewest_summands(len(silos)), float(joint["noise_multiplier"])
+        return Together(steps, numbers, honest, multiplier, fewest, method.may_collude)
+
+    together = _from_result(run, "joint", read)[1]
     accounts = accounts_of(run, config, silos, num_public)
     budget: dict[str, Any] = {"epsilon": config.epsilon, "delta": config.delta, "together": together}
     text = page("joint", config.study, accounts, simulated=True, metrics=config.report_scores, **budget)
     return _Page(config.study, _JOINT, text, accounts)
+
+
+def _from_result(run: RunFolder, name: str, read: Callable[[dict[str, Any]], _T]) -> tuple[dict[str, Any], _T]:
+    """What a run's result tells of its noise, as it stands there and as it is read. Raises RunError."""
+    told = run.read_json("result.json").get(name) if run.ended_at() else None
+    if not isinstance(told, dict):
+        raise RunError(
+            f"the run in {run.path} has not completed, and only then tells what its noise costs: wait, or resume it"
+        )
+    try:
+        return told, read(told)
+    except (KeyError, TypeError, ValueError):
+        raise RunError(
+            f"the noise of the run in {run.path} cannot be read from its result.json: start a new run"
+        ) from None
 
 
 def _facts(run: RunFolder) -> tuple[int, list[SiloName]]:
