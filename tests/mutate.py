@@ -104,8 +104,8 @@ FAULTS = [
     ),
     Fault(
         "privacy/noise_shares.py",
-        "self.scale / math.sqrt(self.honest)",
-        "self.scale / self.honest",
+        "nextafter(self.scale / math.sqrt(self.honest)",
+        "nextafter(self.scale / self.honest",
         "privacy/test_noise_shares.py",
     ),
     # What every message is: one encoding, of the same study and public set.
