@@ -17,6 +17,8 @@ OF_NETWORKS: Final[Uses] = uses(
 
 AUTO: Final = "auto"
 """As a learner: the silo chooses one by its own records. As ``pseudo-weight``: they decide it."""
+READS_TEXT: Final = frozenset({"tfidf-linear", "sentence-embedding", "transformer"})
+"""Learners that need a column of texts."""
 
 
 def _number_or_auto(value: object) -> object:

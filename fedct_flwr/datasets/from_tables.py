@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from fedct_flwr.config import MEMORY, RunConfig, TableSettings
+from fedct_flwr.config.learner import READS_TEXT
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
-from fedct_flwr.datasets.inspection.cells import TESTED
+from fedct_flwr.datasets.inspection.cells import TESTED, Cells
 from fedct_flwr.datasets.inspection.finding import Words, refuse
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.public_set import PublicSet
@@ -90,6 +91,7 @@ def federation(
     table = public.read(texts)
     no_features = {label, group} if group else {label}
     unlabeled = table.drop_columns([column for column in table.column_names if column in no_features])
+    texts = texts or _taken_as_text(unlabeled, config)
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
     number = config.outcome == "number"
@@ -141,6 +143,12 @@ def federation(
         findings=tuple(inspected.said),
         table_one=inspected.table,
     )
+
+
+def _taken_as_text(table: pa.Table, config: RunConfig) -> tuple[str, ...]:
+    """The one column of sentences, where all learners read texts."""
+    found = [name for name in text_columns(table) if Cells.of(table.column(name)).sentences]
+    return tuple(found) if len(found) == 1 and {*config.learner} <= READS_TEXT else ()
 
 
 _INSPECTED: Final[dict[tuple[object, ...], Inspection]] = {}

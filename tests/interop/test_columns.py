@@ -14,7 +14,7 @@ from xgboost import XGBClassifier
 
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import LearnerError
+from fedct_flwr.types import DataError, LearnerError
 
 pd = pytest.importorskip("pandas")
 
@@ -110,3 +110,18 @@ def test_a_model_that_no_file_can_hold_is_kept_in_this_process(kind: Any) -> Non
     assert not np.isnan([row.pooled["federated"] for row in found.rows]).any()
     assert set(found.models["north"].predict(frame(9, 5))) <= {"yes", "no"}
     assert not [*(found.path / "models").glob("*")]
+
+
+def notes(n: int, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.5
+    words = {True: ["severe", "pain", "fever", "cough"], False: ["feels", "well", "and", "sleeps"]}
+    return pd.DataFrame({"note": [" ".join(rng.choice(words[y], 5)) for y in ill], "ill": np.where(ill, "yes", "no")})
+
+
+def test_one_column_of_sentences_is_what_a_learner_of_texts_reads_and_the_remedy_elsewhere() -> None:
+    silos, public = {"a": notes(60, 0), "b": notes(60, 1)}, notes(60, 2).drop(columns="ill")
+    found = simulate(silos, public, label="ill", learner="tfidf-linear", rounds=2, progress=False)
+    assert min(row.pooled["federated"] for row in found.rows) > 0.9
+    with pytest.raises(DataError, match=r"have: read it as text \(--set text-columns=note"):
+        simulate(silos, public, label="ill", learner="random-forest", progress=False)

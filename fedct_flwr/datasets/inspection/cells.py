@@ -35,6 +35,10 @@ class Kind(StrEnum):
     OTHER = "something else"
 
 
+_SENTENCE: Final = 4
+_SOME: Final = 200
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """All cells of a column in one table.
@@ -70,6 +74,11 @@ class Cells:
         if words and not np.isnan(values).all():
             return cls(Kind.TEXT, np.where(np.isnan(values), -1, values).astype(np.int64), words)
         return cls(Kind.NOTHING if np.isnan(values).all() else Kind.NUMBERS, values)
+
+    @property
+    def sentences(self) -> bool:
+        """Whether text is longer than names are: four words or more in the middle."""
+        return bool(self.words) and float(np.median([len(word.split()) for word in self.words[:_SOME]])) >= _SENTENCE
 
     @property
     def records(self) -> int:

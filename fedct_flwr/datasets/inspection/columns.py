@@ -37,7 +37,8 @@ def of_public(column: Column, say: Words, categories: Collection[str], dated: Co
         yield found
     elif cells.kind is Kind.TEXT and cells.valid >= FEWEST and cells.distinct >= 0.9 * cells.valid:
         what = f"has {cells.distinct:,} different texts in {cells.valid:,} records, as names, identifiers and free text"
-        yield say.refused("one-per-record", name, "", f"{what} have", say.leave_out)
+        fix = f"{say.read_as_text(name)}, or {say.leave_out}" if cells.sentences and not say.private else say.leave_out
+        yield say.refused("one-per-record", name, "", f"{what} have", fix)
     elif cells.kind is Kind.NUMBERS and name not in dated and _numbers_rows(cells, name):
         what = f"{'' if name.strip() else 'without a name '}numbers the records"
         yield say.refused("index-column", name, "", what, say.leave_out)

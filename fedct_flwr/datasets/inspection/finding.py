@@ -171,6 +171,12 @@ class Words:
         """Advice to write a setting, for the end of a sentence; empty where tables are in memory."""
         return f", or set {key} = {value} in {self.settings}" if self.settings else ""
 
+    def read_as_text(self, column: str) -> str:
+        """Advice to let a learner of texts read a column."""
+        name = quoted(column).strip("'")
+        file = f'text = ["{name}"] in {self.settings}, ' if self.settings else ""
+        return f"read it as text ({file}--set text-columns={name} or text_columns=[{quoted(column)}])"
+
     @property
     def leave_out(self) -> str:
         """Advice not to use a column."""
