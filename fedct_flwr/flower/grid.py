@@ -9,13 +9,14 @@ Issue for Flower, "Grid.pull_messages: one incomplete or malformed reply blocks 
 `pull_messages`; metadata of the inflated message is not compared with the announced one.
 """
 
+import contextlib
 import time
 from abc import ABC
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flwr.app import Message, RecordDict
 from flwr.common.serde import message_from_proto
@@ -25,7 +26,8 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from fedct_flwr.flower.parts import inflated, part_ids
-from fedct_flwr.types import RunError
+from fedct_flwr.text.log import logger
+from fedct_flwr.text.plural import count
 
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0
@@ -34,6 +36,9 @@ MOST_PARTS: Final = 8
 MOST_BYTES: Final = 64 << 20
 """Of one reply, over all its parts, each of which may be as long as the gateway lets in. Probabilities have 450 kB."""
 _SHARE_OF_WAIT: Final = 0.1
+_MOST_PUSHES: Final = 5
+_NODES_SECONDS: Final = 5.0
+"""The time between two checks of which nodes have restarted."""
 
 
 class ErrorCode(IntEnum):
@@ -61,6 +66,16 @@ class PromptGrid(Grid, ABC):
 def prompt(grid: Grid) -> PromptGrid:
     """The same Grid, made to notice replies soon."""
     return grid if isinstance(grid, PromptGrid) else PollingGrid(grid)
+
+
+class _Question(NamedTuple):
+    """A message that was sent, its ids, when (in seconds), and which start of the node it was sent again for."""
+
+    message: Message
+    name: str
+    first: str
+    sent_at: float
+    started: float = 0.0
 
 
 @dataclass
@@ -94,7 +109,7 @@ class _Arriving:
 class PollingGrid(PromptGrid):
     """Looks for replies again after a tenth of the time waited so far, but within 0.05 s and 3 s.
 
-    Everything else is the other Grid's.
+    A node that restarts has lost what it was asked, and is asked again. Everything else is the other Grid's.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -103,21 +118,51 @@ class PollingGrid(PromptGrid):
         """By the question's id."""
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """Send, and return the replies that come within ``timeout`` seconds."""
-        started = time.monotonic()
+        """Send, and return the replies within ``timeout`` seconds, each the first to any sending of its question."""
+        started = looked = time.monotonic()
         # Flower gives no id to a message that it could not send, so no reply will come to that.
-        waiting = set(filter(None, self.push_messages(messages)))
+        waiting = {question.name: question for question in self._sent(list(messages)) if question.name}
         received: list[Message] = []
         while waiting:
-            for reply in self.pull_messages(list(waiting)):
-                waiting.discard(reply.metadata.reply_to_message_id)
-                received.append(reply)
-            waited = time.monotonic() - started
+            names = {name: question.first for question in waiting.values() for name in {question.first, question.name}}
+            for reply in self.pull_messages(names):
+                first = names[reply.metadata.reply_to_message_id]
+                if waiting.pop(first, None):
+                    reply.metadata.__dict__["_reply_to_message_id"] = first
+                    received.append(reply)
+            now = time.monotonic()
+            waited = now - started
             if not waiting or (timeout is not None and waited >= timeout):
                 break
+            if now - looked >= _NODES_SECONDS:
+                looked = now
+                waiting |= self._asked_again(waiting.values())
             pause = min(max(_SHARE_OF_WAIT * waited, SHORTEST_SECONDS), LONGEST_SECONDS)
             time.sleep(pause if timeout is None else min(pause, timeout - waited))
         return received
+
+    def _sent(self, messages: Sequence[Message]) -> list[_Question]:
+        sent_at = time.time()
+        names = self.push_messages(messages)
+        return [_Question(message, name, name, sent_at) for message, name in zip(messages, names, strict=True)]
+
+    def _asked_again(self, waiting: Iterable[_Question]) -> dict[str, _Question]:
+        """Send again what restarted nodes have lost, by the id of the first sending."""
+        started = {int(node.node_id): seconds_of(node.last_activated_at) for node in self.get_nodes()}
+        # Once for each start: where the clock was set back, it lies after all that is sent.
+        lost = [
+            each._replace(started=start)
+            for each in waiting
+            if (start := started.get(each.message.metadata.dst_node_id, 0.0)) > each.sent_at and start != each.started
+        ]
+        if not lost:
+            return {}
+        logger.info("%s restarted and may have lost the question: asking again", count(len(lost), "node"))
+        again = self._sent([copy_of(each.message) for each in lost])
+        return {
+            old.first: new._replace(name=new.name or old.name, first=old.first, started=old.started)
+            for old, new in zip(lost, again, strict=True)
+        }
 
     def set_run(self, run: Any) -> None:
         """Set the run."""
@@ -137,11 +182,12 @@ class PollingGrid(PromptGrid):
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Send messages to their nodes. Raises RunError where a SuperLink died meanwhile."""
-        try:
-            return self._grid.push_messages(messages)
-        except ObjectPushError:
-            raise RunError("the SuperLink took no question: see its log, then resume the run") from None
+        """Send messages to their nodes, again where a SuperLink died meanwhile: it keeps what it has."""
+        messages = list(messages)
+        for _ in range(_MOST_PUSHES - 1):
+            with contextlib.suppress(ObjectPushError):
+                return self._grid.push_messages(messages)
+        return self._grid.push_messages(messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies to these messages that are there as a whole; a reply with a fault is an error in its place."""
@@ -191,6 +237,18 @@ class PollingGrid(PromptGrid):
     def _about(self, request: Any, arriving: _Arriving, **others: str) -> Any:
         node: Any = getattr(self._grid, "node", None)
         return request(node=node, run_id=arriving.reply.metadata.run_id, **others)
+
+
+def copy_of(question: Message) -> Message:
+    """The same question, for Flower to send once more."""
+    told = question.metadata
+    return Message(
+        content=question.content,
+        dst_node_id=told.dst_node_id,
+        message_type=told.message_type,
+        ttl=told.ttl,
+        group_id=told.group_id,
+    )
 
 
 def seconds_of(timestamp: str) -> float:

@@ -1,11 +1,13 @@
 """Replies are noticed soon, in rounds of milliseconds as in rounds of hours, and nobody is waited for twice."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.run import Run
 
 from fedct_flwr.flower import grid as exchange
@@ -120,3 +122,96 @@ def test_a_reply_that_is_there_is_not_asked_for_again(clock: Clock) -> None:
 def test_a_message_that_could_not_be_sent_is_not_waited_for(clock: Clock) -> None:
     grid = PollingGrid(SlowGrid(clock, {1: 1.0, 2: 1.0}, unsent=frozenset({2})))
     assert senders(grid.send_and_receive(messages(1, 2))) == [1]
+
+
+class RefusesParts(SlowGrid):
+    """A part of what is sent is refused the first times."""
+
+    def __init__(self, clock: Clock, times: int) -> None:
+        super().__init__(clock, {1: 0.0, 2: 0.0})
+        self.times = times
+        self.sendings: list[list[int]] = []
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        messages = list(messages)
+        self.sendings.append([message.metadata.dst_node_id for message in messages])
+        if len(self.sendings) <= self.times:
+            raise ObjectPushError("part", 1, "session")
+        return super().push_messages(messages)
+
+
+def test_where_the_superlink_does_not_take_a_part_all_are_sent_again(clock: Clock) -> None:
+    refuses = RefusesParts(clock, 2)
+    # Messages that can be read once, as strategies may give them.
+    assert sorted(senders(PollingGrid(refuses).send_and_receive(iter(messages(1, 2)), timeout=10))) == [1, 2]
+    assert refuses.sendings == [[1, 2]] * 3
+
+
+def test_a_part_that_is_never_taken_is_not_sent_for_ever(clock: Clock) -> None:
+    refuses = RefusesParts(clock, 100)
+    with pytest.raises(ObjectPushError):
+        PollingGrid(refuses).send_and_receive(messages(1), timeout=10)
+    assert len(refuses.sendings) == 5
+
+
+class Restarting(SlowGrid):
+    """The first node starts anew ``after`` so many seconds, and has then lost what it was asked; ``kept``: it has not.
+
+    Whatever it is asked afterwards it answers 4 s later.
+    """
+
+    def __init__(self, clock: Clock, after: float, *, kept: bool = False) -> None:
+        super().__init__(clock, {1: 0.0, 2: 0.0})
+        self._after, self._kept, self._ahead = clock.now + after, kept, 0.0
+        self._asked: dict[str, tuple[Message, float]] = {}
+        self.sendings: list[list[int]] = []
+
+    def set_back(self, seconds: float) -> None:
+        """The clock goes back. The node started at a time that is now to come, and takes a minute for an answer."""
+        self._ahead, self._kept = seconds, True
+
+    def get_nodes(self) -> list[NodeInfo]:
+        self.looks = getattr(self, "looks", 0) + 1
+        restarted = datetime.fromtimestamp(self._after + self._ahead, UTC).isoformat()
+        return [NodeInfo(node_id=1, last_activated_at=restarted if self._clock.now >= self._after else ""),
+                NodeInfo(node_id=2)]  # fmt: skip
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        messages = list(messages)
+        self.sendings.append([message.metadata.dst_node_id for message in messages])
+        names = []
+        for message in messages:
+            names.append(f"{message.metadata.dst_node_id}.{len(self.sendings)}")
+            message.metadata.__dict__["_message_id"] = names[-1]
+            self._asked[names[-1]] = message, self._clock.now
+        return names
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        there = []
+        for name in sorted(message_ids):
+            message, sent = self._asked[name]
+            restarted = sent >= self._after and not self._ahead
+            seconds = 0.0 if name.startswith("2.") else 4.0 if restarted else 60.0 if self._kept else 1e9
+            if sent + seconds <= self._clock.now:
+                there.append(Message(message.content, reply_to=message))
+        return there
+
+
+def test_a_node_that_starts_anew_in_a_round_is_asked_again_and_answers_in_it(clock: Clock) -> None:
+    grid = Restarting(clock, after=20)
+    sent = messages(1, 2)
+    replies = PollingGrid(grid).send_and_receive(sent, timeout=600)
+    assert senders(replies) == [2, 1]
+    # Whoever asked knows the first sending alone.
+    asked = [message.metadata.message_id for message in sent]
+    assert {reply.metadata.reply_to_message_id for reply in replies} == set(asked) == {"1.1", "2.1"}
+    assert grid.sendings == [[1, 2], [1]]
+    assert clock.now < 100 + 20 + 4 + 10
+
+
+def test_a_node_is_asked_again_once_where_the_clock_was_set_back(clock: Clock) -> None:
+    """By the clock, it will start four minutes from now. Each question would cost its silo an answer."""
+    grid = Restarting(clock, after=0)
+    grid.set_back(240)
+    assert senders(PollingGrid(grid).send_and_receive(messages(1, 2), timeout=600)) == [2, 1]
+    assert grid.sendings == [[1, 2], [1]]
