@@ -95,7 +95,7 @@ def packages(_: None) -> Iterator[Finding]:
         yield good(f"extras: {', '.join(there)}")
     if missing := sorted(name for name, lacks in extras.items() if lacks):
         said = f"extras not installed: {', '.join(missing)}"
-        yield warning(said, f"where you need one: pip install 'fedct-flwr[{missing[0]}]'")
+        yield warning(said, f"where you need one: pip install -c constraints.txt -e '.[{missing[0]}]'")
 
 
 def machine(_: None) -> Iterator[Finding]:
@@ -133,9 +133,11 @@ def engine(_: None) -> Iterator[Finding]:
     fix = "use fedct simulate --in-process, or "
     folder = Path(sys.executable).parent
     if version_of("ray") is None:
-        yield warning("engine: Ray is not installed", f"{fix}pip install 'fedct-flwr[simulation]'")
+        yield warning("engine: Ray is not installed", f"{fix}pip install -c constraints.txt -e '.[simulation]'")
     elif missing := [name for name in _PARTS_OF_FLOWER if shutil.which(name, path=str(folder)) is None]:
-        yield bad(f"engine: {', '.join(missing)} not in {folder}", f"{fix}install flwr[simulation] again")
+        yield bad(
+            f"engine: {', '.join(missing)} not in {folder}", f"{fix}pip install -c constraints.txt -e '.[simulation]'"
+        )
     elif any(character.isspace() for character in sys.executable):
         yield bad(f"engine: there is a space in {sys.executable}", f"{fix}install into another folder")
     else:

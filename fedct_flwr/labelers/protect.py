@@ -34,7 +34,7 @@ def check_extra(extra: str, what: str) -> None:
     """Raise ConfigError if a package of an extra, which ``what`` needs, is not installed."""
     missing = [package for package in _EXTRAS[extra] if find_spec(package) is None]
     if missing:
-        raise ConfigError(f"{what} needs {', '.join(missing)}: pip install 'fedct-flwr[{extra}]'")
+        raise ConfigError(f"{what} needs {', '.join(missing)}: pip install -c constraints.txt -e '.[{extra}]'")
 
 
 def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[str, object]:

@@ -150,7 +150,9 @@ def _opendp_noise(kind: str, scale: float, shape: tuple[int, ...]) -> NDArray[np
         from opendp.metrics import l1_distance, l2_distance
         from opendp.mod import enable_features
     except ImportError:
-        raise ConfigError("Laplace and Gaussian noise need OpenDP: pip install 'fedct-flwr[privacy]'") from None
+        raise ConfigError(
+            "Laplace and Gaussian noise need OpenDP: pip install -c constraints.txt -e '.[privacy]'"
+        ) from None
     enable_features("contrib")
     integers = vector_domain(atom_domain(T="i64"))
     if kind == "laplace":

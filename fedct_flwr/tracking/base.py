@@ -45,7 +45,7 @@ def check_tracking(config: RunConfig) -> None:
     if package and importlib.util.find_spec(package) is None:
         raise ConfigError(
             f"tracking = {config.tracking!r} needs a package that is not installed: "
-            f"pip install 'fedct-flwr[{config.tracking}]'"
+            f"pip install -c constraints.txt -e '.[{config.tracking}]'"
         )
 
 

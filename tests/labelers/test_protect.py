@@ -40,9 +40,9 @@ def test_each_protection_has_its_labeler(protection: str) -> None:
 @pytest.mark.parametrize(
     ("protection", "missing", "extras"),
     [
-        ("dp-linear", {"dp_accounting"}, "dp_accounting: pip install 'fedct-flwr[privacy]'"),
-        ("dp-sgd", {"torch"}, "torch: pip install 'fedct-flwr[dp-sgd]'"),
-        ("dp-sgd", {"torch", "opendp"}, "opendp, torch: pip install 'fedct-flwr[dp-sgd]'"),
+        ("dp-linear", {"dp_accounting"}, "dp_accounting: pip install -c constraints.txt -e '.[privacy]'"),
+        ("dp-sgd", {"torch"}, "torch: pip install -c constraints.txt -e '.[dp-sgd]'"),
+        ("dp-sgd", {"torch", "opendp"}, "opendp, torch: pip install -c constraints.txt -e '.[dp-sgd]'"),
     ],
 )
 def test_a_missing_extra_is_named(
