@@ -20,8 +20,6 @@ from benchmarks.no_harm import Scores, Silos
 from benchmarks.no_harm_rows import ROWS as FEW
 from fedct_flwr.datasets import LOADERS
 
-FIXED_POINT: Final = 10
-"""Rounds at most; hardly any run needs as many."""
 _SEEDS: Final = 10
 ROWS: Final = (
     "heart-disease", "few-adult-by-workclass", "few-adult-by-education", "few-mushroom-by-habitat", "few-wine-by-type",
@@ -32,12 +30,12 @@ _PARAMS: Final[dict[str, dict[str, Any]]] = {"random-forest": {"n_estimators": 5
 
 
 class Variant(NamedTuple):
-    """A default: the learner, the rule, whether own records guard, and rounds of co-training at most."""
+    """A default: the learner, the rule, whether own records guard, and rounds at most: hardly any needs 10."""
 
     learner: str = "auto"
     algorithm: str = "fedct-dawid-skene"
     guarded: bool = True
-    rounds: int = FIXED_POINT
+    rounds: int = 10
 
 
 VARIANTS: Final = {

@@ -54,17 +54,14 @@ def _tables(experiment: Experiment, rows: list[Row], runs: dict[str, Runs]) -> s
                 continue
             paper = f" (paper {row.paper[method]})" if method in row.paper else ""
             cells.append(report.cell(runs[row.name], f"{method}: accuracy") + paper)
-            values = (
-                runs[row.name].mean(f"{method}: {cost}")
-                for cost in ("bytes_per_silo_and_round", "seconds", "gigabytes")
-            )
-            spent.append("{:,.0f} B, {:.0f} s, {:.1f} GB".format(*values))
+            values = (runs[row.name].mean(f"{method}: {cost}") for cost in ("bytes_per_silo_and_round", "seconds"))
+            spent.append("{:,.0f} B, {:.0f} s".format(*values))
         accuracies.append(cells)
         costs.append(spent)
     return (
         f"{experiment.about}\n\n"
         + report.table(["Test accuracy", *methods], accuracies)
         + "\n"
-        + report.table(["Bytes a silo sends in a round, wall time, peak memory", *methods], costs)
-        + "\nMean ± standard error. Peak memory is the process's, with all silos and the coordinator in it.\n"
+        + report.table(["Bytes a silo sends in a round, wall time", *methods], costs)
+        + "\nMean ± standard error.\n"
     )

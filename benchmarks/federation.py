@@ -91,7 +91,7 @@ def _measured(settings: dict[str, Any], seed: int) -> dict[str, float]:
             test, _, kind = name.partition("_")
             if test == "pooled" or dataset.silos[0].test.size:
                 found[f"{method}_{kind.split('_')[0]}_{test}"] = _mean(silo[name] for silo in reached)
-    together, vote = _centralized(config, dataset), _Known(_plurality(alone, dataset, seed))
+    together, vote = _centralized(config, dataset), Known(_plurality(alone, dataset, seed))
     for kind, score in {"accuracy": accuracy, "balanced": balanced_accuracy}.items():
         found[f"central_{kind}_pooled"] = fmean(score(model, dataset.test) for model in together)
         if dataset.silos[0].test.size:
@@ -139,7 +139,7 @@ def _plurality(votes: dict[SiloName, HardLabels], dataset: datasets.FederatedDat
     return plurality(counts, no_incumbent, generator(seed, "vote"))
 
 
-class _Known:
+class Known:
     """Predictions that are there already, where a score asks a model."""
 
     def __init__(self, y: HardLabels) -> None:

@@ -60,25 +60,25 @@ COLLUDING_HOSPITALS: Final = 1
 PARTS: Final = (
     Part(
         "fashion-mnist-50",
-        Setting("FashionMNIST, 50 silos x 200 records", "fashion-mnist", 50, 10_000, 50_000, 60, (), {}),
+        Setting("FashionMNIST, 50 silos x 200 records", "fashion-mnist", 50, 10_000, 50_000, 60, ()),
         5,
     ),
     Part(
         "fashion-mnist-5",
-        Setting("FashionMNIST, 5 silos x 2,000 records", "fashion-mnist", 5, 10_000, 50_000, 60, (), {}),
+        Setting("FashionMNIST, 5 silos x 2,000 records", "fashion-mnist", 5, 10_000, 50_000, 60, ()),
         1,
     ),
-    Part("adult", Setting("Adult, 20 silos x 1,553 records", "adult", 20, 31_073, 10_000, 0, (), {}), 2),
+    Part("adult", Setting("Adult, 20 silos x 1,553 records", "adult", 20, 31_073, 10_000, 0, ()), 2),
 )
 
 
 def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
     """The joint labeler at epsilon .5, 1 and 3: four hospitals (20 seeds), FashionMNIST and Adult (5 seeds)."""
+    start = time.perf_counter()
+    runs: dict[str, Runs] = {}
     for row in progress.chosen(rows, list(ROWS), ROWS):
-        start = time.perf_counter()
-        runs: dict[str, Runs] = {}
         ROWS[row](runs, seeds, fast)
-        report.write_row("joint", row, text, runs, {"delta": DELTA, "epsilons": EPSILONS}, time.perf_counter() - start)
+    report.write("joint", text(runs), runs, {"delta": DELTA, "epsilons": EPSILONS}, time.perf_counter() - start)
 
 
 def joint_labels(
@@ -206,8 +206,8 @@ def _balanced(truth: Any, labels: HardLabels) -> float:
     return float(balanced_accuracy_score(truth, labels))
 
 
-def text(runs: Mapping[str, Runs], measured: Mapping[str, str]) -> str:
-    """What was measured, in words and tables; ``measured`` says of each row by what command."""
+def text(runs: Mapping[str, Runs]) -> str:
+    """What was measured, in words and tables."""
     parts = [
         "# The joint labeler at a total epsilon for each record\n\n"
         f"Epsilon at delta {DELTA:g}, mean ± standard error. **Simulated: sums were added in the open and the noise "
@@ -215,12 +215,8 @@ def text(runs: Mapping[str, Runs], measured: Mapping[str, str]) -> str:
         "sums. Noise counts honest silos only, so the sum has more than the budget needs where silos may collude.\n"
     ]
     if any(name.startswith(HOSPITALS) for name in runs):
-        parts.append(_hospitals_table(runs) + measured.get(HOSPITALS_ROW, ""))
-    parts += [
-        _table(part, runs[part.setting.title]) + measured.get(part.name, "")
-        for part in PARTS
-        if part.setting.title in runs
-    ]
+        parts.append(_hospitals_table(runs))
+    parts += [_table(part, runs[part.setting.title]) for part in PARTS if part.setting.title in runs]
     return "\n".join(parts)
 
 

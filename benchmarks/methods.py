@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from benchmarks.probe import PeakMemory
 from benchmarks.variants import change
 from client_app.main import app as client_app
 from fedct_flwr import datasets
@@ -38,12 +37,11 @@ WORKERS: Final = 2
 
 
 class Measured(NamedTuple):
-    """Accuracy on the pooled test set (mean over the silos' models), cost, and the most memory of the process in GB."""
+    """Accuracy on the pooled test set (mean over the silos' models), and cost."""
 
     accuracy: float
     bytes_per_silo_and_round: float
     seconds: float
-    gigabytes: float
 
 
 def one_thread_per_silo() -> None:
@@ -53,32 +51,31 @@ def one_thread_per_silo() -> None:
     torch.set_num_threads(1)
 
 
-def run_federation(config: RunConfig) -> tuple[list[dict[str, Any]], float, float]:
-    """Run on the loopback; returns the round log, seconds without reading the data, and the most memory in GB."""
+def run_federation(config: RunConfig) -> tuple[list[dict[str, Any]], float]:
+    """Run on the loopback; returns the round log, and seconds without reading the data."""
     silos = len(datasets.load(config).silos)
     start = time.perf_counter()
-    with PeakMemory() as memory:
-        run_loopback(server_app, client_app, config.to_flower(), simulated_nodes(silos), workers=WORKERS)
+    run_loopback(server_app, client_app, config.to_flower(), simulated_nodes(silos), workers=WORKERS)
     seconds = time.perf_counter() - start
-    return RunFolder(Path(config.run_dir)).rounds(), seconds, memory.gigabytes
+    return RunFolder(Path(config.run_dir)).rounds(), seconds
 
 
 def _cotrained(algorithm: str, config: RunConfig) -> Measured:
     with tempfile.TemporaryDirectory() as temporary:
         config = change(config, algorithm=algorithm, run_dir=f"{temporary}/run")
-        rounds, seconds, gigabytes = run_federation(config)
+        rounds, seconds = run_federation(config)
         dataset = datasets.load(config)
         # The silos' sites, as they are after the last round: scores on replies would take time and bytes.
         sites = [simulated_site(config, position) for position in range(len(dataset.silos))]
         reached = fmean(accuracy(site.learner, dataset.test) for site in sites)
     simulated_site.cache_clear()
-    return Measured(reached, _bytes(rounds), seconds, gigabytes)
+    return Measured(reached, _bytes(rounds), seconds)
 
 
 def _averaged(algorithm: str, config: RunConfig, **settings: Any) -> Measured:
     with tempfile.TemporaryDirectory() as temporary:
         config = change(config, algorithm=algorithm, run_dir=f"{temporary}/run", save_models=True, **settings)
-        rounds, seconds, gigabytes = run_federation(config)
+        rounds, seconds = run_federation(config)
         dataset = datasets.load(config)
         model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
         assert isinstance(model, Saveable)
@@ -86,7 +83,7 @@ def _averaged(algorithm: str, config: RunConfig, **settings: Any) -> Measured:
         kept = Path(config.run_dir) / "models" / f"global{model.suffix}"
         reached = accuracy(model.load_any_width(kept), dataset.test)
     simulated_site.cache_clear()
-    return Measured(reached, _bytes(rounds), seconds, gigabytes)
+    return Measured(reached, _bytes(rounds), seconds)
 
 
 def _alone(config: RunConfig) -> Measured:
@@ -97,17 +94,16 @@ def _alone(config: RunConfig) -> Measured:
         return accuracy(build_learner(config, dataset, position, private.X).fit(*private), dataset.test)
 
     start = time.perf_counter()
-    with PeakMemory() as memory, ThreadPoolExecutor(WORKERS) as threads:
+    with ThreadPoolExecutor(WORKERS) as threads:
         reached = fmean(threads.map(train, range(len(dataset.silos))))
-    return Measured(reached, 0.0, time.perf_counter() - start, memory.gigabytes)
+    return Measured(reached, 0.0, time.perf_counter() - start)
 
 
 def _centralized(config: RunConfig) -> Measured:
     dataset = datasets.load(config)
     start = time.perf_counter()
-    with PeakMemory() as memory:
-        reached = accuracy(centralized(config, dataset, 0), dataset.test)
-    return Measured(reached, 0.0, time.perf_counter() - start, memory.gigabytes)
+    reached = accuracy(centralized(config, dataset, 0), dataset.test)
+    return Measured(reached, 0.0, time.perf_counter() - start)
 
 
 def _bytes(rounds: list[dict[str, Any]]) -> float:

@@ -125,5 +125,3 @@ NATURAL: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     name: partial(load, name) for name in SOURCES if name != "schools"
 }
 """Loaders by the data set's name: ``datasets.LOADERS.update(NATURAL)``, then ``data = "adult-by-workclass"``."""
-
-"""2,410 silos of 1 to 188 pupils."""

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks.federation import Known, Runs
 from benchmarks.no_harm_held import ROWS as HELD
 from benchmarks.no_harm_rows import ROWS
 from fedct_flwr import datasets
@@ -140,8 +140,8 @@ class Silos:
         for n, silo in enumerate(silos):
             own, pooled = self._answers(n)
             for name, answers in {"alone": self._alone[n], "together": (own, pooled)}.items():
-                scores.setdefault(f"{name}_own", []).append(balanced_accuracy(_Said(answers[0]), silo.test))
-                scores.setdefault(f"{name}_pooled", []).append(balanced_accuracy(_Said(answers[1]), self._dataset.test))
+                scores.setdefault(f"{name}_own", []).append(balanced_accuracy(Known(answers[0]), silo.test))
+                scores.setdefault(f"{name}_pooled", []).append(balanced_accuracy(Known(answers[1]), self._dataset.test))
             if found := verdict(self._alone[n][0], own, silo.test.y):
                 scores["verdicts"].append(found.word)
         return scores
@@ -161,17 +161,6 @@ class Silos:
         learner: Learner = self._learners[n]
         own = self._dataset.silos[n].test
         return (learner.predict(own.X) if own.size else own.y), learner.predict(self._dataset.test.X)
-
-
-class _Said:
-    """Predictions that are there already, where a score asks a model."""
-
-    def __init__(self, y: HardLabels) -> None:
-        self._y = y
-
-    def predict(self, X: Any) -> HardLabels:
-        """The predictions."""
-        return self._y
 
 
 def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:

@@ -204,7 +204,7 @@ def measure(settings: dict[str, Any], length: Length) -> Measured:
         return Measured(_accuracies(alone, dataset), 0.0, seconds, [], alone)
     with tempfile.TemporaryDirectory() as temporary:
         config = change(config, run_dir=f"{temporary}/run")
-        rounds, seconds, _ = run_federation(config)
+        rounds, seconds = run_federation(config)
         sites = [simulated_site(config, position) for position in range(len(dataset.silos))]
         trust = [_matrix(line) for line in RunFolder(Path(config.run_dir)).trust()]
     simulated_site.cache_clear()

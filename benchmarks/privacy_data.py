@@ -35,8 +35,6 @@ class Setting(NamedTuple):
     components: int
     """Principal components that personal models and teachers take of images; 0: a table's columns, encoded."""
     mechanisms: tuple[str, ...]
-    reference: dict[str, dict[float, str]]
-    """Consensus accuracies measured before this code was written, by mechanism and epsilon."""
 
 
 class Sizes(NamedTuple):

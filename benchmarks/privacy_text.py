@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 from benchmarks import report
 from benchmarks.federation import Runs
@@ -20,8 +19,6 @@ from benchmarks.privacy_votes import (
 from fedct_flwr.privacy.accounting import quick_epsilon
 from fedct_flwr.privacy.mechanisms.base import repeated
 
-_NONE: Final = "–"
-
 
 def key(epsilon: float, mechanism: str) -> str:
     """Under what name a mechanism's values stand."""
@@ -32,32 +29,25 @@ def table(setting: Setting, epsilons: Sequence[float], measured: dict[str, Runs]
     """A row for each epsilon and mechanism, the paper's XOR, and what there is without any."""
     baselines = measured["baselines"]
     alone_mean = baselines.mean("local")
-    rows = []
-    for epsilon in epsilons:
-        for name in setting.mechanisms:
-            reference = setting.reference.get(name, {}).get(epsilon, _NONE)
-            rows.append([f"{epsilon:g}", name, *_cells(measured[key(epsilon, name)], reference, alone_mean)])
-    reference = setting.reference.get(PAPERS_MECHANISM, {}).get(PAPERS_EPSILON, _NONE)
-    paper = _cells(measured["paper's xor"], reference, alone_mean)
-    rows.append([f"{PAPERS_EPSILON:g} a round", PAPERS_MECHANISM, *paper])
-    alone = setting.reference.get("local only", {}).get(math.inf)
+    rows = [
+        [f"{epsilon:g}", name, *_cells(measured[key(epsilon, name)], alone_mean)]
+        for epsilon in epsilons
+        for name in setting.mechanisms
+    ]
+    rows.append([f"{PAPERS_EPSILON:g} a round", PAPERS_MECHANISM, *_cells(measured["paper's xor"], alone_mean)])
     return (
         report.table(
-            ["total epsilon", "mechanism", "consensus on U", "reference", "personal models", "gain over local only"],
+            ["total epsilon", "mechanism", "consensus on U", "personal models", "gain over local only"],
             rows,
         )
-        + f"\nLocal only: {report.cell(baselines, 'local')}{f' (reference {alone})' if alone else ''}. "
+        + f"\nLocal only: {report.cell(baselines, 'local')}. "
         f"Majority class of U: {baselines.mean('majority'):.3f}.\n"
     )
 
 
-def _cells(found: Runs, reference: str, alone: float) -> list[str]:
-    return [
-        report.cell(found, "consensus"),
-        reference,
-        report.cell(found, "personal"),
-        f"{found.mean('personal') - alone:+.3f}",
-    ]
+def _cells(found: Runs, alone: float) -> list[str]:
+    gain = f"{found.mean('personal') - alone:+.3f}"
+    return [report.cell(found, "consensus"), report.cell(found, "personal"), gain]
 
 
 def about(sizes: Sizes) -> str:
@@ -67,8 +57,7 @@ def about(sizes: Sizes) -> str:
         "directly and not through a federation: silos' released labels, their plurality, and personal models (logistic "
         f"regression) trained on private records and the consensus, of the first {sizes.models} silos. dp-linear "
         f"labels all of the public set for one price; {sizes.public:,} of its examples are measured. Where each label "
-        f"costs, {sizes.paid:,} are asked, in favour of those mechanisms. Reference: figures of a first study, with "
-        "its best of three configurations; those of randomized response and XOR are for 50,000 labels. Infinite "
+        f"costs, {sizes.paid:,} are asked, in favour of those mechanisms. Infinite "
         f"epsilon is no noise (teachers, dp-linear, dp-sgd: epsilon {UNPROTECTED:g}).\n\n"
     )
 

@@ -21,7 +21,7 @@ _kept: list[tuple[Path, dict[str, Any]]] = []
 
 @contextmanager
 def shown(name: str, command: str, results: Path) -> Iterator[None]:
-    """A bar for the experiment ``name``, or lines; how long it is, the results tell that are kept of the same command.
+    """A bar for the experiment ``name``, or lines without a terminal.
 
     What it measures stands next to the results until it ends, of this command alone.
     """
@@ -29,8 +29,8 @@ def shown(name: str, command: str, results: Path) -> Iterator[None]:
     lines = [json.loads(line) for line in partial.read_text("utf-8").splitlines()] if partial.exists() else []
     known = {line["key"]: line["values"] for line in lines if line["command"] == command}
     partial.parent.mkdir(parents=True, exist_ok=True)
-    with bar(name, expected(command, results)) as advance:
-        _advance.append(advance if sys.stderr.isatty() else _lines(name, expected(command, results)))
+    with bar(name, None) as advance:
+        _advance.append(advance if sys.stderr.isatty() else _lines(name))
         _kept.append((partial, {"command": command, "known": known}))
         try:
             yield
@@ -40,7 +40,7 @@ def shown(name: str, command: str, results: Path) -> Iterator[None]:
     partial.unlink(missing_ok=True)
 
 
-def _lines(name: str, total: int | None) -> Callable[[int], None]:
+def _lines(name: str) -> Callable[[int], None]:
     done, said, start = 0, time.monotonic(), time.monotonic()
 
     def advance(values: int) -> None:
@@ -48,8 +48,7 @@ def _lines(name: str, total: int | None) -> Callable[[int], None]:
         done += values
         if time.monotonic() - said >= _SECONDS:
             said = time.monotonic()
-            of = f" of {total}" if total else ""
-            print(f"{name}: {done}{of} values after {said - start:.0f} s", file=sys.stderr, flush=True)
+            print(f"{name}: {done} values after {said - start:.0f} s", file=sys.stderr, flush=True)
 
     return advance
 
@@ -78,13 +77,3 @@ def chosen(rows: Sequence[str], default: Sequence[str], known: Collection[str]) 
     if unknown := [row for row in rows if row not in known]:
         raise typer.BadParameter(f"no row {unknown[0]!r}: there are {', '.join(known)}", param_hint="--row")
     return rows or default
-
-
-def expected(command: str, kept: Path) -> int | None:
-    """How many values the command measured when its results were written; None if they are of another one."""
-    if not kept.exists():
-        return None
-    found = json.loads(kept.read_text("utf-8"))
-    if found["command"] != command:
-        return None
-    return sum(len(values) for run in found["values"].values() for values in run.values())

@@ -6,7 +6,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -39,26 +39,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def write_row(
-    name: str,
-    row: str,
-    text: Callable[[dict[str, Runs], dict[str, str]], str],
-    runs: dict[str, Runs],
-    settings: dict[str, Any],
-    seconds: float,
-) -> None:
-    """Write one row's values next to those of the other rows, which stay as they were measured.
-
-    ``text`` makes the whole text of all values, and of a sentence for each row that says how it was measured.
-    """
-    path = values_path(name)
-    known = json.loads(path.read_text("utf-8")) if path.exists() else {"values": {}, "settings": {}}
-    everything = {setting: Runs(values) for setting, values in known["values"].items()} | runs
-    how = f"\nThis row: `{command()}` in {seconds:.0f} s, commit {commit()}.\n"
-    measured = {**known["settings"].get("rows", {}), row: how}
-    write(name, text(everything, measured), everything, {**settings, "rows": measured}, seconds)
 
 
 def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any], seconds: float) -> None:
