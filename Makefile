@@ -21,7 +21,7 @@ BUILDER := build/builder
 SBOM := build/sbom
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run screenshots test test-flower test-all mutate fuzz soak check size format proto lock clean wheelhouse images bundle up down run-deployed test-deploy docs
+.PHONY: help run screenshots test test-flower test-all mutate fuzz soak check size format proto lock clean wheelhouse images bundle hub up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -93,6 +93,9 @@ images: wheelhouse ## Build the images and their SBOMs, without a network
 bundle: images ## Write a silo's images, SBOMs and licences to one file for hospitals without internet
 	@$(PYTHON) docker/bundle.py $(SBOM) $(IMAGES) $(TAG) build/fedct-bundle.tar
 
+hub: $(VENV)/.dev ## Write the app to build/hub for Flower Hub, as PUBLISHER=ACCOUNT
+	@$(BIN)/python docker/hub.py build/hub $(PUBLISHER)
+
 up: images ## Start a coordinator and four hospitals in containers
 	@docker compose up --detach --wait
 
@@ -109,7 +112,7 @@ test-deploy: $(VENV)/.dev images ## Test with real containers
 	@$(BIN)/python -m pytest -m "$(DEPLOYED)" tests/deploy $(ARGS)
 
 clean: ## Remove the virtual environment, the wheelhouse, the documentation and all caches
-	rm -rf $(VENV) $(WHEELHOUSE) $(BUILDER) $(SBOM) build/fedct-bundle.tar build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
+	rm -rf $(VENV) $(WHEELHOUSE) $(BUILDER) $(SBOM) build/fedct-bundle.tar build/hub build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)

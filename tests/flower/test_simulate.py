@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.federation.learners import SECRET
 from tests.flower.own_flower import cloned, own_flower
 from tests.marks import MARK, marked
 from tests.patience import PATIENCE, eventually
+from tests.wheelhouses import load_script
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -140,8 +142,10 @@ def test_a_simulation_that_is_stopped_leaves_its_log_and_no_process(
 
 
 @pytest.mark.slow
-def test_flwr_run_on_its_own_works_as_a_flower_user_expects(tmp_path: Path) -> None:
-    app = cloned(tmp_path / "fedct-flwr")
+@pytest.mark.parametrize("write", [cloned, load_script("hub").write])
+def test_flwr_run_on_its_own_works_as_a_flower_user_expects(tmp_path: Path, write: Callable[[Path], object]) -> None:
+    app = tmp_path / "fedct-flwr"
+    write(app)
     before = (app / "pyproject.toml").read_bytes()
     with own_flower(tmp_path, **own_variables(tmp_path)) as variables:
         command = [str(BIN / "flwr"), "run", ".", "--stream", "--federation-config", "num-supernodes=4"]
