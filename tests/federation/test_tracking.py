@@ -125,5 +125,5 @@ def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(base.importlib.util, "find_spec", lambda name: None)
     for name in ("mlflow", "tensorboard"):
         config = RunConfig.from_flower({"study": "s", "data": "heart-disease", "tracking": name})
-        with pytest.raises(ConfigError, match=rf"pip install 'fedct-flwr\[{name}\]'"):
+        with pytest.raises(ConfigError, match=rf"-e '\.\[{name}\]'"):
             check_tracking(config)
