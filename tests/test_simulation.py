@@ -76,10 +76,9 @@ def test_a_run_of_frames_has_its_settings_rounds_scores_and_consensus(run: Run) 
     assert list(run.rounds.index) == [1, 2]
     assert (run.rounds["queried"] == 80).all()
     assert [record["round"] for record in run.records] == [1, 2]
-    assert list(run.scores) == ["silo", "test", "model", "measure", "value"]
-    pooled = run.scores[(run.scores.test == "pooled") & (run.scores.model == "federated")]
-    assert list(pooled[pooled.measure == "AUC"].silo) == list(SILOS)
-    assert pooled.value.between(0.8, 1).all()
+    assert list(run.scores.index) == list(SILOS)
+    assert run.scores["pooled_federated"].between(0.8, 1).all()
+    assert (run.scores["bytes_sent"] > 0).all()
     assert run.consensus.shape == (80,)
     assert set(run.consensus) <= {"yes", "no", None}
 

@@ -198,20 +198,18 @@ class Run(Drawn):
 
     @property
     def scores(self) -> DataFrame:
-        """One line for each score: silo, test, model, measure, value. Needs pandas.
+        """Each silo's balanced accuracy (or R²) on its own and on the pooled test set, and bytes sent. Needs pandas.
 
-        ``test`` is the silo's ``own`` or the ``pooled`` one; ``model`` is ``local`` (the silo alone), ``federated`` (as
-        it ended the run) or ``centralized`` (all data in one place). Other measures and intervals are in ``metrics``.
+        ``local`` is the silo alone, ``federated`` as it ended the run, ``centralized`` with all data in one place.
+        Other metrics have columns such as ``own_federated_auc``; ``metrics`` has a line for each, with its interval.
         """
         rows = []
         for row in self.rows:
-            for test in TESTS:
-                for model, value in getattr(row, test).items():
-                    of = {"silo": row.silo, "test": test, "model": model}
-                    rows.append({**of, "measure": self.measure, "value": value})
-                    if area := row.metric(test, model, "auc"):
-                        rows.append({**of, "measure": "AUC", "value": area.value})
-        return frame(rows)
+            scored = {f"{test}_{method}": score for test in TESTS for method, score in getattr(row, test).items()}
+            rows.append({"silo": row.silo, **scored, "bytes_sent": row.bytes_sent})
+            rows[-1] |= {f"{test}_n": found.n for test, found in row.tests.items()}
+            rows[-1] |= {f"{test}_{method}_{name}": metric.value for test, method, name, metric in _metrics(row)}
+        return frame(rows, "silo")
 
     def plot(self) -> Any:
         """Agreement by round, and what each silo gained, as a figure of Matplotlib. Raises ConfigError without it."""
@@ -382,7 +380,7 @@ def read_run(path: Path | str, packages: Collection[str] = ()) -> Run:
     return Run(RunFolder(found), packages=packages)
 
 
-def frame(rows: Sequence[Mapping[str, Any]], index: str = "") -> DataFrame:
+def frame(rows: Sequence[Mapping[str, Any]], index: str) -> DataFrame:
     """Rows as a DataFrame. Raises ConfigError without pandas."""
     try:
         pandas = importlib.import_module("pandas")
@@ -391,7 +389,7 @@ def frame(rows: Sequence[Mapping[str, Any]], index: str = "") -> DataFrame:
             "a DataFrame needs pandas: pip install pandas, or use the run's records and rows, which need none"
         ) from None
     found = pandas.DataFrame(list(rows))
-    return found.set_index(index) if index and len(found) else found
+    return found.set_index(index) if len(found) else found
 
 
 def _metrics(row: SiloScores) -> Iterator[tuple[str, str, str, Any]]:

@@ -1,6 +1,6 @@
 """Rules that no table names: functions of the votes, and classes of one's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,19 @@ from numpy.typing import NDArray
 
 from fedct_flwr import IID, ConfigError, DataError, Dirichlet, FedCT, RunError, repeat, simulate
 from fedct_flwr.algorithms.fedct import Plurality
+from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
 from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.simulation.run import Run
+
+
+@pytest.fixture(autouse=True)
+def _known() -> Iterator[None]:
+    """What a test adds is known to none after it."""
+    before = dict(ALGORITHMS)
+    yield
+    ALGORITHMS.clear()
+    ALGORITHMS.update(before)
 
 
 def table(n: int = 160) -> tuple[NDArray[Any], NDArray[Any]]:
