@@ -41,7 +41,7 @@ def rule_of(given: Any) -> LabelSharing:
 
 
 def is_own(rule: Any) -> bool:
-    """Whether other processes do not have it."""
+    """Whether other processes lack it."""
     return not type(rule).__module__.startswith("fedct_flwr.") or hasattr(rule, "function")
 
 
@@ -65,7 +65,7 @@ def _asking(asked: Function) -> LabelSharing:
 
 
 def asking(function: Function, num_classes: int, name: str) -> Consensus:
-    """A consensus without memory. Its ``apply`` raises RunError for what are no labels."""
+    """A consensus without memory. Its ``apply`` raises RunError for anything but labels."""
 
     def apply(ballots: Iterable[Ballot], incumbent: Answers, state: State, rng: Generator) -> tuple[HardLabels, State]:
         votes = np.stack([np.asarray(vote, dtype=np.int64) for _, vote in ballots])

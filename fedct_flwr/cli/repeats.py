@@ -45,14 +45,19 @@ def begun_repeats(folder: Path, repeats: int | None) -> Plan:
     return Plan(settings, planned_seeds(repeats or len(plan.seeds), None, plan))
 
 
-def new_repeats(settings: Mapping[str, Any], repeats: int, folder: Path, named: Collection[str]) -> Plan:
-    """The plan of repeats that begin with the settings' seed; nothing is written. Raises as ``Simulation.checked``."""
+def new_repeats(
+    settings: Mapping[str, Any], repeats: int, folder: Path, named: Collection[str]
+) -> tuple[Plan, Simulation]:
+    """The plan of repeats that begin with the settings' seed, and its first run; nothing is written.
+
+    Raises as ``Simulation.checked``.
+    """
     check_new(folder)
     seeds = planned_seeds(repeats, int(settings["seed"]))
     plan = Plan({key: value for key, value in settings.items() if key != "seed"}, seeds)
     # What is wrong with one seed is wrong with all, but for a split that leaves a silo without a class.
-    Simulation.checked({**plan.settings, "seed": seeds[0]}, seed_folder(folder, seeds[0]), named=named)
-    return plan
+    first = Simulation.checked({**plan.settings, "seed": seeds[0]}, seed_folder(folder, seeds[0]), named=named)
+    return plan, first
 
 
 def run_repeats(

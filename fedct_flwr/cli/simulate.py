@@ -206,8 +206,8 @@ def simulate(
             chosen["initial-model"] = str(Path(chosen["initial-model"]).resolve())
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
     if several:
-        plan = new_repeats(chosen, repeats or _SPLITS, path, other)
-        _print_data(out, Simulation.checked({**chosen, "seed": plan.seeds[0]}, path, named=other))
+        plan, first = new_repeats(chosen, repeats or _SPLITS, path, other)
+        _print_data(out, first)
         run_repeats(out, path, plan, engine, other, seconds=math.inf if repeats else _SECONDS)
         return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun, packages=trusted)

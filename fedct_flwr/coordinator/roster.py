@@ -46,16 +46,18 @@ class Roster:
     def wait(self, grid: Grid) -> None:
         """Wait until every silo's node is there, at most ``deadline`` seconds.
 
-        Goes on with those present if they are ``min_silos`` or more. Raises RunError otherwise.
+        Goes on with those present if they are ``min_silos`` or more. Raises RunError otherwise, and where a simulation
+        has fewer SuperNodes than silos.
         """
         # The SuperNodes of a simulation have no names, and all are there at once.
-        nodes = self.enough(grid, len(self.silos), min(self._deadline, _SIMULATION_SECONDS))
+        first = min(self._deadline, _SIMULATION_SECONDS)
+        nodes = self.enough(grid, len(self.silos), first)
         if not self._nodes and 0 < len(nodes) < len(self.silos):
             raise RunError(
                 f"there are {len(nodes)} SuperNodes for {len(self.silos)} silos: run it again with "
                 f'--federation-config "num-supernodes={len(self.silos)}"'
             )
-        nodes = self.enough(grid, len(self.silos), self._deadline)
+        nodes = self.enough(grid, len(self.silos), self._deadline - first)
         if len(nodes) < self._min_silos:
             raise RunError(
                 f"only {len(nodes)} of {len(self.silos)} silos came within {self._deadline:g} s but min-silos is "

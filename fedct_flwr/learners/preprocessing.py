@@ -38,7 +38,7 @@ _MISSING: Final = -1
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
 _OWN: Final[WeakSet[ColumnTransformer]] = WeakSet()
-"""Made here of numbers alone, in this process."""
+"""Transformers that ``standard`` made in this process, without texts."""
 _SMALL: Final = 1 << 15
 """Numbers in a table, up to which it goes through one of these faster without scikit-learn."""
 

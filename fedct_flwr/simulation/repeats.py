@@ -36,7 +36,7 @@ from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 PLAN: Final = "repeats.json"
 """What a folder of repeats holds besides its runs: their settings and seeds."""
 TESTS: Final = {"pooled": "pooled test", "own": "own test"}
-"""What is pooled comes first: it tells more."""
+"""The pooled test first: it has more records."""
 _FEWEST: Final = 2
 _OF_ONE_RUN: Final = frozenset({"seed", "run-dir", "resume"})
 
