@@ -27,7 +27,7 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.workplace import open_workplace
+from fedct_flwr.silo.context import open_silo_context
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels, SiloName
 from fedct_flwr.wire.content import Scores
 from server_app.main import app as server_app
@@ -117,7 +117,7 @@ def _scored(scores: dict[SiloName, list[Scores]], alone: dict[SiloName, HardLabe
     @app.train()
     def train(message: Message, context: Context) -> Message:
         reply = client_app(message, context)
-        site = open_workplace(context).site
+        site = open_silo_context(context).site
         scores.setdefault(site.silo, []).append(HARD.score(site.learner, site.own_test, site.pooled_test))
         if site.silo not in alone:
             alone[site.silo] = site.learner.predict(site.pooled_test.X)

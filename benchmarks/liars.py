@@ -33,8 +33,8 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.silo import joint
 from fedct_flwr.silo import round as one_round
+from fedct_flwr.silo.context import open_silo_context
 from fedct_flwr.silo.summing import ACTION
-from fedct_flwr.silo.workplace import open_workplace
 from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
 from server_app.main import app as server_app
 
@@ -136,7 +136,7 @@ def _run(lie: Lie, liar: int, settings: dict[str, Any]) -> tuple[list[float], li
     @app.train()
     def train(message: Message, context: Context) -> Message:
         reply = client_app(message, context)
-        site = open_workplace(context).site
+        site = open_silo_context(context).site
         with suppress(TrainingError):
             site.learner.predict(site.pooled_test.X[:1])
             models[site.silo] = site.learner
@@ -184,9 +184,9 @@ def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
     here: ContextVar[bool] = ContextVar("here", default=False)
     reply, summand, gradient = one_round._reply, Summed.summand, joint.noisy_gradient
 
-    def lied_reply(workplace: Any, payload: bytes, instruction: Any, votes: Any, **how: Any) -> bytes:
-        here.set(workplace.site.silo == liar)
-        return reply(workplace, payload, instruction, lie.votes(votes) if here.get() else votes, **how)
+    def lied_reply(context: Any, payload: bytes, instruction: Any, votes: Any, **how: Any) -> bytes:
+        here.set(context.site.silo == liar)
+        return reply(context, payload, instruction, lie.votes(votes) if here.get() else votes, **how)
 
     def lied_summand(self: Any, votes: Any, instruction: Any, terms: Any) -> Any:
         vector = summand(self, votes, instruction, terms)

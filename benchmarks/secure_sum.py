@@ -12,7 +12,7 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr.secure_sum.coordinator import Replies, Requests, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.messages import Header, Step
-from fedct_flwr.secure_sum.silo import Summand
+from fedct_flwr.secure_sum.silo import SumClient
 from fedct_flwr.secure_sum.terms import Shape, Terms, sum_modulo
 
 _PLAIN_BYTES: Final = 8
@@ -74,7 +74,7 @@ def _measured(setting: Setting, repeats: int) -> Runs:
     keys = {f"silo-{number:03d}": Ed25519PrivateKey.generate() for number in range(setting.silos)}
     public = {name: key.public_key().public_bytes_raw() for name, key in keys.items()}
     terms = Terms("benchmark", public, max(3, setting.may_collude + 2), setting.may_collude)
-    silos = {name: Summand(name, key, terms) for name, key in keys.items()}
+    silos = {name: SumClient(name, key, terms) for name, key in keys.items()}
     largest = (1 << setting.bits) - 1
     adds = {name: _Adds(rng.integers(0, largest, setting.length, np.uint64, endpoint=True)) for name in keys}
     carried = dict.fromkeys(keys, 0)

@@ -7,10 +7,10 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedct_flwr.runs.silo_errors import keep_error
+from fedct_flwr.silo.context import once_left, open_silo_context, run_of_simulation, silo_named
 from fedct_flwr.silo.round import answer
 from fedct_flwr.silo.summing import ACTION, refused_sum, sums_at
 from fedct_flwr.silo.weights import train_on
-from fedct_flwr.silo.workplace import once_left, open_workplace, run_of_simulation, silo_named
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ConfigError, DataError, SiloName, TrainingError
 from fedct_flwr.wire.codec import encode_refusal
@@ -30,11 +30,11 @@ def train(message: Message, context: Context) -> Message:
     try:
         silo = silo_named(context)
         if asks_for_weights(message.content):
-            workplace = open_workplace(context, resumable=False)
-            return Message(train_on(message.content, workplace, context.run_id), reply_to=message)
+            here = open_silo_context(context, resumable=False)
+            return Message(train_on(message.content, here, context.run_id), reply_to=message)
         # First of all: a message without a question, by which a coordinator gets to know names, needs no learner.
         payload = from_record(message.content)
-        reply, afterwards = answer(payload, open_workplace(context), context.run_id)
+        reply, afterwards = answer(payload, open_silo_context(context), context.run_id)
         once_left(afterwards)
     except Refused as refused:
         logger.warning("Silo %s sends no labels: %s", silo, refused)

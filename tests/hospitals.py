@@ -9,7 +9,7 @@ import fedct_flwr
 from fedct_flwr import datasets
 from fedct_flwr.cli.demo import LABEL, write_study, write_table
 from fedct_flwr.config import RunConfig
-from fedct_flwr.silo import workplace
+from fedct_flwr.silo import context as silo_context
 
 STUDY = "heart-disease"
 HOSPITALS = ("cleveland", "budapest", "zurich", "long-beach")
@@ -17,9 +17,9 @@ HOSPITALS = ("cleveland", "budapest", "zurich", "long-beach")
 
 def restart() -> None:
     """Forget what a silo's process keeps in memory, as when it ends and begins anew."""
-    workplace._settings.cache_clear()
-    workplace._own_site.cache_clear()
-    workplace._own_sums.cache_clear()
+    silo_context._settings.cache_clear()
+    silo_context._own_site.cache_clear()
+    silo_context._own_sums.cache_clear()
 
 
 def dataset() -> datasets.FederatedDataset:

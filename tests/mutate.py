@@ -33,7 +33,7 @@ FAULTS = [
     Fault("hospital/gate.py", "if reply.silo != self._silo:", "if False:", "hospital/test_gate.py"),
     Fault("hospital/gate.py", "if any(used + more > limit for", "if any(used > limit for", "hospital/test_gate.py"),
     Fault("hospital/gate.py", 'question.answer not in ("", answer):', "not answer:", "hospital/test_gate.py"),
-    Fault("hospital/gate.py", "if self._books.approved != self._approving or", "if", "hospital/test_gate.py"),
+    Fault("hospital/gate.py", "if self._usage.approved != self._approving or", "if", "hospital/test_gate.py"),
     Fault("hospital/gate.py", "is not None and not self._policy.metrics:", "is None:", "hospital/test_gate.py"),
     Fault("hospital/gate.py", "if asked > limit:", "if asked > limit + 1:", "hospital/test_gate.py"),
     # The approval: who gives it, and what it is of.

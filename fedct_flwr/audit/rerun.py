@@ -26,9 +26,9 @@ from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.context import open_silo_context, silo_named
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.silo.summing import ACTION, Ready
-from fedct_flwr.silo.workplace import open_workplace, silo_named
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, RunError, SiloName, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint, Terms
@@ -110,13 +110,13 @@ class Transcript:
 
     def _keep_summand(self, silo: SiloName, asked: Instruction, context: Context) -> None:
         """Read it where the silo keeps it for the sum: what passes there is masked."""
-        workplace, kind = open_workplace(context), kind_of(asked, self.terms)
-        if not isinstance(kind, Summed) or workplace.noise_adder_of is None:
+        here, kind = open_silo_context(context), kind_of(asked, self.terms)
+        if not isinstance(kind, Summed) or here.noise_adder_of is None:
             raise TypeError("noise is in sums of votes alone")
         shape = kind.shape(asked, self.terms, hashlib.sha256(encode_instruction(asked, self.terms)).digest())
         kept = self.silos.setdefault(silo, OfSilo())
         kept.told.append(asked.targets)
-        kept.in_sums.append(InSum(asked, Ready(workplace.state).vector(shape), workplace.noise_adder_of().honest))
+        kept.in_sums.append(InSum(asked, Ready(here.state).vector(shape), here.noise_adder_of().honest))
 
     def _keep(self, silo: SiloName, asked: Instruction, answer: Votes) -> None:
         kept, terms = self.silos.setdefault(silo, OfSilo()), self.terms

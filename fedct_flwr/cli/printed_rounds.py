@@ -18,7 +18,7 @@ from fedct_flwr.evaluation.who_gained import distrusts
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores, comparable, means, notes
 from fedct_flwr.runs.silo_errors import errors_of, grouped
-from fedct_flwr.simulation.watch import Watch
+from fedct_flwr.simulation.monitor import Monitor
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import from_here, plain
 
@@ -71,7 +71,7 @@ def _left(config: RunConfig, algorithm: Algorithm, folder: RunFolder) -> str:
     return what_leaves(algorithm, folder.quantity, secure=method.in_sums, noisy=method.noise_in_shares)
 
 
-class PrintedRounds(Watch):
+class PrintedRounds(Monitor):
     """Prints each round as soon as the run folder has it."""
 
     def __init__(self, console: Console, folder: RunFolder, status: Status) -> None:

@@ -20,6 +20,7 @@ from fedct_flwr.report.page import NAME
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.simulation.monitor import Monitor
 from fedct_flwr.simulation.repeats import (
     TESTS,
     Mean,
@@ -32,7 +33,6 @@ from fedct_flwr.simulation.repeats import (
 )
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulation import Engine, Simulation
-from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import RunError
@@ -138,7 +138,7 @@ def run_one(
     begun = RunFolder(path).settings() if goes_on else None
     chosen = {**begun, "resume": True} if begun is not None else dict(settings)
     simulation = Simulation.checked(chosen, path, named=named, begun=begun, packages=packages)
-    simulation.run(simulation.runner(engine), Watch(simulation.folder, told))
+    simulation.run(simulation.runner(engine), Monitor(simulation.folder, told))
     simulation.score()
 
 

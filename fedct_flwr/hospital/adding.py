@@ -16,7 +16,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.labelers.protect import check_all_installed
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.silo import Summand
+from fedct_flwr.secure_sum.silo import SumClient
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.summing import Ready
@@ -85,13 +85,13 @@ def adds(
     answered: Set[str],
     added: Set[str],
     put_down: Callable[[Shape], None],
-) -> tuple[Summand, Once] | None:
+) -> tuple[SumClient, Once] | None:
     """A silo's part in the sums of a study; None where its policy lets none out. Raises ConfigError."""
     check_sums(config, study)
     if study.sums is None or not config.policy.adds:
         return None
     try:
-        summand = Summand(config.silo, key, study.sums)
+        summand = SumClient(config.silo, key, study.sums)
     except SumRefused:
         raise ConfigError(
             f"the key of silo {config.silo} under [sums] in study.toml is not that of {config.egress_key}: send the "

@@ -4,7 +4,7 @@ It runs the ``client_app`` that is installed here. The code that comes with a me
 its hash goes into the egress log. Nothing that goes wrong at a message ends the agent, and no text of an error leaves.
 
 Three threads, and a fourth while a model is trained: the first waits for the signal to stop, the second talks to the
-SuperNode and decides, and the third is ``watch``. So neither a hanging connection nor long training keeps the agent
+SuperNode and decides, and the third is the ``Monitor``. Neither a hanging connection nor long training keeps the agent
 from stopping, or from seeing that its approval was withdrawn.
 """
 
@@ -30,16 +30,16 @@ from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, T
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.file_watch import FileWatch, Monitor
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.offline_transport import Answer, Question, digest, seal, unseal
-from fedct_flwr.hospital.watch import Watch, Watched
 from fedct_flwr.process_end import end_process
+from fedct_flwr.silo.context import gated, open_silo_context
 from fedct_flwr.silo.state import WRITING
 from fedct_flwr.silo.summing import ACTION
-from fedct_flwr.silo.workplace import gated, open_workplace
 from fedct_flwr.text.log import logger
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import cut, printable
@@ -93,7 +93,7 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
     """
     silo_file = silo_file.resolve()
     settings = SiloConfig.read_toml(silo_file)
-    files = Watched(silo_file, settings)
+    files = FileWatch(silo_file, settings)
     # Read once more: what is watched was there before what is used was read.
     config = SiloConfig.read_toml(silo_file)
     with (
@@ -106,7 +106,7 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
             agent = Agent(silo_file, config, log, supernode, files, stop, say)
             worker = threading.Thread(target=agent.run, name="agent", daemon=True)
             worker.start()
-            agent.watch.start(stop)
+            agent.monitor.start(stop)
             stop.wait()
             worker.join(_GRACE_SECONDS)
             agent.end()
@@ -126,7 +126,7 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
     and DataError for a question that was not sealed for this silo.
     """
     config = SiloConfig.read_toml(silo_file)
-    files = Watched(silo_file, config)
+    files = FileWatch(silo_file, config)
     question = unseal(Question, question_file, config.connection.secret)
     content = to_record(question.payload) if question.payload else RecordDict()
     try:
@@ -190,7 +190,7 @@ class Agent:
         config: SiloConfig,
         log: EgressLog,
         supernode: Asker,
-        files: Watched,
+        files: FileWatch,
         stop: threading.Event,
         say: Say,
     ) -> None:
@@ -205,14 +205,14 @@ class Agent:
         self._tell = say
         # Warm from here on: data, public set and learner are kept by the client app.
         with gated():
-            site = open_workplace(self._context(0, 0, {})).site
+            site = open_silo_context(self._context(0, 0, {})).site
         self._terms = site.terms
         self._threads = ThreadpoolController()
         self._status = StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
         self._trouble = ""
         self._code_seen = ("", 0)
         self._looked_up = 0.0
-        self.watch = Watch(log, config.state, files, self._status, self._say)
+        self.monitor = Monitor(log, config.state, files, self._status, self._say)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
         records = count(site.private.size, "record")
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "

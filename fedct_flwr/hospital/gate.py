@@ -16,8 +16,8 @@ sees to; a new run that asks the same round with other labels is a new question,
 many of those are answered.
 
 The gate keeps no record but the egress log: totals, answered rounds and the approval are what its lines add up to.
-Where several studies share limits for the same records, each step is also counted in their common books, before it is
-taken.
+Where several studies share limits for the same records, each step is also counted in their shared usage file,
+before it is taken.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from fedct_flwr.hospital.adding import adds
 from fedct_flwr.hospital.approval import approval_in, approving_digest
 from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
-from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import ADDED, GRADIENTS, HARD, SUMS, kind_of, kinds_let_out
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
@@ -64,7 +64,7 @@ class Question:
     answer: str = ""
 
 
-class Books:
+class Usage:
     """What the lines add up to for one study and public set. No run is ever forgotten."""
 
     def __init__(self, study: StudyFolder) -> None:
@@ -169,15 +169,15 @@ class Gate:
         self._approving = approving_digest(config, study)
         self._log = log
         self._unchanged = unchanged
-        self._books = Books(study)
+        self._usage = Usage(study)
         self._one_at_a_time = threading.Lock()
         self._not_logged = encode_refusal(self._silo, Refusal.NOT_LOGGED)
-        log.follow(self._books.add)
-        self._shared = SharedBooks.of(config, log.key.public_key())
+        log.follow(self._usage.add)
+        self._shared = SharedUsage.of(config, log.key.public_key())
         if self._shared:
             # All that this silo's folder ever let out, in other studies too.
             self._shared.settle(spent(log.entries()))
-        self._adding = adds(config, study, log.key, self._books.ready, self._books.added, self._use_up)
+        self._adding = adds(config, study, log.key, self._usage.ready, self._usage.added, self._use_up)
         self._run = 0
 
     def admit(self, content: RecordDict, run_id: int, code_hash: str) -> bytes:
@@ -196,7 +196,7 @@ class Gate:
                 wrong.number, wrong.asked = instruction.round, _digest(payload)
                 self._check_asked(instruction)
                 longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
-                known = self._books.admitted(run_id, wrong.number, wrong.asked) is not None
+                known = self._usage.admitted(run_id, wrong.number, wrong.asked) is not None
                 entry = self._entry(Event.ADMITTED, run_id, instruction, wrong.asked, code_hash)
                 self._check_limits((Spent() if known else Spent().plus(entry))._replace(bytes=longest))
                 if not known:
@@ -260,14 +260,14 @@ class Gate:
 
     def spent(self) -> Spent:
         """What counts towards the limits so far, over all approvals of this study and public set."""
-        return self._books.spent
+        return self._usage.spent
 
     def answers(self) -> int:
         """How many messages with labels left so far, repeated ones too, over all studies."""
-        return self._books.answers
+        return self._usage.answers
 
     def _check_approved(self) -> None:
-        if self._books.approved != self._approving or self._unchanged() is not True:
+        if self._usage.approved != self._approving or self._unchanged() is not True:
             raise Refused(Refusal.NOT_APPROVED)
 
     def _check_asked(self, instruction: Instruction) -> None:
@@ -293,7 +293,7 @@ class Gate:
     def _totals(self, step: Spent) -> Iterator[tuple[int, int, int]]:
         """For each total: what is used, what this step adds, and the limit."""
         for field, cap in TOTALS.items():
-            yield cap.of(self._books.spent), cap.of(step), getattr(self._policy, field)
+            yield cap.of(self._usage.spent), cap.of(step), getattr(self._policy, field)
 
     def _checked_reply(self, content: RecordDict, instruction: Instruction) -> bytes:
         """A reply with labels, re-encoded. Raises Refused; with a refusal's own reason if the reply is one."""
@@ -308,7 +308,7 @@ class Gate:
 
     def _released(self, payload: bytes, instruction: Instruction, run_id: int, asked: str, code_hash: str) -> LogEntry:
         """The line that lets a reply out. Raises Refused (ROUND, LIMIT)."""
-        question, answer = self._books.admitted(run_id, instruction.round, asked), _digest(payload)
+        question, answer = self._usage.admitted(run_id, instruction.round, asked), _digest(payload)
         if question is None or question.answer not in ("", answer):
             raise Refused(Refusal.ROUND)
         event = Event.REPEATED if question.answer else Event.RELEASED
@@ -355,7 +355,7 @@ class Gate:
             try:
                 self._shared.charge(step)
             except Exception:
-                logger.exception("Silo %s counts no more in the books of its records", self._silo)
+                logger.exception("Silo %s counts no more in the shared usage of its records", self._silo)
                 send = False
         record = to_record(payload)
         try:

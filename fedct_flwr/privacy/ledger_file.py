@@ -79,7 +79,7 @@ class LedgerFile:
     @property
     def _marks(self) -> list[Path]:
         elsewhere = self._elsewhere
-        # A reader of shared books may have no folder of its own yet.
+        # A reader of a shared usage file may have no folder of its own yet.
         return [self._mark, elsewhere] if elsewhere and elsewhere.parent.is_dir() else [self._mark]
 
     def close(self) -> None:

@@ -140,7 +140,7 @@ def _values(shown: Content) -> dict[str, Any]:
 def _environment() -> Any:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
-    pages = {name: _text(name) for name in ("page.html", "main.html", "glance.html")}
+    pages = {name: _text(name) for name in ("page.html", "main.html", "overview.html")}
     environment = Environment(
         loader=DictLoader(pages),
         autoescape=True,

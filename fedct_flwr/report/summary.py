@@ -149,7 +149,7 @@ class Trust:
 
 
 @dataclass(frozen=True)
-class Books:
+class PrivacySpending:
     """``note`` says in a sentence what the figures are, or why there are none."""
 
     note: str
@@ -198,7 +198,7 @@ class Run:
     reason: str = ""
     scores: tuple[SiloScores, ...] = ()
     global_scores: Mapping[str, float] | None = None
-    spending: Books | None = None
+    spending: PrivacySpending | None = None
     network_bytes: int | None = None
     trust: Trust | None = None
     gains: Gains = field(default_factory=Gains)
@@ -377,18 +377,18 @@ def _gain(silo: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _spending(
     folder: RunFolder, settings: Mapping[str, Any], silos: Sequence[SiloName], result: Mapping[str, Any]
-) -> Books:
+) -> PrivacySpending:
     """What a run that has ended has spent. Whatever is wrong with a ledger is said in the note."""
     cost = result.get("privacy")
     if isinstance(cost, dict) and "epsilon" in cost and "delta" in cost:
         try:
             return _of_result(Spending.from_result(cost))
         except ValueError:
-            return Books("What was spent is not to be read from the run's result.")
+            return PrivacySpending("What was spent is not to be read from the run's result.")
     try:
         config = RunConfig.from_flower(settings)
     except ConfigError:
-        return Books("The settings of this run are not those of this version: see its privacy sheet.")
+        return PrivacySpending("The settings of this run are not those of this version: see its privacy sheet.")
     if find_algorithm(config).kind is None and config.method.protects_silos:
         row = Spending(
             whom=ALL_SILOS,
@@ -398,33 +398,33 @@ def _spending(
             budget=config.epsilon,
             accountant="settings",
         )
-        return Books("The noise is measured for this epsilon over all rounds that the settings plan.", (row,))
+        return PrivacySpending("The noise is measured for this epsilon over all rounds that the settings plan.", (row,))
     if config.protection == "none" and not config.method.trains_together:
-        return Books("No protection: no noise was added, and there is no formal guarantee.")
+        return PrivacySpending("No protection: no noise was added, and there is no formal guarantee.")
     if config.data == STUDY:
-        return Books("Real silos keep their ledgers to themselves: ask each for its own privacy sheet.")
+        return PrivacySpending("Real silos keep their ledgers to themselves: ask each for its own privacy sheet.")
     return _of_ledgers(folder, config, silos)
 
 
-def _of_result(spent: Spending) -> Books:
+def _of_result(spent: Spending) -> PrivacySpending:
     if spent.where == SILOS_TOGETHER:
-        return Books(
+        return PrivacySpending(
             f"Noise added by the silos, in shares, hides each {spent.protects}, from the coordinator too.", (spent,)
         )
     whom = "not from the coordinator" if spent.where == "coordinator" else "from the coordinator too"
-    return Books(f"Noise added by the {spent.where} hides each {spent.protects}, {whom}.", (spent,))
+    return PrivacySpending(f"Noise added by the {spent.where} hides each {spent.protects}, {whom}.", (spent,))
 
 
-def _of_ledgers(folder: RunFolder, config: RunConfig, silos: Sequence[SiloName]) -> Books:
+def _of_ledgers(folder: RunFolder, config: RunConfig, silos: Sequence[SiloName]) -> PrivacySpending:
     try:
         num_public = int(folder.read_json("config.json").get("num_public", 0))
         accounts = accounts_of(folder, config, silos, num_public)
     except ModuleNotFoundError:
-        return Books("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
+        return PrivacySpending("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
     except (FedctError, OSError, ValueError):
-        return Books("The silos' ledgers in the run folder cannot be read.")
+        return PrivacySpending("The silos' ledgers in the run folder cannot be read.")
     note = "Recomputed from the silos' ledgers; noise of a simulation follows from a seed and protects no one."
-    return Books(note, tuple(accounts))
+    return PrivacySpending(note, tuple(accounts))
 
 
 def accounts_of(

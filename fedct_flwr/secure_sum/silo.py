@@ -72,7 +72,7 @@ class Session:
     """By ``_place``: a request and the reply to it."""
 
 
-class Summand:
+class SumClient:
     """A silo that takes part in secure sums, by ``name`` and ``key`` of the study folder and its approved ``terms``."""
 
     def __init__(self, name: SiloName, key: Ed25519PrivateKey, terms: Terms) -> None:
@@ -277,11 +277,11 @@ _MEMORY: Final[TypeAdapter[tuple[set[bytes], Session | None]]] = TypeAdapter(
 )
 
 
-def to_bytes(summand: Summand) -> bytes:
+def to_bytes(summand: SumClient) -> bytes:
     """All that a simulated silo remembers between two messages, secrets too; a real one keeps it in memory."""
     return _MEMORY.dump_json((summand.subjects, summand.session))
 
 
-def remind(summand: Summand, kept: bytes) -> None:
+def remind(summand: SumClient, kept: bytes) -> None:
     """Let a silo remember what ``to_bytes`` wrote."""
     summand.subjects, summand.session = _MEMORY.validate_json(kept)

@@ -19,9 +19,9 @@ from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
 from fedct_flwr.learners.guard import Decision, Guard, Trust
 from fedct_flwr.learners.out_of_fold import Evidence
+from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import WRITING, LocalState, set_back
-from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
 from fedct_flwr.verdict import Verdict, verdict
@@ -237,39 +237,39 @@ class Question(NamedTuple):
     instruction: Instruction
 
     @classmethod
-    def asked(cls, payload: bytes, instruction: Instruction, workplace: Workplace) -> Self:
+    def asked(cls, payload: bytes, instruction: Instruction, context: SiloContext) -> Self:
         """An instruction, by the SHA-256 of it and of the size of the noise. Raises ConfigError."""
-        if instruction.noise and workplace.noise_adder_of:
-            payload += b" for %d honest silos" % workplace.noise_adder_of().honest
+        if instruction.noise and context.noise_adder_of:
+            payload += b" for %d honest silos" % context.noise_adder_of().honest
         return cls(hashlib.sha256(payload).digest(), instruction)
 
 
 class Personal:
     """The personal model in one of Flower's runs: ``votes`` learns and answers, ``keep`` makes that last."""
 
-    def __init__(self, workplace: Workplace, run_id: int) -> None:
-        self._workplace = workplace
-        self._site = workplace.site
+    def __init__(self, context: SiloContext, run_id: int) -> None:
+        self._context = context
+        self._site = context.site
         self._name = f"{_LEARNER}{run_id}"
         self._learned = b""
-        self._judge = Judge(workplace.site, workplace.state, workplace.model_digest.hex()[:16])
+        self._judge = Judge(context.site, context.state, context.model_digest.hex()[:16])
         self._taken_over = False
-        public = workplace.site.terms.public_fingerprint
-        self._subject = Subject(run_id, workplace.model_digest, public, workplace.site.private)
+        public = context.site.terms.public_fingerprint
+        self._subject = Subject(run_id, context.model_digest, public, context.site.private)
 
     def votes(self, question: Question) -> Votes:
         """Learn the targets of a question, and label what it asks about. Raises TrainingError or ConfigError."""
-        learner, state = self._site.learner, _State.read(self._workplace.state.get(self._name))
-        resumed = self._workplace.resumes and question.instruction.round > 1
-        mine = state.progress if state and state.model_digest == self._workplace.model_digest else None
-        set_back(learner, mine or None, self._workplace.model if resumed else None)
+        learner, state = self._site.learner, _State.read(self._context.state.get(self._name))
+        resumed = self._context.resumes and question.instruction.round > 1
+        mine = state.progress if state and state.model_digest == self._context.model_digest else None
+        set_back(learner, mine or None, self._context.model if resumed else None)
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question.instruction)
         kind = kind_of(question.instruction, self._site.terms)
         guard = kind.guard_of(self._site)
         if isinstance(guard, Guard):
-            path, resumed = self._workplace.decision, self._workplace.resumes
+            path, resumed = self._context.decision, self._context.resumes
             asked = question.instruction.round
             guard.before = read_decision(path, self._subject, asked, resumed=resumed) if path else None
         votes = kind.cotrain(self._site, question.instruction)
@@ -281,11 +281,11 @@ class Personal:
     def keep(self, question: Question) -> None:
         """Write the model that has learned a question, and where it stands. Never raises: nothing of it is to leave."""
         self._write_judgment(question)
-        learner, now = self._site.learner, (question.digest, self._workplace.model_digest)
-        if not (isinstance(learner, Resumable) or (isinstance(learner, Saveable) and self._workplace.model)):
+        learner, now = self._site.learner, (question.digest, self._context.model_digest)
+        if not (isinstance(learner, Resumable) or (isinstance(learner, Saveable) and self._context.model)):
             return
         try:
-            state = _State.read(self._workplace.state.get(self._name))
+            state = _State.read(self._context.state.get(self._name))
             learned = state is not None and state[:2] == now
             # In a run that has taken it over, the model on disk may be that of a run in between.
             if not learned or self._taken_over:
@@ -294,8 +294,8 @@ class Personal:
                 if not known:
                     # Where a protection's labeler answers by itself, the model has learned only now.
                     self._write_judgment(question)
-                self._write(self._workplace.model, learner, progress)
-                self._workplace.state.put(self._name, _State(*now, progress).to_bytes())
+                self._write(self._context.model, learner, progress)
+                self._context.state.put(self._name, _State(*now, progress).to_bytes())
                 self._forget_others()
             self._keep_before()
         except TrainingError as error:
@@ -306,7 +306,7 @@ class Personal:
     def take_over(self, run_id: int) -> None:
         """Go on from where the model stood in another run, of which this one is the continuation."""
         self._taken_over = True
-        state = self._workplace.state
+        state = self._context.state
         if (kept := state.get(f"{_LEARNER}{run_id}")) is not None:
             state.put(self._name, kept)
 
@@ -321,7 +321,7 @@ class Personal:
 
     def _keep_before(self) -> None:
         """Keep a model of the silo's own records alone, once in a study and last of all: a network takes long."""
-        path, learner, site = self._workplace.before, self._site.learner, self._site
+        path, learner, site = self._context.before, self._site.learner, self._site
         if path is None or path.exists() or not isinstance(learner, Saveable):
             return
         try:
@@ -344,7 +344,7 @@ class Personal:
 
     def _write_judgment(self, question: Question) -> None:
         """Write what the silo makes of the consensus, for itself alone."""
-        path = self._workplace.judgment
+        path = self._context.judgment
         if path is None or self._learned != question.digest:
             return
         instruction = question.instruction
@@ -355,9 +355,9 @@ class Personal:
                     found.write(path)
             guard = kind_of(instruction, self._site.terms).guard_of(self._site)
             decided = guard.decision if isinstance(guard, Guard) else None
-            if decided and decided.round == instruction.round and self._workplace.decision:
+            if decided and decided.round == instruction.round and self._context.decision:
                 with WRITING:
-                    write_decision(self._workplace.decision, self._subject, decided)
+                    write_decision(self._context.decision, self._subject, decided)
         except (DataError, TrainingError, OSError) as error:
             logger.warning("Silo %s: what it makes of the consensus was not kept: %s", self._site.silo, error)
 
@@ -380,9 +380,9 @@ class Personal:
 
     def _forget_others(self) -> None:
         """Where networks stand is large, and every resume is a run of its own: those of few runs are kept."""
-        others = [name for name in self._workplace.state.names(_LEARNER) if name != self._name]
-        for name in others[self._workplace.runs_kept - 1 :]:
-            self._workplace.state.drop(name)
+        others = [name for name in self._context.state.names(_LEARNER) if name != self._name]
+        for name in others[self._context.runs_kept - 1 :]:
+            self._context.state.drop(name)
 
 
 class _State(NamedTuple):

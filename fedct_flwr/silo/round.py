@@ -11,10 +11,10 @@ import numpy as np
 from fedct_flwr.kinds import GRADIENTS, kind_of
 from fedct_flwr.kinds.joint import Gradients, adds_gradient
 from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
+from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.personal import Personal, Question
 from fedct_flwr.silo.state import LocalState
 from fedct_flwr.silo.summing import Ready
-from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
 from fedct_flwr.wire.codec import decode_instruction, encode_reply
@@ -26,35 +26,35 @@ if TYPE_CHECKING:
     from fedct_flwr.silo.release import Release
 
 
-def answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, Callable[[], None]]:
+def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Callable[[], None]]:
     """The reply to an instruction, the same bytes again if it was asked before; and what is to be done once it left.
 
     Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers to one
     question would tell more than one. The same instruction in another of Flower's runs, as after a resume, is the same
     question: this run takes over the answer, and where the learner stood after it.
     """
-    answers, personal = Answers(workplace.state), Personal(workplace, run_id)
-    instruction = decode_instruction(payload, workplace.site.terms)
-    question = Question.asked(payload, instruction, workplace)
-    kind = kind_of(instruction, workplace.site.terms)
+    answers, personal = Answers(context.state), Personal(context, run_id)
+    instruction = decode_instruction(payload, context.site.terms)
+    question = Question.asked(payload, instruction, context)
+    kind = kind_of(instruction, context.site.terms)
     learns = kind.own_model and not adds_gradient(instruction)
     afterwards = partial(personal.keep, question) if learns else _nothing
     last = answers.last(run_id)
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these. Nor
     # is one that waits for a sum: what is approved now would not be what is added.
-    as_now = workplace.release_of is not None or isinstance(kind, OnlyReady)
-    mine = last and (not as_now or last.model_digest == workplace.model_digest)
+    as_now = context.release_of is not None or isinstance(kind, OnlyReady)
+    mine = last and (not as_now or last.model_digest == context.model_digest)
     if last and mine and last.digest == question.digest:
         # A question of long ago that is repeated must not undo what was learned since.
         return last.reply, afterwards if answers.is_newest(run_id) else _nothing
     if last and instruction.round <= last.round:
         raise Refused(Refusal.ROUND)
-    if elsewhere := answers.elsewhere(question.digest, workplace.model_digest):
+    if elsewhere := answers.elsewhere(question.digest, context.model_digest):
         other, last = elsewhere
         personal.take_over(other)
     else:
-        reply = _new_reply(question, payload, workplace, personal)
-        last = Answered(question.digest, workplace.model_digest, instruction.round, reply)
+        reply = _new_reply(question, payload, context, personal)
+        last = Answered(question.digest, context.model_digest, instruction.round, reply)
     answers.keep(run_id, last)
     return last.reply, afterwards
 
@@ -63,27 +63,27 @@ def _nothing() -> None:
     """Nothing is to be done once the answer has left."""
 
 
-def _new_reply(question: Question, payload: bytes, workplace: Workplace, personal: Personal) -> bytes:
+def _new_reply(question: Question, payload: bytes, context: SiloContext, personal: Personal) -> bytes:
     """The reply to a question that was not answered before. Raises Refused, ConfigError or TrainingError."""
-    site, instruction = workplace.site, question.instruction
+    site, instruction = context.site, question.instruction
     kind = kind_of(instruction, site.terms)
-    if instruction.noise and workplace.noise_adder_of is None:
+    if instruction.noise and context.noise_adder_of is None:
         raise Refused(Refusal.POLICY)
     if adds_gradient(instruction):
-        return _step(workplace, payload, instruction)
-    if isinstance(kind, Gradients) and workplace.purse_of and workplace.purse_of().real:
+        return _step(context, payload, instruction)
+    if isinstance(kind, Gradients) and context.purse_of and context.purse_of().real:
         # The answer only says that the step was heard: the model learns afterwards, and whether it could stays secret.
         return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
     if not kind.own_model:
-        return _reply(workplace, payload, instruction, _student_votes(workplace, payload, instruction))
-    if workplace.release is None:
-        votes, learned = _own_votes(question, workplace, personal, promised=bool(instruction.noise))
-        return _reply(workplace, payload, instruction, votes, scored=learned)
+        return _reply(context, payload, instruction, _student_votes(context, payload, instruction))
+    if context.release is None:
+        votes, learned = _own_votes(question, context, personal, promised=bool(instruction.noise))
+        return _reply(context, payload, instruction, votes, scored=learned)
     kind.check_protection(site.privacy.protection)
-    return _protected_reply(question, payload, workplace, workplace.release, personal)
+    return _protected_reply(question, payload, context, context.release, personal)
 
 
-def _voted(workplace: Workplace, vote: Callable[[], Votes], *, promised: bool, otherwise: Votes) -> tuple[Votes, bool]:
+def _voted(context: SiloContext, vote: Callable[[], Votes], *, promised: bool, otherwise: Votes) -> tuple[Votes, bool]:
     """What the silo's models vote, and whether they could. Raises TrainingError or ConfigError unless ``promised``.
 
     Under a guarantee a missing answer would tell of a record.
@@ -93,29 +93,29 @@ def _voted(workplace: Workplace, vote: Callable[[], Votes], *, promised: bool, o
     try:
         return vote(), True
     except Exception:
-        logger.exception("Silo %s: its own model could not answer; the coordinator is not told", workplace.site.silo)
+        logger.exception("Silo %s: its own model could not answer; the coordinator is not told", context.site.silo)
         return otherwise, False
 
 
-def _own_votes(question: Question, workplace: Workplace, personal: Personal, *, promised: bool) -> tuple[Votes, bool]:
+def _own_votes(question: Question, context: SiloContext, personal: Personal, *, promised: bool) -> tuple[Votes, bool]:
     abstaining = np.full(question.instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
-    return _voted(workplace, partial(personal.votes, question), promised=promised, otherwise=abstaining)
+    return _voted(context, partial(personal.votes, question), promised=promised, otherwise=abstaining)
 
 
-def _step(workplace: Workplace, payload: bytes, instruction: Instruction) -> bytes:
+def _step(context: SiloContext, payload: bytes, instruction: Instruction) -> bytes:
     """The reply to a step of the joint labeler's training: what the silo adds is ready. Raises Refused, ConfigError."""
     from fedct_flwr.silo.joint import noisy_gradient
 
-    if instruction.joint is None or workplace.purse_of is None:
+    if instruction.joint is None or context.purse_of is None:
         raise Refused(Refusal.POLICY)
-    gradient = noisy_gradient(workplace.site, instruction.joint, workplace.purse_of(), payload)
+    gradient = noisy_gradient(context.site, instruction.joint, context.purse_of(), payload)
     shape = GRADIENTS.shape(instruction, hashlib.sha256(payload).digest())
-    Ready(workplace.state).keep(gradient, shape, workplace.runs_kept)
-    return encode_reply(Reply(instruction.round, workplace.site.silo, NOTHING), workplace.site.terms)
+    Ready(context.state).keep(gradient, shape, context.runs_kept)
+    return encode_reply(Reply(instruction.round, context.site.silo, NOTHING), context.site.terms)
 
 
 def _protected_reply(
-    question: Question, payload: bytes, workplace: Workplace, release: "Release", personal: Personal
+    question: Question, payload: bytes, context: SiloContext, release: "Release", personal: Personal
 ) -> bytes:
     """The labeler's labels, which alone decide whether there is a reply and what it is.
 
@@ -123,58 +123,58 @@ def _protected_reply(
     """
     instruction, learned = question.instruction, False
     votes: Votes = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
-    if release.labeler.reads_votes or workplace.sends_scores:
-        votes, learned = _own_votes(question, workplace, personal, promised=True)
-    labels = _released(workplace, release, payload, instruction, votes)
-    return _reply(workplace, payload, instruction, labels, scored=learned)
+    if release.labeler.reads_votes or context.sends_scores:
+        votes, learned = _own_votes(question, context, personal, promised=True)
+    labels = _released(context, release, payload, instruction, votes)
+    return _reply(context, payload, instruction, labels, scored=learned)
 
 
-def _student_votes(workplace: Workplace, payload: bytes, instruction: Instruction) -> Votes:
+def _student_votes(context: SiloContext, payload: bytes, instruction: Instruction) -> Votes:
     """What the silo's students vote. The personal model has no part in it: it is neither trained nor scored."""
-    site = workplace.site
-    if release := workplace.release_of_students(instruction.votes):
+    site = context.site
+    if release := context.release_of_students(instruction.votes):
         none = np.zeros(0, dtype=LABEL_DTYPE)
-        return _released(workplace, release, payload, instruction, none)
+        return _released(context, release, payload, instruction, none)
     positions = instruction.query.positions(len(site.public))
 
     def votes() -> Votes:
-        students = site.students(instruction.votes, workplace.students)
+        students = site.students(instruction.votes, context.students)
         return students.votes(site.private, site.public.X, positions, None)
 
     nothing = np.zeros((len(positions), site.terms.width), dtype=np.int32)
-    return _voted(workplace, votes, promised=bool(instruction.noise), otherwise=nothing)[0]
+    return _voted(context, votes, promised=bool(instruction.noise), otherwise=nothing)[0]
 
 
 def _released(
-    workplace: Workplace, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
+    context: SiloContext, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
 ) -> Votes:
     """What leaves instead of the personal model's labels, or of bare students' votes, if the budget allows it."""
     from fedct_flwr.labelers.labeler import Asked
 
-    site = workplace.site
+    site = context.site
     positions = instruction.query.positions(len(site.public))
     return release.answer(payload, Asked(site.private, site.public.X, instruction.targets, votes, positions))
 
 
 def _reply(
-    workplace: Workplace, payload: bytes, instruction: Instruction, votes: Votes, *, scored: bool = False
+    context: SiloContext, payload: bytes, instruction: Instruction, votes: Votes, *, scored: bool = False
 ) -> bytes:
     """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
-    site = workplace.site
+    site = context.site
     kind = kind_of(instruction, site.terms)
     if isinstance(kind, Summed):
         shape = kind.shape(instruction, site.terms, hashlib.sha256(payload).digest())
         vector = kind.summand(votes, instruction, site.terms)
         if instruction.noise:
-            if workplace.noise_adder_of is None:
+            if context.noise_adder_of is None:
                 raise Refused(Refusal.POLICY)
             from fedct_flwr.silo.noisy_sum import with_noise
 
-            vector = with_noise(vector, instruction, site.terms, workplace.noise_adder_of(), payload)
-        Ready(workplace.state).keep(vector, shape, workplace.runs_kept)
+            vector = with_noise(vector, instruction, site.terms, context.noise_adder_of(), payload)
+        Ready(context.state).keep(vector, shape, context.runs_kept)
     if isinstance(kind, OnlyReady):
         votes = NOTHING
-    told = scored and workplace.sends_scores
+    told = scored and context.sends_scores
     scores = kind.score(site.learner, site.own_test, site.pooled_test) if told else None
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
 

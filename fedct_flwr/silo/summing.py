@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.silo import Contribution, Summand, refusal, remind, to_bytes
+from fedct_flwr.secure_sum.silo import Contribution, SumClient, refusal, remind, to_bytes
 from fedct_flwr.secure_sum.terms import Shape, Terms
 from fedct_flwr.seeding import generator
+from fedct_flwr.silo.context import open_silo_context
 from fedct_flwr.silo.state import ContextState, LocalState
-from fedct_flwr.silo.workplace import open_workplace
 from fedct_flwr.types import SiloName
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refused
@@ -54,7 +54,7 @@ class Ready:
         """Nothing more: the ledger was charged before the answers were made."""
 
 
-def answer_sum(message: Message, summand: Summand, contribution: Contribution) -> Message:
+def answer_sum(message: Message, summand: SumClient, contribution: Contribution) -> Message:
     """The reply to any message of a secure sum. ``summand`` outlives it: it keeps the session's keys in memory."""
     try:
         request = from_record(message.content)
@@ -67,7 +67,7 @@ def answer_sum(message: Message, summand: Summand, contribution: Contribution) -
 class SimulatedSums:
     """A simulated silo's part: it finds in ``memory`` what it has to remember of the session."""
 
-    summand: Summand
+    summand: SumClient
     ready: Ready
     memory: LocalState
 
@@ -82,11 +82,11 @@ class SimulatedSums:
 
 def sums_at(context: Context) -> SimulatedSums:
     """The part of the silo that a message is for. Raises ConfigError or DataError."""
-    workplace = open_workplace(context)
+    here = open_silo_context(context)
     config = RunConfig.from_flower(context.run_config)
-    silo, names = workplace.site.silo, config.roster or [silo.name for silo in datasets.load(config).silos]
-    summand = Summand(silo, simulated_key(config, silo), simulated_terms(config, names))
-    return SimulatedSums(summand, Ready(workplace.state), ContextState(context.state))
+    silo, names = here.site.silo, config.roster or [silo.name for silo in datasets.load(config).silos]
+    summand = SumClient(silo, simulated_key(config, silo), simulated_terms(config, names))
+    return SimulatedSums(summand, Ready(here.state), ContextState(context.state))
 
 
 def refused_sum() -> bytes:

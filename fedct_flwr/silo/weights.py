@@ -9,8 +9,8 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.base import Correctable, Correction
+from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.state import set_back
-from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.types import TrainingError
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.weights import ARRAYS, CONFIG, question_digest, to_reply, to_weights, with_control, without_control
@@ -78,14 +78,14 @@ def drift_of(settings: Mapping[str, Any], control: Vector, reach: float | None) 
     return dynamic(settings[FEDDYN_ALPHA]) if FEDDYN_ALPHA in settings else proximal(settings.get(PROXIMAL_MU, 0.0))
 
 
-def train_on(content: RecordDict, workplace: Workplace, run_id: int) -> RecordDict:
+def train_on(content: RecordDict, context: SiloContext, run_id: int) -> RecordDict:
     """Train the global weights for one round on private records alone, and return the silo's.
 
     The last question asked again is answered the same. Raises Refused (WEIGHTS) for a real silo or a learner without
     weights, and TrainingError.
     """
-    site, state, learner = workplace.site, workplace.state, workplace.site.learner
-    if not (workplace.hands_out_weights and isinstance(learner, Correctable)):
+    site, state, learner = context.site, context.state, context.site.learner
+    if not (context.hands_out_weights and isinstance(learner, Correctable)):
         raise Refused(Refusal.WEIGHTS)
     begun, control = without_control(to_weights(content.array_records[ARRAYS]))
     drift = drift_of(content.config_records[CONFIG], control, learner.reach)

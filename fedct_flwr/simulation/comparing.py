@@ -26,7 +26,7 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.repeats import Plan, is_complete, is_repeated, seed_folder, settings_of
-from fedct_flwr.simulation.run import Comparison, Drawn, Run, read_run
+from fedct_flwr.simulation.run import Comparison, RichRepr, Run, read_run
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 LEVEL: Final = 0.95
@@ -158,7 +158,7 @@ def pairs_of(algorithms: Sequence[str], learners: Sequence[str]) -> list[Pair]:
     return found
 
 
-class Standings(Drawn):
+class Standings(RichRepr):
     """Methods from the best to the worst, by the mean over silos of a score on their own or the pooled test set."""
 
     def __init__(

@@ -28,7 +28,7 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores
-from fedct_flwr.simulation.run import DataFrame, Drawn, OwnFolder, Run, frame, read_run
+from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
 from fedct_flwr.simulation.silos import divided
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
@@ -181,7 +181,7 @@ def _check_same(first: Path, path: Path) -> None:
         raise RunError(f"{path} has other settings than {first} ({', '.join(changed)}): take it away, and go on")
 
 
-class Repeats(Drawn):
+class Repeats(RichRepr):
     """Runs that differ in their seed alone. Its table has means over the seeds, with standard errors."""
 
     def __init__(self, path: Path, *, held: Sequence[object] = (), packages: Collection[str] | None = ()) -> None:

@@ -47,7 +47,7 @@ _WIDTH = 160
 _AS_IT_IS = '<pre style="white-space:pre;overflow-x:auto;line-height:normal;font-family:monospace">{code}</pre>'
 
 
-class Drawn(ABC):
+class RichRepr(ABC):
     """As text, and as HTML in a notebook: the headline and the table, if there is one."""
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class SiloModel:
         return encode(table, columns, "the table of records")
 
 
-class Run(Drawn):
+class Run(RichRepr):
     """One run. Its table is what a notebook shows of it.
 
     What it reads, it reads from its folder. ``held`` is what has to live as long as the run: tables and learners in
@@ -325,7 +325,7 @@ class Run(Drawn):
         return scoreboard.table(rows, how.title, scoreboard.methods_of(self.config), globally, self.measure)
 
 
-class Comparison(Drawn):
+class Comparison(RichRepr):
     """Runs next to each other: what their settings differ in, and their mean scores."""
 
     def __init__(self, runs: Sequence[Run]) -> None:

@@ -25,10 +25,10 @@ from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.silo_errors import all_errors, grouped
 from fedct_flwr.simulation.learners import given_learner, learners_of
+from fedct_flwr.simulation.monitor import Monitor
 from fedct_flwr.simulation.run import OwnFolder, Run
 from fedct_flwr.simulation.silos import Data, Silos, data_of, divided
 from fedct_flwr.simulation.simulation import Engine, Simulation
-from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.console import progress as bar_of
 from fedct_flwr.text.suggest import suggest
@@ -148,8 +148,8 @@ def _run(
     visible = None if progress is None else progress is True
     ended = len(simulation.folder.rounds())
     with bar("rounds", simulation.config.rounds - ended, visible=visible) as advance:
-        watch = Watch(simulation.folder, told or (lambda record: advance(1)))
-        simulation.run(runner, watch, keep_log=keep_log)
+        monitor = Monitor(simulation.folder, told or (lambda record: advance(1)))
+        simulation.run(runner, monitor, keep_log=keep_log)
     for line in grouped(all_errors(simulation.folder)):
         warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
     simulation.score(partial(bar_of, what=scoreboard.TRAINING, visible=visible))

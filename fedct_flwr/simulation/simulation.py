@@ -33,7 +33,7 @@ from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.runs.silo_errors import grouped, last_errors
-from fedct_flwr.simulation.watch import Watch, reason
+from fedct_flwr.simulation.monitor import Monitor, reason
 from fedct_flwr.tracking import track_scores
 from fedct_flwr.types import RunError
 
@@ -127,19 +127,19 @@ class Simulation:
         check_cluster()
         return partial(run_on_engine, more=variables) if variables else run_on_engine
 
-    def run(self, runner: Runner, watch: Watch, *, keep_log: bool = True) -> None:
+    def run(self, runner: Runner, monitor: Monitor, *, keep_log: bool = True) -> None:
         """Run it, with the log in its folder at the end. Raises RunError with the reason that the folder gives.
 
         Without ``keep_log`` the folder is to go if the run fails: the reason then does not say where the log is.
         """
         log = Path(tempfile.mkdtemp(prefix="fedct-log-")) / LOG
         try:
-            runner(self.config.to_flower(), len(self.dataset.silos), log, watch)
+            runner(self.config.to_flower(), len(self.dataset.silos), log, monitor)
             if self.folder.read_json("result.json").get("status") != "completed":
                 raise RunError("the run failed")
         except RunError as error:
             said = log.read_text("utf-8", errors="replace")
-            why = reason(self.folder if watch.is_over else None, said) or str(error)
+            why = reason(self.folder if monitor.is_over else None, said) or str(error)
             if told := grouped(last_errors(self.folder)):
                 # Here the log of each silo is at hand.
                 why = why.replace("; see the log at the silo", "")

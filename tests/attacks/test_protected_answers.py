@@ -20,10 +20,10 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.silo import workplace
+from fedct_flwr.silo import context as silo_context
+from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.noisy_sum import account_of_sums
 from fedct_flwr.silo.site import terms_of
-from fedct_flwr.silo.workplace import gated
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction
@@ -89,7 +89,7 @@ def same(rows: list[dict[str, str]]) -> list[dict[str, str]]:
 
 def answered(folder: Path) -> tuple[bytes, np.ndarray | Refusal, list[Callable[[], None]]]:
     """What the silo sends, what is in it, and what it leaves for afterwards."""
-    for cached in (workplace._settings, workplace._own_site):
+    for cached in (silo_context._settings, silo_context._own_site):
         cached.cache_clear()
     config = SiloConfig.read_toml(folder / "silo.toml")
     terms = terms_of(read_study(config.study))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.learners.base import Saveable
+from fedct_flwr.silo.context import model_of
 from fedct_flwr.silo.site import real_site
-from fedct_flwr.silo.workplace import model_of
 from tests.cli.silos import Fedct, Kit
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from fedct_flwr.hospital.log_entry import Spent
-from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.hospital.shared_usage import SharedUsage
 from tests.cli.silos import Fedct, Kit
 
 
@@ -12,8 +12,8 @@ def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit
     kit.file.write_text(
         f"{kit.file.read_text('utf-8')}\n[records]\nfolder = '{tmp_path / 'common'}'\nmax-queries = 300\n", "utf-8"
     )
-    books = SharedBooks(tmp_path / "common", "another", {"max_rounds": 9, "max_queries": 300, "max_bytes": 9000})
-    books.charge(Spent(rounds=1, queries=228, bytes=40))
+    usage = SharedUsage(tmp_path / "common", "another", {"max_rounds": 9, "max_queries": 300, "max_bytes": 9000})
+    usage.charge(Spent(rounds=1, queries=228, bytes=40))
     page = " ".join(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out.split())
     assert "Limits over all studies of these records" in page
     assert "Labels: 300, of which 228 are used" in page

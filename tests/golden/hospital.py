@@ -15,7 +15,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.silo.workplace import gated
+from fedct_flwr.silo.context import gated
 from tests.golden.runs import Golden
 from tests.hospitals import write_silo_folder
 

@@ -22,10 +22,10 @@ from fedct_flwr.privacy.ledger import Ledger, common_budget
 from fedct_flwr.secure_sum.coordinator import begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape
+from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.joint import joint_labeler
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.site import joint_of
-from fedct_flwr.silo.workplace import gated
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint
 from fedct_flwr.wire.messages import from_record, to_record

@@ -23,10 +23,10 @@ from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.secure_sum.coordinator import Requests, begin_session, sum_securely
+from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.noisy_sum import account_of_sums
 from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.summing import Ready
-from fedct_flwr.silo.workplace import gated
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
@@ -135,10 +135,10 @@ def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) ->
         hospital.silo.study, hospital.gate = study, Gate(hospital.silo.config, study, log, lambda: True)
         restart()
         assert answer(hospital, question) is Refusal.ROUND
-        assert subject not in hospital.gate._books.ready
+        assert subject not in hospital.gate._usage.ready
         # A run that is resumed is another one to Flower, and asks the same.
         assert isinstance(answer(hospital, question, RUN + 1), bytes)
-        assert subject in hospital.gate._books.ready
+        assert subject in hospital.gate._usage.ready
         assert (kept(hospital, question) != before).mean() > 0.5
         assert account_of_sums(hospital.silo.config, hospital.silo.terms.study).charges == 2
         after = kept(hospital, question)

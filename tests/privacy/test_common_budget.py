@@ -11,7 +11,7 @@ from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import BudgetExceeded, CommonBudget, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.silo.workplace import gated, open_workplace
+from fedct_flwr.silo.context import gated, open_silo_context
 from fedct_flwr.types import ConfigError
 from tests.hospitals import write_silo_folder
 
@@ -111,7 +111,7 @@ def test_a_real_silo_answers_no_more_once_the_others_have_spent_it(tmp_path: Pat
     )
     context = Context(1, 1, {"silo-file": str(file)}, RecordDict(), {})
     with gated():
-        release = open_workplace(context).release
+        release = open_silo_context(context).release
         assert release
         purse = release.purse
         with purse.ledger, pytest.raises(BudgetExceeded, match="over all studies"):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedct_flwr.secure_sum.coordinator import Replies, Requests, SumCoordinator, begin_session
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
-from fedct_flwr.secure_sum.silo import Summand
+from fedct_flwr.secure_sum.silo import SumClient
 from fedct_flwr.secure_sum.terms import Shape, Terms
 from fedct_flwr.types import FedctError
 
@@ -67,7 +67,7 @@ def shape(length: int = LENGTH, bits: int = BITS, largest: int | None = None, su
 class Federation:
     """Silos, their numbers and a coordinator in one session; ``lost`` decides which messages get lost."""
 
-    silos: dict[str, Summand]
+    silos: dict[str, SumClient]
     numbers: dict[str, Numbers]
     coordinator: SumCoordinator
     lost: Callable[[str, Step], bool] = lambda name, step: False
@@ -102,7 +102,7 @@ def federation(
         rng = np.random.default_rng(vectors)
         vectors = {name: rng.integers(0, 1 << BITS, LENGTH, dtype=np.uint64) for name in names(vectors)}
     agreed = terms(list(vectors), may_collude, **about)
-    silos = {name: Summand(name, key(name), agreed) for name in vectors}
+    silos = {name: SumClient(name, key(name), agreed) for name in vectors}
     made = Federation(silos, {name: Numbers(vector) for name, vector in vectors.items()}, SumCoordinator(agreed))
     if begun:
         begin_session(made.coordinator, made.exchange)

@@ -14,7 +14,7 @@ from fedct_flwr.secure_sum import silo as silo_module
 from fedct_flwr.secure_sum.coordinator import sum_securely
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.secure_sum.silo import Summand
+from fedct_flwr.secure_sum.silo import SumClient
 from tests.secure_sum.adversary import Adversary, all_places
 from tests.secure_sum.silos import BITS, LENGTH, Federation, fault_of, federation, shape
 
@@ -106,16 +106,16 @@ def both_opened(made: Federation) -> np.ndarray | None:
 
 
 def forgets_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = Summand._repeated_or
+    steps = SumClient._repeated_or
 
-    def forgetful(self: Summand, *about: object) -> bytes:
+    def forgetful(self: SumClient, *about: object) -> bytes:
         if self.session is not None:
             self.session.said.clear()
             if self.session.current is not None:
                 self.session.current.list_signed = None
         return steps(self, *about)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Summand, "_repeated_or", forgetful)
+    monkeypatch.setattr(SumClient, "_repeated_or", forgetful)
 
 
 @pytest.mark.parametrize(("plant", "found"), [(honest, False), (forgets_what_it_said, True)])
@@ -151,7 +151,7 @@ def too_small_a_sum(made: Federation) -> np.ndarray | None:
 
 
 def unsigned_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Summand, "_check_signatures", lambda *about: None)
+    monkeypatch.setattr(SumClient, "_check_signatures", lambda *about: None)
 
 
 @pytest.mark.parametrize(("plant", "found"), [(honest, False), (unsigned_list, True)])

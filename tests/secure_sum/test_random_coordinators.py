@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from fedct_flwr.secure_sum.silo import Summand
+from fedct_flwr.secure_sum.silo import SumClient
 from tests.secure_sum.adversary import Adversary
 from tests.secure_sum.silos import federation, names, shape
 
@@ -96,7 +96,7 @@ def test_no_coordinator_opens_two_sums_or_one_that_is_too_small() -> None:
 
 
 def unsigned_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Summand, "_check_signatures", lambda *about: None)
+    monkeypatch.setattr(SumClient, "_check_signatures", lambda *about: None)
 
 
 def lists_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:

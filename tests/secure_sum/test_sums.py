@@ -8,7 +8,7 @@ import pytest
 from fedct_flwr.secure_sum.coordinator import SecureSum, begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.secure_sum.silo import Summand
+from fedct_flwr.secure_sum.silo import SumClient
 from fedct_flwr.secure_sum.terms import sum_modulo
 from tests.secure_sum.silos import BITS, Federation, federation, key, names, shape, terms
 
@@ -95,7 +95,7 @@ def test_two_exchanges_a_sum_and_a_third_where_a_silo_drops_out() -> None:
 
 def test_a_silo_that_lost_its_memory_takes_part_in_another_session() -> None:
     made = federation(4)
-    made.silos["silo-02"] = Summand("silo-02", key("silo-02"), terms(names(4)))
+    made.silos["silo-02"] = SumClient("silo-02", key("silo-02"), terms(names(4)))
     found = sum_securely(made.coordinator, made.exchange, shape())
     assert "silo-02" not in found.summands
     assert made.coordinator.faults == {}  # the last step asked the others only

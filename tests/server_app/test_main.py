@@ -16,7 +16,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo import workplace
+from fedct_flwr.silo import context as silo_context
 from fedct_flwr.types import ConfigError, DataError
 from server_app.main import app as server_app
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
@@ -48,8 +48,8 @@ def run(config: dict[str, Any], silo_files: list[Path]) -> RunFolder:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        workplace._settings.cache_clear()
-        workplace._own_site.cache_clear()
+        silo_context._settings.cache_clear()
+        silo_context._own_site.cache_clear()
         return client_app(message, context)
 
     nodes = [{"silo-file": str(path)} for path in silo_files]

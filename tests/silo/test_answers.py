@@ -15,8 +15,8 @@ from client_app.main import app
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.site import simulated_site
-from fedct_flwr.silo.workplace import gated
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Reply, Terms
 from fedct_flwr.wire.messages import from_record, to_record

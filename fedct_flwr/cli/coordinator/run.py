@@ -30,7 +30,7 @@ from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.simulation.watch import reason
+from fedct_flwr.simulation.monitor import reason
 from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell, plain
 from fedct_flwr.types import ConfigError, RunError

@@ -30,7 +30,7 @@ from fedct_flwr.hospital.egress_log import AtWorkError, EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, is_revoked, read_entries, spent
-from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import GRADIENTS, HARD, kinds_let_out
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
@@ -423,10 +423,10 @@ def _promised_of_sums(config: SiloConfig, study: StudyFolder, entries: Sequence[
 
 def _over_all_studies(config: SiloConfig) -> list[str]:
     """The limits that several studies share. Raises LedgerError if what they have used cannot be told."""
-    books, records = SharedBooks.of(config), config.records
-    if books is None:
+    usage, records = SharedUsage.of(config), config.records
+    if usage is None:
         return []
-    used, studies = books.spent()
+    used, studies = usage.spent()
     epsilon = 0.0
     if records.epsilon:
         from fedct_flwr.privacy.ledger import common_budget

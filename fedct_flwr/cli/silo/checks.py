@@ -40,7 +40,7 @@ from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
 from fedct_flwr.hospital.link import call, sentence_of
 from fedct_flwr.hospital.log_entry import is_revoked, read_entries
 from fedct_flwr.hospital.log_proof import verify_log
-from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.privacy.spending import Spending
@@ -220,8 +220,8 @@ def approval(silo: Silo) -> Iterator[Finding]:
 
 def shared_limits(silo: Silo) -> Iterator[Finding]:
     """The folder under ``[records]``, and what all studies have used; nothing where no limits are shared."""
-    folder, books = silo.config.records.folder, SharedBooks.of(silo.config)
-    if folder is None or books is None:
+    folder, usage = silo.config.records.folder, SharedUsage.of(silo.config)
+    if folder is None or usage is None:
         return
     if not _can_write(folder):
         yield bad(
@@ -230,7 +230,7 @@ def shared_limits(silo: Silo) -> Iterator[Finding]:
             "compose.limits.yaml says how",
         )
         return
-    used = books.spent()[0]
+    used = usage.spent()[0]
     yield good(
         f"shared limits: {used.rounds:,} rounds, {used.queries:,} labels, {used.bytes:,} bytes used; fedct "
         "silo status says of how many"

@@ -13,8 +13,8 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners.base import Saveable
+from fedct_flwr.silo.context import model_before, model_of
 from fedct_flwr.silo.site import real_site
-from fedct_flwr.silo.workplace import model_before, model_of
 from fedct_flwr.types import ConfigError, DataError
 
 _BEFORE: Final = Path("before")

@@ -26,7 +26,7 @@ from fedct_flwr.hospital.approval import approving_digest, in_force
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
 from fedct_flwr.hospital.link import LinkStatus, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, is_revoked, read_entries, spent
-from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.plural import count
@@ -116,8 +116,8 @@ def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEn
 
 def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] | None:
     """What the silo makes of the consensus, for itself alone; None where it has said nothing that can be read."""
+    from fedct_flwr.silo.context import judgment_of
     from fedct_flwr.silo.personal import Judgment, facts_of
-    from fedct_flwr.silo.workplace import judgment_of
 
     found = _told(lambda: Judgment.read(judgment_of(config, study.name))) if study else None
     return facts_of(found) if found else None
@@ -128,8 +128,8 @@ def _over_studies(config: SiloConfig, folder: Path) -> dict[str, Any]:
 
     With a budget of epsilon, ``privacy`` has it, and what of it is spent; None if that cannot be told.
     """
-    books = SharedBooks.of(config)
-    used, studies = (_told(books.spent) if books else (Spent(), 0)) or (None, 0)
+    usage = SharedUsage.of(config)
+    used, studies = (_told(usage.spent) if usage else (Spent(), 0)) or (None, 0)
     return {
         # Studies that name it each from their own folder on show the same.
         "folder": str(folder.resolve()),

@@ -18,7 +18,7 @@ from fedct_flwr.hospital.log_entry import is_revoked
 from fedct_flwr.text.log import logger
 
 
-class Watched:
+class FileWatch:
     """The files that decide what may leave. Size and time of each are compared, contents are not read.
 
     Of a folder in the study's folder, such as one of images, it is the folder's own time: it is asked for before each
@@ -58,14 +58,14 @@ def _stamp(path: Path) -> tuple[str, int, int]:
 _SECONDS: Final = 1.0
 
 
-class Watch:
+class Monitor:
     """Watches one silo: its ``log``, its ``files`` and whether its ``status`` can be written, which hears of them."""
 
     def __init__(
         self,
         log: EgressLog,
         state: Path,
-        files: Watched,
+        files: FileWatch,
         status: StatusFile,
         say: Callable[[str], None],
     ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from flwr.app import Context, RecordDict
 
-from fedct_flwr.silo.workplace import Workplace, open_workplace
+from fedct_flwr.silo.context import SiloContext, open_silo_context
 from tests.hospitals import STUDY, restart, write_silo_folder
 
 pytestmark = pytest.mark.usefixtures("without_gate")
@@ -29,8 +29,8 @@ def real(folder: Path, silo: str = "cleveland", **tables: dict[str, Any]) -> dic
     return {"silo-file": str(write_silo_folder(folder, silo, **tables))}
 
 
-def opened(folder: Path, run: dict[str, Any] | None = None, **tables: dict[str, Any]) -> Workplace:
-    return open_workplace(context(real(folder, **tables), **(run or {})))
+def opened(folder: Path, run: dict[str, Any] | None = None, **tables: dict[str, Any]) -> SiloContext:
+    return open_silo_context(context(real(folder, **tables), **(run or {})))
 
 
 @pytest.mark.parametrize("wanted", [False, True, "true", 1, None])
@@ -42,8 +42,8 @@ def test_scores_need_the_policy_and_the_run(tmp_path: Path, allowed: bool, wante
 
 def test_data_and_learner_are_read_once_and_not_again_when_files_change(tmp_path: Path) -> None:
     node = real(tmp_path)
-    site = open_workplace(context(node)).site
+    site = open_silo_context(context(node)).site
     real(tmp_path, learner={"name": "svm"})
     (tmp_path / "data.csv").unlink()
     (tmp_path / "study" / "public.csv").write_text("age\n1\n", "utf-8")
-    assert open_workplace(context(node)).site is site
+    assert open_silo_context(context(node)).site is site

@@ -9,7 +9,7 @@ from fedct_flwr.runs.run_folder import RUN_FAILED, RunFolder
 from fedct_flwr.types import RunError
 
 
-class Watch:
+class Monitor:
     """Hands each round's record to ``told`` as soon as the run folder has it. To be called again and again."""
 
     def __init__(self, folder: RunFolder, told: Callable[[Mapping[str, Any]], None]) -> None:

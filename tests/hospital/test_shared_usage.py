@@ -13,7 +13,7 @@ from fedct_flwr.hospital.approval import approve, terms_digest
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event, Spent
-from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
@@ -55,14 +55,14 @@ def ask(silo: Silo, number: int, size: int = 5) -> Refusal | bytes:
 
 
 def counted(folder: Path) -> tuple[Spent, int]:
-    return SharedBooks(folder, "", {}).spent()
+    return SharedUsage(folder, "", {}).spent()
 
 
-def over_studies_of(silo: Silo) -> SharedBooks:
-    """The books as commands read them."""
-    books = SharedBooks.of(silo.config)
-    assert books
-    return books
+def over_studies_of(silo: Silo) -> SharedUsage:
+    """The usage as commands read them."""
+    usage = SharedUsage.of(silo.config)
+    assert usage
+    return usage
 
 
 def test_two_studies_share_a_limit_of_labels(study: Callable[..., Silo], folder: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
     elif mounted == "an old copy":
         shutil.copytree(tmp_path / "old", folder)
     elif mounted == "another folder":
-        SharedBooks(folder, "a", MANY).charge(Spent(90, 900, 90_000))
+        SharedUsage(folder, "a", MANY).charge(Spent(90, 900, 90_000))
 
     with pytest.raises(LedgerError, match=r"Only if there is no backup, remove .*/state/shared-"), silo.gate():
         pass

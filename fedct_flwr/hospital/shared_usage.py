@@ -29,11 +29,11 @@ _DATA_SET: Final = "labels"
 """What the rows are about; those of privacy budgets are about another."""
 
 
-class SharedBooks:
-    """The books in a folder that several studies share, as one of them sees it. Made when first used.
+class SharedUsage:
+    """The usage file in a folder that several studies share, as one of them sees it. Made when first used.
 
     ``study`` is a name that no other study's silo folder has; ``limits`` are by field of the policy. ``mark`` is where
-    this study notes what the books had, in case the folder is lost as a whole.
+    this study notes what the file had, in case the folder is lost as a whole.
     """
 
     def __init__(self, folder: Path, study: str, limits: Mapping[str, int], mark: Path | None = None) -> None:
@@ -42,7 +42,7 @@ class SharedBooks:
         self._limits = limits
 
     @classmethod
-    def of(cls, config: SiloConfig, key: Ed25519PublicKey | None = None) -> "SharedBooks | None":
+    def of(cls, config: SiloConfig, key: Ed25519PublicKey | None = None) -> "SharedUsage | None":
         """Those that ``silo.toml`` names, for the silo folder with this egress key; None if it names none.
 
         Without a key they can only be read.
@@ -125,5 +125,5 @@ def _sum(rows: list[tuple[str, str, int]]) -> Spent:
             step = Spent(**json.loads(text))
             total = Spent(*(one + times * more for one, more in zip(total, step, strict=True)))
         except (ValueError, TypeError):
-            raise LedgerError("the books of these records hold an unknown line; nothing is released") from None
+            raise LedgerError("the usage file of these records holds an unknown line; nothing is released") from None
     return total

@@ -44,7 +44,7 @@ _AFTERWARDS: Final[ContextVar[list[Callable[[], None]] | None]] = ContextVar("af
 
 
 @dataclass(frozen=True, eq=False)
-class Workplace:
+class SiloContext:
     """``model`` is where the silo's model is kept, if it can be; a resumed run goes on from it (``resumes``).
 
     ``model_digest`` (32 bytes) stands for the settings that decide what the model is. ``before`` is where a real silo
@@ -102,7 +102,7 @@ def silo_named(context: Context) -> SiloName:
     return simulated_silo(_run_config(context), node.partition_id or 0).name
 
 
-def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
+def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContext:
     """All that is needed to answer a message. Raises ConfigError or DataError.
 
     ``resumable``: what a simulated silo keeps must outlast one of Flower's runs. A real silo answers only within
@@ -116,7 +116,7 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
                 "with 'fedct silo connect'"
             )
         own, site = _settings(node.silo_file), _own_site(node.silo_file)
-        return Workplace(
+        return SiloContext(
             site,
             FolderState(own.state),
             model=model_of(own, site),
@@ -139,7 +139,7 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
     # A silo that trains on finds its last answer there after a resume: it would learn that round twice otherwise.
     lasts = run and resumable and model and isinstance(site.learner, Resumable)
     lasting = FolderState(run.silo_answers(site.silo)) if run and lasts else None
-    return Workplace(
+    return SiloContext(
         site,
         lasting or ContextState(context.state),
         model=model,
