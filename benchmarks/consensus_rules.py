@@ -18,7 +18,7 @@ from sklearn.metrics import recall_score
 from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.fedct import Agreement, DawidSkene, Plurality, Qualified, Rule
+from fedct_flwr.algorithms.fedct import DawidSkene, Plurality, Qualified, Rule
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus.counting import Ballot
 from fedct_flwr.datasets.federated import FederatedDataset, pool
@@ -37,7 +37,6 @@ QUORUM: Final = 0.75
 RULES: Final[dict[str, Rule]] = {
     "majority": Plurality(),
     "qualified": Qualified(QUORUM),
-    "agreement": Agreement(),
     "Dawid-Skene": DawidSkene(),
 }
 METHODS: Final = ("local", *RULES, "truth", "central")

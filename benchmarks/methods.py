@@ -115,7 +115,6 @@ METHODS: Final[dict[str, Callable[..., Measured]]] = {
     "FedCT": partial(_cotrained, "fedct"),
     "FedCT (shares)": partial(_cotrained, "fedct-shares"),
     "FedCT (QM)": partial(_cotrained, "fedct-qualified"),
-    "FedCT (agreement)": partial(_cotrained, "fedct-agreement"),
     "FedCT (DS)": partial(_cotrained, "fedct-dawid-skene"),
     "FedAvg": partial(_averaged, "fedavg"),
     "FedProx .1": partial(_averaged, "fedprox", proximal_mu=0.1),

@@ -12,7 +12,7 @@ from fedct_flwr.text.printable import PrintableLogs
 from fedct_flwr.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fedct_flwr.algorithms.fedct import Agreement, DawidSkene, FedCT, Plurality, Qualified
+    from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, Plurality, Qualified
     from fedct_flwr.algorithms.fedct_joint import JointLabeler
     from fedct_flwr.algorithms.fedkt import FedKT
     from fedct_flwr.algorithms.fedmd import FedMD
@@ -37,7 +37,6 @@ _WHERE: Final = {
     "datasets": ("FederatedDataset",),
     "datasets.partition": ("IID", "Dirichlet"),
     "algorithms.fedct": (
-        "Agreement",
         "DawidSkene",
         "FedCT",
         "Plurality",
@@ -75,7 +74,6 @@ __all__ = [
     "IID",
     "PATE",
     "PFNM",
-    "Agreement",
     "Comparison",
     "ConfigError",
     "DataError",

@@ -10,7 +10,7 @@ learning", arXiv:2310.05696, Algorithm 1.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 from pydantic import Field
 
@@ -90,28 +90,6 @@ class DawidSkene(LabelSharing):
 
 
 @dataclass(frozen=True)
-class Agreement(LabelSharing):
-    """Votes weighed by how much silos agree: from the first round (``static``) or in each (``dynamic``)."""
-
-    name: ClassVar[str] = "fedct-agreement"
-    title: ClassVar[str] = "FedCT"
-    rule: ClassVar[str] = "agreement"
-    refused: ClassVar[Mapping[str, str]] = {
-        "secure": f"{name} weighs each silo's votes by how far it agrees with each other silo, which secure = true "
-        f"hides: set algorithm to {_COUNTING}, or leave secure out"
-    }
-
-    trust: Literal["static", "dynamic"] = "static"
-    """From the first round that a silo takes part in, or from each round."""
-
-    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
-        """Votes weighted by trust, from hard labels (after Fan et al., arXiv:2305.18497, §3)."""
-        from fedct_flwr.consensus.agreement import agreement
-
-        return agreement(num_classes, trust=self.trust)
-
-
-@dataclass(frozen=True)
 class Shares(LabelSharing):
     """Silos send labels, and learn each class's share of the votes instead of the class with the most."""
 
@@ -131,7 +109,7 @@ class Shares(LabelSharing):
         return shares_of_votes(num_classes)
 
 
-Rule: TypeAlias = DawidSkene | Plurality | Qualified | Agreement | Shares
+Rule: TypeAlias = DawidSkene | Plurality | Qualified | Shares
 
 _DAWID_SKENE: Final = DawidSkene()
 

@@ -12,6 +12,7 @@ _CALIBRATION: Final = (
 _JOINT: Final = "set it to 'linear', or to 'additive' where both ends of a column may mean the same"
 GONE: Final[dict[str, str]] = {
     "keep-days": "leave it out; to shrink the SuperLink's database see docs/operations.md",
+    "algorithm = fedct-agreement": "set it to 'fedct-dawid-skene', which was ahead wherever both were measured",
     "mechanism = confident-gaussian": "set it to 'gaussian', and the quorum by algorithm 'fedct-qualified'",
     "calibration": _CALIBRATION,
     "learner.calibration": _CALIBRATION,

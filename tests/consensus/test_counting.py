@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator
 
-from fedct_flwr.consensus.agreement import agreement
 from fedct_flwr.consensus.counting import (
     Consensus,
     agreed,
@@ -149,8 +148,6 @@ def decided(apply: Callable, votes: np.ndarray) -> HardLabels:
 RULES: dict[str, Callable[[int], Consensus]] = {
     **{name: partial(counting, decide=decide) for name, decide in DECISIONS.items()},
     "dawid-skene": dawid_skene,
-    "agreement-static": partial(agreement, trust="static"),
-    "agreement-dynamic": partial(agreement, trust="dynamic"),
 }
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 

@@ -1,8 +1,7 @@
-"""Agreement weights: kappa by hand, whom they trust, and what they remember."""
+"""Silos whose votes are the opposite of the others': kappa by hand, and which are found."""
 
 import tracemalloc
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,26 +10,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import cohen_kappa_score
 
-from fedct_flwr.consensus.agreement import agreement, kappas, opposed, trusts
-from fedct_flwr.consensus.counting import State, plurality, tally
-from fedct_flwr.consensus.label_matrix import LabelMatrix, label_matrix, rows_of
-from fedct_flwr.types import ABSTAIN, HardLabels
-
-BOTH = pytest.mark.parametrize("trust", ["static", "dynamic"])
+from fedct_flwr.consensus.label_matrix import LabelMatrix, label_matrix
+from fedct_flwr.consensus.opposed import kappas, opposed
+from fedct_flwr.types import ABSTAIN
 
 
 def matrix(votes: Sequence[Sequence[int]], num_classes: int = 2) -> LabelMatrix:
     rows = np.array(votes)
     return LabelMatrix([f"silo-{n}" for n in range(len(rows))], np.where(rows < 0, num_classes, rows), num_classes)
-
-
-def apply(
-    votes: dict[str, Sequence[int]], trust: Literal["static", "dynamic"], state: State | None = None, classes: int = 2
-) -> tuple[HardLabels, State]:
-    consensus = agreement(classes, trust=trust)
-    ballots = [(silo, np.array(vote, np.int16)) for silo, vote in votes.items()]
-    nothing = np.full(len(ballots[0][1]), ABSTAIN, np.int16)
-    return consensus.apply(ballots, nothing, state or consensus.init(list(votes)), np.random.default_rng(0))
 
 
 class TestKappa:
@@ -53,72 +40,6 @@ class TestKappa:
     def test_is_none_where_there_is_nothing_to_tell(self) -> None:
         assert kappas(matrix([[0, -1], [-1, 0]]))[0, 1] == 0
         assert kappas(matrix([[1, 1, 1], [1, 1, 1]]))[0, 1] == 0
-
-
-class TestTrust:
-    def test_who_contradicts_all_has_none(self) -> None:
-        good = [0, 1, 0, 1, 0, 1]
-        np.testing.assert_allclose(trusts(matrix([good, good, [1 - c for c in good]])), [0.5, 0.5, 0])
-
-    def test_who_says_the_most_frequent_class_of_all_has_none(self) -> None:
-        often = [1, 1, 1, 1, 1, 1, 1, 0]
-        assert trusts(matrix([often, often, [1] * 8])).tolist() == [0.5, 0.5, 0]
-
-    def test_a_trusted_minority_outvotes_silos_that_vote_at_random(self) -> None:
-        rng = np.random.default_rng(0)
-        truth = rng.integers(0, 4, 500)
-        votes = {f"good-{n}": np.where(rng.random(500) < 0.9, truth, rng.integers(0, 4, 500)) for n in range(3)}
-        votes |= {f"bad-{n}": rng.integers(0, 4, 500) for n in range(4)}
-        labels, state = apply(votes, "static", classes=4)
-        majority = plurality(tally(votes.values(), 500, 4), np.zeros(500, np.int16), rng)
-        assert (labels == truth).mean() > (majority == truth).mean() + 0.05
-        kept = rows_of(state, "trust")
-        assert max(kept[f"bad-{n}"] for n in range(4)) < min(kept[f"good-{n}"] for n in range(3)) / 3
-
-
-@BOTH
-def test_where_nobody_trusts_anybody_all_count_the_same(trust: Literal["static", "dynamic"]) -> None:
-    votes = {"a": [0, 0, 0], "b": [0, 0, 0], "c": [1, 1, 1]}
-    assert apply(votes, trust)[0].tolist() == [0, 0, 0]
-
-
-@BOTH
-def test_where_only_an_untrusted_silo_votes_its_label_stands(trust: Literal["static", "dynamic"]) -> None:
-    good = [0, 1, 0, 1, -1]
-    labels, _ = apply({"a": good, "b": good, "liar": [1, 0, 1, 0, 1]}, trust)
-    assert labels.tolist() == [0, 1, 0, 1, 1]
-
-
-GOOD = [0, 1, 0, 1, 0, 1]
-BAD = [1 - c for c in GOOD]
-
-
-@pytest.mark.parametrize(("trust", "expected"), [("static", 0.0), ("dynamic", 2 / 3)])
-def test_static_trust_is_that_of_the_first_round(trust: Literal["static", "dynamic"], expected: float) -> None:
-    _, state = apply({"a": GOOD, "b": GOOD, "c": GOOD, "liar": BAD}, trust)
-    _, state = apply({"a": BAD, "b": GOOD, "c": GOOD, "liar": GOOD}, trust, state)
-    assert float(rows_of(state, "trust")["liar"]) == pytest.approx(expected)
-
-
-@BOTH
-def test_a_silo_that_comes_back_has_the_trust_it_had(trust: Literal["static", "dynamic"]) -> None:
-    _, state = apply({"a": GOOD, "b": GOOD, "liar": BAD}, trust)
-    _, state = apply({"a": GOOD, "b": GOOD}, trust, state)
-    assert agreement(2, trust=trust).report(state)["liar"] == {"trust": 0.0}
-    _, state = apply({"a": GOOD, "b": GOOD, "liar": BAD}, trust, state)
-    assert float(rows_of(state, "trust")["liar"]) == 0.0
-
-
-def test_a_newcomer_is_trusted_as_its_first_round_says() -> None:
-    _, state = apply({"a": GOOD, "b": GOOD}, "static")
-    _, state = apply({"a": GOOD, "b": GOOD, "late": BAD}, "static", state)
-    assert {silo: float(row) for silo, row in rows_of(state, "trust").items()} == {"a": 1.0, "b": 1.0, "late": 0.0}
-
-
-def test_who_was_alone_is_not_mistrusted_later() -> None:
-    _, state = apply({"a": GOOD}, "static")
-    _, state = apply({"a": GOOD, "b": GOOD}, "static", state)
-    assert float(rows_of(state, "trust")["a"]) == 1.0
 
 
 def votes(wrong: float, silos: int = 5, examples: int = 300, classes: int = 2) -> dict[str, NDArray[np.int16]]:
