@@ -1,6 +1,7 @@
 """``python -m benchmarks NAME``: run an experiment and write its results; ``LIST`` tells which there are."""
 
 import inspect
+import logging
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -15,16 +16,16 @@ from fedct_flwr.datasets import LOADERS
 
 _TABLES: Final = ("fedkt-table3", "fedkt-table6", "fedkt-table7", "fedkt-table8", "fedkt-table9")
 _NETWORKS: Final = (
-    "fedct-non-iid", "fedct-non-iid-rules", "fedct-scale", "fedct-communication", "fedct-public-shift",
-    "fedct-public-size", "weight-sharing",
+    "fedct-fashion-mnist", "fedct-non-iid", "fedct-non-iid-rules", "fedct-scale", "fedct-communication",
+    "fedct-public-shift", "fedct-public-size", "weight-sharing",
 )  # fmt: skip
 EXPERIMENTS: Final[dict[str, str]] = {
     "heart-disease": "heart_disease.run",
     "fedct-trees": "trees.run",
-    "fedct-fashion-mnist": "fashion_mnist.run",
     "ablation": "ablation.run",
     "consensus-rules": "consensus_rules.run",
     "consensus-table1": "prediction_consensus.run",
+    "practices": "practices.run",
     "privacy": "privacy.run",
     "false-alarms": "false_alarms.run",
     "joint": "joint.run",
@@ -72,6 +73,7 @@ def main(
         return
     if name not in EXPERIMENTS:
         raise typer.BadParameter(f"there are {', '.join(EXPERIMENTS)}")
+    logging.getLogger("flwr").setLevel(logging.ERROR)
     LOADERS.update(VARIANTS)
     experiment, more = function(name), {}
     if row:

@@ -1,7 +1,5 @@
 """What each piece of the default is worth: all of it, each piece off, and a short script, on natural silos."""
 
-import logging
-import time
 import warnings
 from collections.abc import Sequence
 from statistics import fmean, stdev
@@ -62,9 +60,8 @@ def best_of_three(random_state: int | None = None) -> GridSearchCV:
 def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
     """What each piece of the default is worth on natural silos: each one off, and a script; 10 seeds."""
     warnings.simplefilter("ignore")
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     LOADERS.update({**NATURAL, **FEW})
-    start, names = time.perf_counter(), progress.chosen(rows, ROWS[:1] if fast else ROWS, ROWS)
+    names = progress.chosen(rows, ROWS[:1] if fast else ROWS, ROWS)
     runs: dict[str, Runs] = {}
     for name in names:
         for seed in range(seeds or _SEEDS):
@@ -79,7 +76,7 @@ def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
                     **_of_alone(title, scores),
                 )
     text = f"# What each piece of the default is worth, {seeds or _SEEDS} seeds\n\n{_ABOUT}\n{_tables(names, runs)}"
-    report.write("ablation", text, runs, {"rows": names}, time.perf_counter() - start)
+    report.write("ablation", text, runs, {"rows": names})
 
 
 def _scores(known: dict[str, Silos], name: str, seed: int, variant: Variant) -> Scores:

@@ -1,7 +1,5 @@
 """Run an experiment of the table and write ours beside the paper's."""
 
-import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,14 +17,12 @@ def run(name: str, seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> N
     known = [row.name for row in experiment.rows]
     asked = progress.chosen(rows, [row for row in known if not (fast and row in experiment.slow)], known)
     there = [row for row in experiment.rows if row.name in asked]
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     one_thread_per_silo()
-    start = time.perf_counter()
     runs = {row.name: _measure(row, steps, seeds) for row in there}
     text = f"# FedCT on FashionMNIST: {experiment.title}, {steps} steps, {seeds} seeds\n\n"
     text += _tables(experiment, there, runs)
     settings = {**SETTINGS, "steps": steps, "rows": {row.name: row.settings for row in there}}
-    report.write(name, text, runs, settings, time.perf_counter() - start)
+    report.write(name, text, runs, settings)
 
 
 def _measure(row: Row, steps: int, seeds: int) -> Runs:

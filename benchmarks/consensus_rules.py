@@ -4,9 +4,8 @@ One co-training round: every silo labels the public set with its own model, a ru
 silo trains on them too. Bad silos vote; only the models of the others are scored, and only their records pooled.
 """
 
-import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +25,6 @@ from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.kinds.hard import cotrain
-from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
@@ -47,9 +45,6 @@ HOSPITALS: Final = {
     "logistic regression": "logistic-regression",
     "mixed (LR, RF, boosting, LR)": "logistic-regression,random-forest,gradient-boosting,logistic-regression",
 }
-
-
-Score = Callable[[Learner, Examples], float]
 
 
 class Data(NamedTuple):
@@ -117,7 +112,6 @@ def run(seeds: int | None, fast: bool) -> None:
     # An optimizer that stops at 1,000 steps has learned well enough.
     warnings.simplefilter("ignore", ConvergenceWarning)
     datasets.LOADERS["digits"] = digits
-    start = time.perf_counter()
     runs: dict[str, Runs] = {}
     text = f"# Consensus rules\n\nBalanced accuracy on the pooled test set, mean ± standard error. {_ABOUT}\n"
     text += f"## Four hospitals as they are, {seeds or 20} seeds\n\n"
@@ -140,7 +134,7 @@ def run(seeds: int | None, fast: bool) -> None:
                 rows.append([name, weight, *_cells(runs[key])])
         text += report.table(_header("Silos"), rows)
     settings = {"quorum": QUORUM, "data sets": [data._asdict() for data in DATA], "corruptions": CORRUPTIONS}
-    report.write("consensus-rules", text, runs, settings, time.perf_counter() - start)
+    report.write("consensus-rules", text, runs, settings)
 
 
 _ABOUT: Final = (
@@ -212,15 +206,15 @@ class Silos:
             (silo.name, cotrain(self._learners[n], silo.private, public, targets, everything)) for n, silo in chosen
         ]
 
-    def score(self, score: Score = balanced_accuracy) -> float:
+    def score(self) -> float:
         """Of the good silos' models as they are."""
-        return fmean(score(self._learners[n], self._dataset.test) for n in self._good)
+        return fmean(balanced_accuracy(self._learners[n], self._dataset.test) for n in self._good)
 
-    def centralized(self, score: Score = balanced_accuracy) -> float:
+    def centralized(self) -> float:
         """Of models trained on all good silos' records; silos that share a learner share the model."""
         together = pool([self._dataset.silos[n].private for n in self._good])
         models = [self._learners[n] for n in (self._good[:1] if self._one_learner else self._good)]
-        return fmean(score(model.fit(*together), self._dataset.test) for model in models)
+        return fmean(balanced_accuracy(model.fit(*together), self._dataset.test) for model in models)
 
 
 def _header(what: str) -> list[str]:

@@ -1,6 +1,5 @@
 """Runs of a federation on the loopback over many seeds, beside what it is compared with."""
 
-import logging
 import math
 import tempfile
 import time
@@ -64,7 +63,6 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
     ``fedct`` (the fixed point or the last round), ``central``, ``vote`` (of the local models, pooled test only).
     ``seconds`` are those of all rounds together.
     """
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     runs = Runs()
     for seed in seeds:
         runs.add(**progress.once(f"{settings}, {seed}", partial(_measured, settings, seed)))

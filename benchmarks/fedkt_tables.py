@@ -4,8 +4,6 @@ Teachers and students on Adult are single trees on plain columns, as in the pape
 forests, which name the frequent class alone on dummy columns (``fedkt-columns``).
 """
 
-import logging
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +26,8 @@ _PAPER_1: Final[dict[str, dict[str, str]]] = {
 
 def table_1(seeds: int | None, fast: bool) -> None:
     """FedKT, Table 1: Adult with 50 parties, FashionMNIST with 10; about eight minutes of one core."""
-    start, seeds = _begin(), seeds or 2
+    one_thread_per_silo()
+    seeds = seeds or 2
     rows = {
         "Adult": adult_by_trees(FAST_TREES if fast else TREES),
         "FashionMNIST": clothes(10_000, 1_000, 5) if fast else clothes(50_000, 5_000, 20),
@@ -52,7 +51,7 @@ def table_1(seeds: int | None, fast: bool) -> None:
         "Parties by Dirichlet(.5), s = 2, t = 5. The paper has 5 trials. SOLO: each party alone, mean. PATE: one party "
         "with all records and as many teachers as there are parties, without noise.\n\n"
     )
-    _write("fedkt-table1", text + report.table(["", *METHODS], cells), runs, rows, start)
+    report.write("fedkt-table1", text + report.table(["", *METHODS], cells), runs, rows)
 
 
 def _methods(row: str) -> list[str]:
@@ -199,7 +198,8 @@ TABLES: Final[dict[str, Table]] = {
 
 def run(name: str, seeds: int | None, fast: bool) -> None:
     """One of the tables on Adult."""
-    table, start, seeds = TABLES[name], _begin(), seeds or SEEDS
+    one_thread_per_silo()
+    table, seeds = TABLES[name], seeds or SEEDS
     trees = FAST_TREES if fast else TREES
     rows = table.rows[:4] if fast else table.rows
     settings = {**adult_by_trees(trees), **table.settings}
@@ -209,9 +209,8 @@ def run(name: str, seeds: int | None, fast: bool) -> None:
         f"depth 6 on plain columns, the final model is a forest of {trees} of them. Mean ± standard error, the paper's "
         "in percent.\n\n"
     )
-    _write(
-        name, text + as_table(rows, runs), runs, {**settings, "rows": {row.name: row.settings for row in rows}}, start
-    )
+    about = {**settings, "rows": {row.name: row.settings for row in rows}}
+    report.write(name, text + as_table(rows, runs), runs, about)
 
 
 def measure(rows: Sequence[Row], settings: dict[str, Any], seeds: int, fewest: int = 0) -> dict[str, Runs]:
@@ -240,13 +239,3 @@ def as_table(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
             line += [row.epsilon or "–", *(f"{own.mean(name):.2f}" if name in own.values else "–" for name in names)]
         lines.append(line)
     return report.table(header, lines)
-
-
-def _begin() -> float:
-    logging.getLogger("flwr").setLevel(logging.ERROR)
-    one_thread_per_silo()
-    return time.perf_counter()
-
-
-def _write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any], start: float) -> None:
-    report.write(name, text, runs, settings, time.perf_counter() - start)

@@ -3,7 +3,6 @@
 A silo's model and the pooled one are logistic regressions with balanced classes, as the labeler weighs classes alike.
 """
 
-import time
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,7 +26,6 @@ FEWEST: Final = 20
 def run(seeds: int | None, fast: bool) -> None:
     """From how many records joint labels help, on eight tables with natural silos; 4 seeds."""
     datasets.LOADERS.update(NATURAL)
-    start = time.perf_counter()
     runs: dict[str, Runs] = {}
     for name in ("heart-disease", *NATURAL):
         for kept in KEPT[1::2] if fast else KEPT:
@@ -46,7 +44,7 @@ def run(seeds: int | None, fast: bool) -> None:
         "noise multiplier of epsilon and delta, by which rows are sorted.\n\n"
     )
     header = ["table, records of a silo", "records", "per noise", "alone", "gain", "pooled data"]
-    report.write("joint-few", text + report.table(header, rows), runs, {}, time.perf_counter() - start)
+    report.write("joint-few", text + report.table(header, rows), runs, {})
 
 
 def measured(name: str, kept: int, seed: int) -> list[tuple[float, dict[str, float]]]:

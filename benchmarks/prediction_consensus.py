@@ -4,7 +4,6 @@ D. Fan, C. Mendler-Dünner, M. Jaggi, arXiv:2305.18497, Table 1, on FashionMNIST
 the good silos' models on held-out data; the paper measures it on the public set, which the silos have learned from.
 """
 
-import logging
 import sys
 import tempfile
 import time
@@ -20,8 +19,7 @@ from benchmarks.variants import change
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import RunConfig
-from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.build import build_learner
+from fedct_flwr.evaluation.references import local_only
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.silo.site import simulated_site
@@ -87,33 +85,13 @@ class Length(NamedTuple):
         }
 
 
-class Matrix(NamedTuple):
-    """Whom each of ``silos`` trusted after a round."""
-
-    round: int
-    silos: Sequence[SiloName]
-    rows: list[list[float]]
-
-    def given(self, silos: Sequence[SiloName]) -> float:
-        """The sum of what all give to one of these silos, on average; 1 if all count the same."""
-        columns = [
-            column for name, column in zip(self.silos, zip(*self.rows, strict=True), strict=True) if name in silos
-        ]
-        return fmean(map(sum, columns))
-
-
 class Measured(NamedTuple):
-    """Held-out accuracy of each silo's model, and what it cost; whom silos trusted, round by round."""
+    """Held-out accuracy of each silo's model, and what it cost; whom silos trusted: a run's lines, one a round."""
 
     accuracy: dict[SiloName, float]
     bytes_per_silo_and_round: float
     seconds: float
-    trust: list[Matrix]
-    models: dict[SiloName, Learner]
-
-    def mean(self, silos: Sequence[SiloName]) -> float:
-        """Accuracy of these silos' models."""
-        return fmean(self.accuracy[silo] for silo in silos)
+    trust: list[dict[str, Any]]
 
 
 LENGTH: Final = Length(rounds=25, warm_up=5, steps=80)
@@ -127,19 +105,17 @@ def run(seeds: int | None, fast: bool) -> None:
     FashionMNIST, 2 seeds of 25 rounds of 80 steps, which are five epochs of a silo's 1,000 records; about 30 minutes.
     Rows are written as they come. ``fast``: the first two rows, 20 rounds; about 5 minutes.
     """
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     one_thread_per_silo()
     seeds, length = seeds or 2, FAST if fast else LENGTH
-    start = time.perf_counter()
     runs: dict[str, Runs] = {}
     for name, settings in SCENARIOS.items():
         if fast and ("bad-silos" not in settings or "partition" in settings):
             continue
         runs[name] = compare({**CONSENSUS, **settings}, length, seeds)
-        _write(runs, length, seeds, time.perf_counter() - start)
+        _write(runs, length, seeds)
 
 
-def _write(runs: dict[str, Runs], length: Length, seeds: int, seconds: float) -> None:
+def _write(runs: dict[str, Runs], length: Length, seeds: int) -> None:
     rows = [[name, *(report.cell(found, method) for method in METHODS), gain(found)] for name, found in runs.items()]
     rows += [[name, *figures, "-"] for name, figures in _PAPER.items()]
     text = (
@@ -150,7 +126,7 @@ def _write(runs: dict[str, Runs], length: Length, seeds: int, seconds: float) ->
         + _about_trust(runs)
     )
     settings = {**CONSENSUS, **length._asdict(), "scenarios": SCENARIOS, "methods": METHODS}
-    report.write("consensus-table1", text, runs, settings, seconds)
+    report.write("consensus-table1", text, runs, settings)
 
 
 _ABOUT: Final = (
@@ -163,20 +139,19 @@ _ABOUT: Final = (
 )
 
 
-def compare(settings: dict[str, Any], length: Length, seeds: int, methods: Sequence[str] = tuple(METHODS)) -> Runs:
+def compare(settings: dict[str, Any], length: Length, seeds: int) -> Runs:
     """Accuracy of the good silos by method, and what the bad ones are given, in the first and last round."""
     runs = Runs()
     bad = settings.get("bad-silos", "").split(",")
     for seed in range(seeds):
-        for name in methods:
-            method = METHODS[name]
+        for name, method in METHODS.items():
             found = measure({**settings, **method, "seed": seed}, length)
-            reached = found.mean([silo for silo in found.accuracy if silo not in bad])
+            reached = fmean(accuracy for silo, accuracy in found.accuracy.items() if silo not in bad)
             print(f"seed {seed}, {name}: {reached:.3f} in {found.seconds:.0f} s", file=sys.stderr, flush=True)
             runs.add(**{name: reached})
             runs.add(**{f"{name}: seconds": found.seconds, f"{name}: bytes": found.bytes_per_silo_and_round})
             if found.trust and "bad-silos" in settings:
-                first, last = found.trust[0].given(bad), found.trust[-1].given(bad)
+                first, last = (_given(found.trust[place], bad) for place in (0, -1))
                 runs.add(**{f"{name}: trust in bad, first": first, f"{name}: trust in bad, last": last})
     return runs
 
@@ -194,34 +169,26 @@ def measure(settings: dict[str, Any], length: Length) -> Measured:
     own = {key: value for key, value in settings.items() if value != ALONE}
     config = RunConfig.from_flower({**own, **length.settings(algorithm)})
     dataset = datasets.load(config)
+    start = time.perf_counter()
     if algorithm == ALONE:
-        start = time.perf_counter()
-        alone = {
-            silo.name: build_learner(config, dataset, n, silo.private.X).fit(*silo.private)
-            for n, silo in enumerate(dataset.silos)
-        }
-        seconds = time.perf_counter() - start
-        return Measured(_accuracies(alone, dataset), 0.0, seconds, [], alone)
-    with tempfile.TemporaryDirectory() as temporary:
-        config = change(config, run_dir=f"{temporary}/run")
-        rounds, seconds = run_federation(config)
-        sites = [simulated_site(config, position) for position in range(len(dataset.silos))]
-        trust = [_matrix(line) for line in RunFolder(Path(config.run_dir)).trust()]
-    simulated_site.cache_clear()
-    models = {site.silo: site.learner for site in sites}
-    sent = fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
-    return Measured(_accuracies(models, dataset), sent, seconds, trust, models)
+        models = [local_only(config, dataset, place) for place in range(len(dataset.silos))]
+        sent, seconds, trust = 0.0, time.perf_counter() - start, []
+    else:
+        with tempfile.TemporaryDirectory() as temporary:
+            config = change(config, run_dir=f"{temporary}/run")
+            rounds, seconds = run_federation(config)
+            models = [simulated_site(config, place).learner for place in range(len(dataset.silos))]
+            trust = RunFolder(Path(config.run_dir)).trust()
+        simulated_site.cache_clear()
+        sent = fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
+    reached = {silo.name: accuracy(model, dataset.test) for silo, model in zip(dataset.silos, models, strict=True)}
+    return Measured(reached, sent, seconds, trust)
 
 
-def _accuracies(models: dict[SiloName, Learner], dataset: datasets.FederatedDataset) -> dict[SiloName, float]:
-    return {silo: accuracy(model, dataset.test) for silo, model in models.items()}
-
-
-def _matrix(line: dict[str, Any]) -> Matrix:
-    """A line of ``trust.jsonl`` with the silos by their numbers: 10 after 9."""
-    order = sorted(range(len(line["silos"])), key=lambda place: (len(line["silos"][place]), line["silos"][place]))
-    rows = [[line["matrix"][i][j] for j in order] for i in order]
-    return Matrix(line["round"], [line["silos"][place] for place in order], rows)
+def _given(line: dict[str, Any], silos: Sequence[SiloName]) -> float:
+    """The sum of what all give to one of these silos, on average; 1 if all count the same."""
+    columns = zip(line["silos"], zip(*line["matrix"], strict=True), strict=True)
+    return fmean(sum(column) for name, column in columns if name in silos)
 
 
 def _about_trust(runs: dict[str, Runs]) -> str:

@@ -10,7 +10,6 @@ FashionMNIST. Public labels and the test set are read to score alone.
 """
 
 import math
-import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,16 +17,9 @@ import numpy as np
 
 from benchmarks import report
 from benchmarks.federation import Runs
-from benchmarks.privacy_data import MODEL, Federation, Setting, Sizes, learner_of, load
+from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, MODEL, Federation, Setting, Sizes, learner_of, load
 from benchmarks.privacy_text import about, key, notes, table
-from benchmarks.privacy_votes import (
-    DELTA,
-    HIDDEN,
-    MECHANISMS,
-    PAPERS_XOR,
-    no_labels,
-    xor_votes,
-)
+from benchmarks.privacy_votes import DELTA, HIDDEN, MECHANISMS, PAPERS_XOR, no_labels, xor_votes
 from fedct_flwr.consensus.counting import plurality
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.seeding import generator
@@ -42,17 +34,9 @@ WITHOUT_NETWORKS: Final = ("dp-linear", "teachers", "randomized-response", "xor"
 """Networks of many silos would take most of the time."""
 
 SETTINGS: Final = (
-    Setting(
-        "FashionMNIST, 5 silos x 2,000 records",
-        "fashion-mnist",
-        5,
-        10_000,
-        50_000,
-        60,
-        ("dp-linear", "dp-sgd", "teachers", "randomized-response", "xor"),
-    ),
-    Setting("FashionMNIST, 50 silos x 200 records", "fashion-mnist", 50, 10_000, 50_000, 60, WITHOUT_NETWORKS),
-    Setting("Adult, 20 silos x 1,553 records", "adult", 20, 31_073, 10_000, 0, WITHOUT_NETWORKS),
+    FEW_LARGE._replace(mechanisms=("dp-linear", "dp-sgd", "teachers", "randomized-response", "xor")),
+    MANY_SMALL._replace(mechanisms=WITHOUT_NETWORKS),
+    ADULT._replace(mechanisms=WITHOUT_NETWORKS),
 )
 
 FULL: Final = Sizes(10_000, PAID_LABELS, 3)
@@ -65,19 +49,12 @@ def run(seeds: int | None, fast: bool) -> None:
     3 seeds. ``fast``: 2 seeds, three epsilons; about 6 minutes.
     """
     seeds, epsilons, sizes = seeds or 3, FAST_EPSILONS if fast else EPSILONS, FAST if fast else FULL
-    start = time.perf_counter()
     runs: dict[str, Runs] = {}
     for setting in SETTINGS:
         measured = measure(setting, epsilons, sizes, range(seeds))
         runs |= {f"{setting.title}: {name}": found for name, found in measured.items()}
-    settings = {
-        "delta": DELTA,
-        "sizes": sizes._asdict(),
-        "model": MODEL,
-        "hidden": HIDDEN,
-        "seeds": seeds,
-    }
-    report.write("privacy", text(runs, epsilons, sizes), runs, settings, time.perf_counter() - start)
+    settings = {"delta": DELTA, "sizes": sizes._asdict(), "model": MODEL, "hidden": HIDDEN, "seeds": seeds}
+    report.write("privacy", text(runs, epsilons, sizes), runs, settings)
 
 
 def text(runs: dict[str, Runs], epsilons: Sequence[float], sizes: Sizes) -> str:

@@ -34,7 +34,12 @@ class Setting(NamedTuple):
     public: int
     components: int
     """Principal components that personal models and teachers take of images; 0: a table's columns, encoded."""
-    mechanisms: tuple[str, ...]
+    mechanisms: tuple[str, ...] = ()
+
+
+FEW_LARGE: Final = Setting("FashionMNIST, 5 silos x 2,000 records", "fashion-mnist", 5, 10_000, 50_000, 60)
+MANY_SMALL: Final = Setting("FashionMNIST, 50 silos x 200 records", "fashion-mnist", 50, 10_000, 50_000, 60)
+ADULT: Final = Setting("Adult, 20 silos x 1,553 records", "adult", 20, 31_073, 10_000, 0)
 
 
 class Sizes(NamedTuple):

@@ -6,6 +6,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +22,7 @@ RESULTS: Final = Path(__file__).parent / "results"
 """Those that are committed."""
 BUILD: Final = Path("build") / "benchmarks"
 _place = BUILD
+_start = time.perf_counter()
 
 
 def place(folder: Path) -> None:
@@ -41,12 +43,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any], seconds: float) -> None:
+def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any]) -> None:
     """Print the text and write it to ``NAME.md`` in the folder for results, and all values to ``NAME.json``.
 
-    Both name the command line that runs now. A fast run goes to ``NAME-fast``: a first look replaces no full result.
+    Both name the command line that runs now, and its seconds. A fast run goes to ``NAME-fast``: a first look replaces
+    no full result.
     """
-    machine = _machine()
+    machine, seconds = _machine(), time.perf_counter() - _start
     about = ", ".join(f"{key} {value}" for key, value in machine.items())
     note = f"\nMeasured by `{command()}` in {seconds:.0f} s ({about}).\n"
     path = values_path(name)

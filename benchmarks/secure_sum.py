@@ -50,9 +50,8 @@ SETTINGS: Final = (
 
 def run(seeds: int | None, fast: bool) -> None:
     """Secure sums of 4 to 100 silos: seconds, exchanges and bytes, without and with dropouts."""
-    start = time.perf_counter()
     runs = {setting.name: _measured(setting, 2 if fast else seeds or 5) for setting in SETTINGS}
-    report.write("secure-sum", _text(runs), runs, {"silos": [s.silos for s in SETTINGS]}, time.perf_counter() - start)
+    report.write("secure-sum", _text(runs), runs, {"silos": [s.silos for s in SETTINGS]})
 
 
 @dataclass
