@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import ThreadpoolController
@@ -13,9 +13,12 @@ from threadpoolctl import ThreadpoolController
 from fedct_flwr.types import TrainingError
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """While it lasts, for the thread that enters it: OpenMP's limit is one of each thread, BLAS's is one for all."""
-    return _libraries(len(sys.modules)).limit(limits=1)  # type: ignore[no-any-return]  # threadpoolctl is untyped
+def one_thread(api: Literal["blas"] | None = None) -> AbstractContextManager[Any]:
+    """While it lasts, for the thread that enters it: OpenMP's limit is one of each thread, BLAS's is one for all.
+
+    ``api`` limits BLAS alone, and leaves OpenMP's threads to boosting and networks.
+    """
+    return _libraries(len(sys.modules)).limit(limits=1, user_api=api)  # type: ignore[no-any-return]  # it is untyped
 
 
 @lru_cache(maxsize=1)

@@ -27,6 +27,7 @@ from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.learners.text import unread, unusual_texts
+from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
@@ -168,7 +169,9 @@ class Simulation:
         Also kept in the run folder, and sent to the tracker that follows the run. ``tell`` gets a sentence
         for each model that cannot be scored.
         """
-        rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress, tell)
+        # For small tables BLAS's threads cost more than they bring.
+        with one_thread("blas"):
+            rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress, tell)
         scores.save(rows, self.folder.path / scores.FILE)
         if self.table_one.rows:
             write_json(self.folder.path / TABLE_ONE, {"rows": self.table_one.document()})
