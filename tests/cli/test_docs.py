@@ -36,6 +36,7 @@ from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from tests.blocks import PAGES, REASONS, Block, blocks
 from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
+from tests.environments import extras_named, hide_all_but
 from tests.hospitals import write_silo_folder
 from tests.readme import ROOT, numbers_masked
 
@@ -190,10 +191,16 @@ class Yes(io.StringIO):
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.slow] * (name(page) in LONG)) for page in STORIES], ids=name
 )
-def test_a_page_runs(page: Path, story: Story, here: Path, fedct: Fedct) -> None:
+def test_a_page_runs_in_an_environment_that_its_commands_make(
+    page: Path, story: Story, here: Path, fedct: Fedct, monkeypatch: pytest.MonkeyPatch
+) -> None:
     PREPARED.get(name(page), lambda here, fedct: None)(here, fedct)
+    text, place = page.read_text("utf-8"), 0
     for block in blocks(page):
-        story.tell(block)
+        place = text.index(block.text, place)
+        with monkeypatch.context() as lacking:
+            hide_all_but(extras_named(text[:place]), lacking)
+            story.tell(block)
 
 
 # --- what is there before a story begins
