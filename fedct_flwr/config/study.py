@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fedct_flwr.config.columns import ColumnForm
 from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.settings import (
     ClassName,
@@ -82,6 +83,8 @@ class StudyConfig(Settings):
     """The joint labeler that silos may train, if there is one."""
     governance: StudyGovernance = StudyGovernance()
     """Who is responsible, and what happens to the labels."""
+    columns: dict[VisibleName, ColumnForm] = Field(default_factory=dict)
+    """The data dictionary: what each column of the tables may hold, without the label."""
     tables: StudyTables = StudyTables()
     """The form of the public set and the test file, where they are tables."""
 

@@ -70,8 +70,8 @@ class StudyFolder:
     def digest(self) -> bytes:
         """SHA-256 (32 bytes) over name, classes, columns with their categories, public set, test set, form of images.
 
-        And over what ``[tables]`` says the columns mean, ``[sums]``, ``[joint]`` and ``[governance]``; a study without
-        them has the digest that it always had.
+        And over what ``[tables]`` says the columns mean, ``[columns]``, ``[sums]``, ``[joint]`` and ``[governance]``; a
+        study without them has the digest that it always had.
         """
         agreed: dict[str, object] = {
             "study": self.config.study,
@@ -90,6 +90,10 @@ class StudyFolder:
             agreed["joint"] = self.config.joint.model_dump(mode="json")
         if stated := self.config.governance.model_dump(exclude_defaults=True):
             agreed["governance"] = stated
+        if self.config.columns:
+            agreed["dictionary"] = {
+                name: form.model_dump(mode="json", exclude_defaults=True) for name, form in self.config.columns.items()
+            }
         if meant := self.config.tables.decides:
             agreed["tables"] = meant
         return hashlib.sha256(b"fedct study 1 " + json.dumps(agreed, sort_keys=True).encode()).digest()
