@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fedct_flwr.baselines.weight_sharing import FedAvg
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.datasets.partition import IID, Dirichlet
+    from fedct_flwr.drawing.simulated import Drawn
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.repeats import Repeats, repeat
     from fedct_flwr.simulation.run import Comparison, Run, SiloModel, read_run
@@ -60,6 +61,7 @@ _WHERE: Final = {
     "baselines.fedprox": ("FedProx",),
     "baselines.pfnm": ("PFNM",),
     "baselines.scaffold": ("Scaffold",),
+    "drawing.simulated": ("Drawn",),
     "privacy.budget": ("PrivacyWarning",),
     "simulation.repeats": ("Repeats", "repeat"),
     "simulation.run": ("Comparison", "Run", "SiloModel", "read_run"),
@@ -81,6 +83,7 @@ __all__ = [
     "DawidSkene",
     "Dirichlet",
     "DistributedDistillation",
+    "Drawn",
     "FedAvg",
     "FedCT",
     "FedDF",

@@ -72,6 +72,7 @@ EXTRAS = {
         f"fedct_flwr/labelers/{name}.py": "privacy"
         for name in ("labeler", "dp_linear", "randomized", "teachers", "transfer", "students")
     },
+    "fedct_flwr/drawing/marginals.py": "drawn",
     "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/model_file.py": "onnx",

@@ -16,8 +16,8 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
+from fedct_flwr.datasets import OF_PUBLIC, FederatedDataset
 from fedct_flwr.datasets import SETTINGS as OF_DATA
-from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.corruption import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
@@ -126,7 +126,8 @@ def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
     others = {name: used for name, used in OF_DATA.items() if name not in (MEMORY, STUDY)}
     data = Choice("data = {}", [config.data], {**others, config.data: OF_DATA.get(config.data, {})})
     corruption = Choice("corruption = {}", [config.corruption], OF_CORRUPTION)
-    return [methods, [data] if config.data in OF_DATA else [], [corruption]]
+    public = Choice("public = {}", [config.public], OF_PUBLIC)
+    return [methods, [data] if config.data in OF_DATA else [], [corruption], [public]]
 
 
 def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: Subject) -> list[list[Choice]]:

@@ -49,7 +49,7 @@ def privacy_sheet(
             page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
     elif RunFolder(folder).exists():
         with Output.doing(_ADDING):
-            page = _with_audit(_of_run(RunFolder(folder)), folder)
+            page = _with_audit(_with_drawn(_of_run(RunFolder(folder)), RunFolder(folder)), folder)
     else:
         raise ConfigError(f"{folder} is no run's folder and no silo's: name one with a config.json or a {SILO_FILE}")
     text = json_text(_document(page)) if json_ else printable(page.markdown, keep="\n")
@@ -69,6 +69,25 @@ def _with_audit(page: "_Page", folder: Path) -> "_Page":
     except UNREADABLE:
         raise RunError(f"{folder / 'audit.json'} is damaged: run 'fedct audit' again, or take the file away") from None
     section = "## Attacks that were tried\n\n" + "\n".join(said) + "\n\nThe [audit](audit.md) has all of them.\n"
+    return page._replace(markdown=f"{page.markdown}\n{section}")
+
+
+def _with_drawn(page: "_Page", run: RunFolder) -> "_Page":
+    """The page with what a drawn public set costs each record, if the run has one."""
+    config = RunConfig.from_flower(run.settings())
+    if config.public != "drawn" or not config.draw_epsilon:
+        return page
+    cost = f"epsilon {config.draw_epsilon:g}, delta {config.draw_delta:g}"
+    lines = [
+        f"- **What was released:** noisy counts of the values in each column of all silos' records, at {cost} each.",
+        "- The public set is drawn from these counts. However many examples it has, they cost nothing more.",
+    ]
+    if page.accounts and config.protection != "none":
+        epsilon, delta = config.draw_epsilon + config.epsilon, config.draw_delta + config.delta
+        lines.append(f"- **Together with the labels:** epsilon {epsilon:g}, delta {delta:g} at most, for each record.")
+    if not config.draw_dictionary:
+        lines.append("- **Not covered:** ranges and categories, which came from the tables.")
+    section = "\n".join(["## The drawn public set", "", *lines, ""])
     return page._replace(markdown=f"{page.markdown}\n{section}")
 
 

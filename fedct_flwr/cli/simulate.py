@@ -19,6 +19,7 @@ from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdic
 from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import (
+    DATA,
     OPTIONS,
     Accept,
     DataDir,
@@ -60,6 +61,7 @@ _SECONDS: Final = 60
 
 _OPTIONS: Final = {
     **OPTIONS,
+    "public": "public",
     "learner": "learner",
     "learner-params": "learner_params",
     "algorithm": "algorithm",
@@ -77,6 +79,14 @@ def simulate(
     label: Label = "",
     group: Group = "",
     accept: Accept = None,
+    public: Annotated[
+        str,
+        typer.Option(
+            help="given: the data's own public set; drawn: one that is drawn from noisy counts, see draw-epsilon and "
+            "draw-dictionary under --set.",
+            rich_help_panel=DATA,
+        ),
+    ] = "given",
     learner: Annotated[
         str,
         typer.Option(
@@ -193,6 +203,7 @@ def simulate(
         refuse_twice(context, other, _OPTIONS)
         chosen = {
             **data_settings(context, data, data_dir, label, group, accept),
+            "public": public,
             "learner": learner,
             "learner-params": learner_params,
             "algorithm": algorithm,

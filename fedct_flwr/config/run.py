@@ -84,6 +84,19 @@ class SimulatedSilos(Training, OwnSettings):
     """Share of each silo's records that make up the public set, where the data set has none."""
     test_fraction: float = Field(default=0.2, ge=0, lt=1)
     """Share of each silo's records held out for testing."""
+    public: Literal["given", "drawn"] = "given"
+    """The data set's own public set, or one that is drawn: from the data dictionary, and from silos' noisy counts."""
+    draw_epsilon: float = Field(default=1.0, ge=0)
+    """What the drawn set tells about a record in total, besides what labels tell; 0: it follows from the dictionary."""
+    draw_delta: float = Field(default=1e-5, gt=0, lt=1)
+    """The chance that draw-epsilon does not hold."""
+    draw_rows: int = Field(default=2000, ge=1, le=1_000_000)
+    """Examples of the drawn set; more cost no privacy."""
+    draw_pairs: bool = False
+    """Whether pairs of columns are counted too, for tables of many thousand records (extra drawn)."""
+    draw_dictionary: str = ""
+    """The data dictionary: a file, or its text as JSON; empty: a simulation takes ranges and categories from all
+    tables, which a real study cannot."""
     bad_silos: Names = ()
     """Names of silos with a ``corruption``: what the others and the consensus make of them is to be seen."""
     corruption: Literal["none", "label-shift", "label-flip", "random-labels", "collusion"] = "none"
@@ -195,6 +208,11 @@ class RunConfig(SimulatedSilos):
     def algorithm(self) -> str:
         """The name of what silos share, and of how a consensus is made of it."""
         return self.method.name
+
+    @field_validator("draw_dictionary")
+    @classmethod
+    def _from_everywhere(cls, given: str) -> str:
+        return given if not given or given.startswith("{") else str(Path(given).resolve())
 
     @field_validator("learner_params", "student_params")
     @classmethod

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from importlib import import_module
 from typing import Final
 
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
@@ -55,6 +56,17 @@ SETTINGS: Final[dict[str, Uses]] = {
 }
 """The settings of each data set. One that is not here may use all of them."""
 
+OF_PUBLIC: Final[dict[str, Uses]] = {
+    "given": {},
+    "drawn": uses("draw-epsilon", "draw-dictionary", "draw-rows")
+    | uses(
+        "draw-delta",
+        "draw-pairs",
+        needs=Needs("draw-epsilon above 0", lambda config: config.draw_epsilon > 0),
+    ),
+}
+"""The settings of a public set that is drawn."""
+
 
 # A simulated silo's process is asked every round; it should read its data once.
 @lru_cache(maxsize=2)
@@ -65,11 +77,13 @@ def load(config: RunConfig) -> FederatedDataset:
             f"data = {STUDY!r} is for real silos, whose records are at the silos: run it on a SuperLink with "
             "`fedct coordinator run`, or name a data set"
         )
-    if config.data == MEMORY:
-        return corrupted(memory.load(config), config)
-    if config.data not in LOADERS:
+    if config.data != MEMORY and config.data not in LOADERS:
         raise ConfigError(f"unknown data set {config.data!r}: {suggest(config.data, LOADERS)}")
-    return corrupted(LOADERS[config.data](config), config)
+    found = memory.load(config) if config.data == MEMORY else LOADERS[config.data](config)
+    if config.public == "drawn":
+        # Its noise is accounted for above this layer.
+        found = import_module("fedct_flwr.drawing.simulated").with_drawn(found, config)
+    return corrupted(found, config)
 
 
 __all__ = ["LOADERS", "FederatedDataset", "SiloData", "load"]

@@ -17,7 +17,7 @@ from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source, federation
 from fedct_flwr.datasets.table_files import check_named, column_names, read_table
 from fedct_flwr.text.printable import from_here, listed, quoted
-from fedct_flwr.types import ConfigError, SiloName
+from fedct_flwr.types import ConfigError
 
 NOT_READ: Final = "save tables as .csv or .xlsx"
 """What to do about unused files."""
@@ -38,24 +38,19 @@ def load(config: RunConfig) -> FederatedDataset:
             f"label-column (--label) is missing: name the column of the tables in {path} that is to be predicted"
         )
     told = TableSettings.of_folder(path)
-    folder = read_folder(path, told)
+    folder = read_folder(path, told, drawn=config.public == "drawn")
     _check_named(folder, told)
-    public, silos = sources(folder, told)
+    silos = {silo: source(file, told) for silo, file in folder.silos.items()}
     return federation(
         str(path),
         path,
-        public,
+        source(folder.public, told) if folder.public else None,
         silos,
         config,
         leave_out="take the file away",
         tests={silo: source(file, told) for silo, file in folder.tests.items()},
         notes=tuple(_notes(path, folder, told)),
     )
-
-
-def sources(folder: TableFolder, told: FolderTables) -> tuple[Source, dict[SiloName, Source]]:
-    """The public table and the silos', in the form that ``data.toml`` tells. Raises ConfigError."""
-    return source(folder.public, told), {silo: source(file, told) for silo, file in folder.silos.items()}
 
 
 def source(path: Path, told: FolderTables) -> Source:

@@ -30,15 +30,15 @@ class TableFolder:
     ``unused`` are the names of all files and folders in it that are not read, sorted; what systems hide is not named.
     """
 
-    public: Path
+    public: Path | None
     silos: dict[SiloName, Path]
     tests: dict[SiloName, Path]
     unused: tuple[str, ...]
 
     @property
     def tables(self) -> tuple[Path, ...]:
-        """All files that are read."""
-        return (self.public, *self.silos.values(), *self.tests.values())
+        """All files that are read, the public one first."""
+        return (*filter(None, [self.public]), *self.silos.values(), *self.tests.values())
 
 
 def name_and_ending(path: Path) -> tuple[str, str]:
@@ -58,12 +58,12 @@ def holds_tables(folder: Path) -> bool:
     return folder.is_dir() and any(name_and_ending(path)[1] for path in folder.iterdir() if path.is_file())
 
 
-def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
+def read_folder(folder: Path, told: FolderTables | None = None, *, drawn: bool = False) -> TableFolder:
     """Which file is what, by its name and by what ``data.toml`` has ``told``; no table is opened.
 
     ``public.csv`` is the public set, ``NAME.csv`` silo NAME, and ``NAME.test.csv`` that silo's own test file, each with
     any ending of ``ENDINGS``. Raises DataError where a file is missing or there twice, or a test set has no silo;
-    ConfigError where ``data.toml`` names a file that is not there.
+    ConfigError where ``data.toml`` names a file that is not there. A public set that is ``drawn`` needs no file.
     """
     if not folder.is_dir():
         raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")
@@ -95,15 +95,15 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
             raise DataError(f"{quoted(path.name)} in {folder} names no silo, as {why}: rename it")
         group[silo] = path
     _check_told(folder, told, forms)
-    if PUBLIC not in found:
+    if PUBLIC not in found and not drawn:
         alike = next((name for name in [*found, *unused] if _PUBLIC.search(name)), "")
         remedy = f"if {quoted(alike)} is the public set, save it as {PUBLIC}.csv next to the silos' tables"
         remedy = remedy if alike else "the public set is what silos label"
         endings = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
         raise DataError(f"no {PUBLIC}.csv in {folder}, nor one with {endings}: {remedy}")
-    public = found.pop(PUBLIC)
+    public = found.pop(PUBLIC, None)
     if not found:
-        raise DataError(f"no silo's file in {folder}: next to {public.name} there must be one for each silo")
+        raise DataError(f"no silo's file in {folder}: next to {PUBLIC}.csv there must be one for each silo")
     said = {form.silo for form in forms.values() if form and form.silo}
     _check_tests(folder, found, tests, said)
     return TableFolder(public, found, tests, tuple(unused))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from fedct_flwr.config import MEMORY, RunConfig, TableSettings
 from fedct_flwr.config.learner import READS_TEXT
+from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
 from fedct_flwr.datasets.inspection.cells import TESTED, Cells
@@ -43,6 +44,29 @@ class Source(NamedTuple):
     tables: TableSettings = PLAIN
 
 
+def stand_in(silos: Mapping[SiloName, Source], config: RunConfig) -> Source:
+    """A table that says what the columns are, until a public set is drawn: of the dictionary, or of the silos' tables.
+
+    Of the tables each column is shuffled by itself: no record is in it. Raises ConfigError.
+    """
+    if config.draw_dictionary:
+        dictionary = Dictionary.of_setting(config.draw_dictionary)
+        return Source("the data dictionary", lambda text: dictionary.example())
+
+    def read(text: Collection[str]) -> pa.Table:
+        tables = [source.read([*text, config.label_column]) for source in silos.values()]
+        whole = pa.concat_tables(tables, promote_options="permissive")
+        rng = generator(0, "stand-in")
+        columns = {
+            name: whole.column(name).take(rng.permutation(whole.num_rows))
+            for name in whole.column_names
+            if name != config.label_column
+        }
+        return pa.table(columns)
+
+    return Source("the silos' tables together", read, next(iter(silos.values())).tables)
+
+
 _NO_TESTS: Final[Mapping[SiloName, Source]] = MappingProxyType({})
 
 
@@ -63,7 +87,7 @@ class _Labeled:
 def federation(
     name: str,
     where: object,
-    public: Source,
+    public: Source | None,
     silos: Mapping[SiloName, Source],
     config: RunConfig,
     *,
@@ -82,6 +106,7 @@ def federation(
     Raises ConfigError for a label that is the group or text, or a name in ``accept`` that no finding has; DataError
     that names the table and the columns concerned, also for what the inspection refuses and ``accept`` does not name.
     """
+    public = public or stand_in(silos, config)
     label, group = config.label_column, config.group_column or public.tables.group
     if group and group == label:
         raise ConfigError(f"column {label!r} cannot be both the label and the group: name another column as group")

@@ -51,13 +51,14 @@ def accepted(config: RunConfig) -> list[str]:
     return [*of_folder, *config.accept]
 
 
-def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = ()) -> list[Finding]:
+def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, drawn: bool = False) -> list[Finding]:
     """Findings that need all silos' records: shared ones, groups in several places, and reversed labels.
 
-    Raises ConfigError for names in ``accept`` that no finding has.
+    Examples of a ``drawn`` public set may equal records by chance. Raises ConfigError for names in ``accept`` that no
+    finding has.
     """
     silos, schema = dataset.silos, dataset.schema
-    tables = {"": dataset.public.X, **{silo.name: silo.private.X for silo in silos}}
+    tables = {**({} if drawn else {"": dataset.public.X}), **{silo.name: silo.private.X for silo in silos}}
     tests = {silo.name: silo.test.X for silo in silos if silo.test.size}
     found = [*_of_groups(dataset), *shared_records(tables, tests, Words(), schema.categorical)]
     if any(silo.groups is not None for silo in silos):
@@ -118,7 +119,8 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     folder = read_folder(Path(config.data_dir), told)
     accept = [*told.accept, *config.accept]
     check_accept(accept)
-    public, silos = files.sources(folder, told)
+    public, *others = (files.source(path, told) for path in (*folder.tables[:1], *folder.silos.values()))
+    silos = dict(zip(folder.silos, others, strict=True))
     group = config.group_column or public.tables.group
     text = tuple(dict.fromkeys([*config.text_columns, *public.tables.text]))
     settings = public.tables.model_copy(update={"text": text, "group": group})

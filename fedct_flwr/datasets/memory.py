@@ -40,14 +40,14 @@ _TOLD: Final = _InMemory()
 
 
 class Tables:
-    """The public table, and one for each silo with the label column; perhaps test tables of some silos.
+    """The public table, unless it is drawn; one for each silo with the label column; perhaps some silos' test tables.
 
     They are found as long as this object lives.
     """
 
     def __init__(
         self,
-        public: pa.Table,
+        public: pa.Table | None,
         silos: Mapping[SiloName, pa.Table],
         tests: Mapping[SiloName, pa.Table] = MappingProxyType({}),
     ) -> None:
@@ -61,7 +61,7 @@ class Tables:
         """SHA-256 over the silos' names and all tables, in hexadecimal: the same for the same contents."""
         digest = hashlib.sha256(b"fedct tables 1")
         tests = [(f"test of {silo}", table) for silo, table in self.tests.items()]
-        for name, table in [("", self.public), *self.silos.items(), *tests]:
+        for name, table in [*([("", self.public)] if self.public else []), *self.silos.items(), *tests]:
             digest.update(f" {len(name)} {name}".encode())
             with pa.ipc.new_stream(_Hashed(digest), table.schema) as stream:
                 # In one piece: how a table is cut into pieces says nothing of what it holds.
@@ -72,7 +72,8 @@ class Tables:
         """Write the tables below a folder, for other processes to find."""
         below = folder / self.digest
         below.mkdir(mode=0o700, parents=True)
-        pa.parquet.write_table(self.public, below / _PUBLIC)
+        if self.public:
+            pa.parquet.write_table(self.public, below / _PUBLIC)
         for position, (silo, table) in enumerate(self.silos.items()):
             # The order of the silos counts.
             pa.parquet.write_table(table, below / f"{position:06}-{silo}.parquet")
@@ -104,13 +105,13 @@ def load(config: RunConfig) -> FederatedDataset:
     Raises ConfigError where this process has no such tables, and DataError as ``from_tables.federation``.
     """
     folder = Path(os.environ.get(FOLDER, "")) / config.data_dir
-    public: pa.Table | Path
+    public: pa.Table | Path | None
     silos: Mapping[SiloName, pa.Table | Path]
     tests: Mapping[SiloName, pa.Table | Path]
     if held := _HELD.get(config.data_dir):
         public, silos, tests = held.public, held.silos, held.tests
-    elif FOLDER in os.environ and (folder / _PUBLIC).is_file():
-        public = folder / _PUBLIC
+    elif FOLDER in os.environ and folder.is_dir():
+        public = folder / _PUBLIC if (folder / _PUBLIC).is_file() else None
         silos = {path.stem.partition("-")[2]: path for path in sorted(folder.glob("[0-9]*.parquet"))}
         own = {silo: folder / _TESTS / f"{silo}.parquet" for silo in silos}
         tests = {silo: path for silo, path in own.items() if path.is_file()}
@@ -119,7 +120,7 @@ def load(config: RunConfig) -> FederatedDataset:
     return federation(
         config.study,
         "the silos' tables",
-        _source("the public table", public),
+        None if public is None else _source("the public table", public),
         {silo: _source(f"the table of silo {silo!r}", table) for silo, table in silos.items()},
         config,
         leave_out="leave the silo out",

@@ -18,6 +18,7 @@ from fedct_flwr.datasets.image_folder import holds_images
 from fedct_flwr.datasets.memory import Tables
 from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.datasets.table_files import usual, without_blanks
+from fedct_flwr.drawing.simulated import Drawn
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
@@ -40,6 +41,11 @@ class Data(NamedTuple):
 
 def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None = None) -> Data:
     """What ``simulate()`` was given. Raises ConfigError or DataError."""
+    found = _data_of(silos, public, label, tests)
+    return found._replace(settings=found.settings | public.settings()) if isinstance(public, Drawn) else found
+
+
+def _data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None) -> Data:
     if isinstance(silos, Mapping):
         return _in_memory(silos, public, label, tests or {})
     if tests is not None:
@@ -51,7 +57,7 @@ def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any]
         raise DataError(
             f"silos is of type {type(silos).__name__}: give a table for each silo, a folder, or a data set's name"
         )
-    if public is not None:
+    if public is not None and not isinstance(public, Drawn):
         raise ConfigError("public has no effect on a folder or a data set by name, which have their own: leave it out")
     if isinstance(silos, str) and silos in LOADERS and silos != "files":
         if label:
@@ -101,7 +107,9 @@ def of_folder(folder: Path) -> dict[str, Any]:
 
 def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Mapping[SiloName, Any]) -> Data:
     if public is None:
-        raise ConfigError("public is missing: give the table of examples that the silos label")
+        raise ConfigError(
+            "public is missing: give the table of examples that the silos label, or Drawn(), which makes one"
+        )
     for name in silos:
         check_name(str(name))
     column = label or _LABEL
@@ -114,7 +122,7 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Ma
     held_out = {
         name: _labeled(given, label, column, f"the test table of silo {name!r}") for name, given in of_tests.items()
     }
-    found = Tables(table_of(public, "the public table"), tables, held_out)
+    found = Tables(None if isinstance(public, Drawn) else table_of(public, "the public table"), tables, held_out)
     return Data({"study": "simulation", "data": MEMORY, "data-dir": found.digest, "label-column": column}, found)
 
 

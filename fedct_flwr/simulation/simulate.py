@@ -62,12 +62,12 @@ def simulate(
     """Run a federation on this machine, and score it against every silo alone and all data in one place.
 
     ``silos`` is a mapping of names to tables: DataFrames with the column ``label``, or pairs ``(X, y)`` of arrays; with
-    ``public``, the table of unlabeled examples, which decides what columns there are. Or it is a folder of tables or
-    images, or the name of a data set. One table, or all silos' tables, are divided by ``partition=Dirichlet(0.5,
-    silos=10)`` or ``IID(10)``; without ``public`` a quarter of the records loses its labels. ``group`` names a column
-    that says which records belong together, such as a patient's number: it is no feature, and no patient is both
-    trained on and tested with. ``tests`` are test tables of silos that hold no share of their records out; each of the
-    other silos does.
+    ``public``, the table of unlabeled examples, which decides what columns there are, or ``Drawn(epsilon=1)`` where
+    there is none. Or it is a folder of tables or images, or the name of a data set. One table, or all silos' tables,
+    are divided by ``partition=Dirichlet(0.5, silos=10)`` or ``IID(10)``; without ``public`` a quarter of the records
+    loses its labels. ``group`` names a column that says which records belong together, such as a patient's number: it
+    is no feature, and no patient is both trained on and tested with. ``tests`` are test tables of silos that hold no
+    share of their records out; each of the other silos does.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config

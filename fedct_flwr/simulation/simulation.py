@@ -20,6 +20,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.inspections import accepted, inspect_dataset, table_of_dataset
+from fedct_flwr.drawing.simulated import cautions as drawn_cautions
 from fedct_flwr.evaluation import scoreboard, who_gained
 from fedct_flwr.files.json_file import write_json
 from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_in_process, run_on_engine
@@ -84,7 +85,8 @@ class Simulation:
     @cached_property
     def findings(self) -> list[Finding]:
         """What is suspicious about the data, but for what is accepted."""
-        more = inspect_dataset(self.dataset, accepted(self.config)) if self.config.inspect else ()
+        drawn = self.config.public == "drawn"
+        more = inspect_dataset(self.dataset, accepted(self.config), drawn=drawn) if self.config.inspect else ()
         found = [*self.dataset.findings, *more]
         return [each for each in found if each.severity is Severity.SAID]
 
@@ -98,6 +100,7 @@ class Simulation:
         privacy = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
         if privacy.enabled and (weakness := budget_of(privacy).weakness(self.dataset.fewest_records)):
             yield weakness
+        yield from drawn_cautions(self.config)
         yield from self.algorithm.cautions(self.config, len(self.config.roster or self.dataset.silos))
 
     def notes(self) -> Iterator[str]:

@@ -1,0 +1,251 @@
+"""A table drawn from noisy counts of its columns' values: independent columns, or a tree of pairs.
+
+One-way: each column's histogram. Pairs: McKenna, Miklau, Sheldon, "Winning the NIST contest" (MST), JPC 2021, with all
+pairs counted under one noise instead of a private selection: estimation and sampling are those of its authors' ``mbi``.
+"""
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from fedct_flwr.drawing.cells import Cells, Form
+from fedct_flwr.privacy.noise_shares import NoiseShares, least_multiplier
+from fedct_flwr.types import ConfigError, Features
+
+GRID: Final = 1 << 20
+"""Units of one record in a sum: so fine that shares of noise are as good as one Gaussian."""
+ONE_WAY: Final = 0.5
+"""Share of the budget for histograms where pairs are counted too."""
+GROUPS: Final = 2
+"""Of a column's values in counts of pairs, and one more for missing ones."""
+_RARE: Final = 0.02
+"""Probability of all values together that noise may hide."""
+_FEW: Final = 5.0
+"""Records in all, in standard deviations of the noise in one count: with fewer, counts are noise."""
+_SET_ASIDE: Final = 2.0**-11
+"""The part of delta that pays for noise that is not exactly Gaussian, in each of two sums."""
+_LEAST: Final = 1e-12
+_CLEAR: Final = 3.0
+"""Standard deviations above what noise alone gives, from which on two columns count as dependent."""
+_SURE: Final = 3.0
+"""Neighbouring cells are merged until they hold this many standard deviations of noise."""
+
+
+def one_way(cells: NDArray[np.intp], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Records in each cell of each column, one column after the other ``(sum of sizes,)``, in units of ``GRID``."""
+    found = [np.bincount(column, minlength=size) for column, size in zip(cells.T, sizes, strict=True)]
+    return np.concatenate(found) * GRID
+
+
+def pairs(cells: NDArray[np.intp], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Records in each pair of cells of two columns, one pair of columns after the other."""
+    found = [
+        np.bincount(cells[:, i] * sizes[j] + cells[:, j], minlength=sizes[i] * sizes[j])
+        for i, j in itertools.combinations(range(len(sizes)), 2)
+    ]
+    return np.concatenate(found) * GRID
+
+
+class Histogram(NamedTuple):
+    """One column's cells, neighbours merged where noise hides them, and their probabilities ``(cells + 1,)``.
+
+    ``merged`` ``(cells + 1,)`` leads from the cells that were counted to these; the last ones are for missing values.
+    """
+
+    cells: Cells
+    probabilities: NDArray[np.float64]
+    merged: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, cells: Cells, counts: NDArray[np.float64], noise: float) -> Self:
+        """From noisy counts ``(cells + 1,)``, and the standard deviation of their noise."""
+        starts = _starts(counts[:-1], noise) if cells.ordered else np.arange(len(counts) - 1)
+        sums = np.r_[np.add.reduceat(counts[:-1], starts), counts[-1]]
+        total = max(float(counts.sum()), 1.0)
+        found = _simplex(sums, total)
+        # Rare values do not vanish where noise may hide them.
+        floor = np.r_[np.full(len(starts), min(noise / total, _RARE) / len(starts)), 0.0]
+        found = np.maximum(found, floor)
+        merged = np.r_[np.searchsorted(starts, np.arange(len(counts) - 1), side="right") - 1, len(starts)]
+        return cls(cells.merged(starts), found / found.sum(), merged)
+
+    def groups(self) -> NDArray[np.intp]:
+        """Few groups ``(cells + 1,)`` of cells for counts of pairs: about equally likely, missing values apart."""
+        p = self.probabilities[:-1]
+        order = np.arange(len(p)) if self.cells.ordered else np.argsort(-p)
+        middle = np.cumsum(p[order]) - p[order] / 2
+        place = np.minimum((middle / max(p.sum(), 1e-9) * GROUPS).astype(np.intp), GROUPS - 1)
+        found = np.empty(len(p) + 1, dtype=np.intp)
+        found[order] = place
+        found[-1] = GROUPS if self.probabilities[-1] > _RARE else 0
+        return np.unique(found, return_inverse=True)[1]
+
+    def draw(self, rows: int, rng: Generator) -> NDArray[np.float64]:
+        """Values ``(rows,)``."""
+        return self.cells.value(rng.choice(len(self.probabilities), rows, p=self.probabilities), rng)
+
+
+def _starts(counts: NDArray[np.float64], noise: float) -> NDArray[np.intp]:
+    """The first of each group of neighbouring cells that together stand out of the noise, or of one that does alone."""
+    starts, held, width = [0], 0.0, 0
+    for place, count in enumerate(counts):
+        enough = held >= _SURE * noise * math.sqrt(width)
+        if width and (enough or count >= _SURE * noise):
+            starts.append(place)
+            held, width = 0.0, 0
+        held, width = held + count, width + 1
+    return np.array(starts)
+
+
+def _simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """The nearest probabilities: Duchi et al., "Efficient projections onto the l1-ball", ICML 2008, Fig. 1."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
+    found: NDArray[np.float64] = np.maximum(values - excess[ordered > excess][-1], 0)
+    found /= found.sum()
+    return found
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is counted under ``epsilon`` and ``delta`` in total: histograms, and with ``pairs`` also pairs of columns.
+
+    ``honest``: how many silos' shares of the noise are counted, see ``noise_shares.surely_honest``.
+    """
+
+    form: Form
+    epsilon: float
+    delta: float
+    pairs: bool = False
+    honest: int = 1
+
+    def noise(self, sums: int, numbers: int, share: float) -> NoiseShares:
+        """Of counts of which each record changes ``sums`` by one, for this share of the budget.
+
+        Formal guarantees:
+            One record added or removed changes ``sums`` of the counts by one each: sqrt(sums) in Euclidean length.
+            Noise whose multiplier is that of the whole budget divided by sqrt(share) costs ``share`` of the budget as
+            zCDP, so shares that add up to one cost (``epsilon``, ``delta``) together. ``NoiseShares`` has the rest.
+
+        Raises ConfigError where no noise keeps the budget.
+        """
+        multiplier = least_multiplier(self.epsilon, self.delta) / math.sqrt(share)
+        found = NoiseShares(multiplier, GRID * math.sqrt(sums), 1, numbers, self.honest)
+        if found.slack(self.epsilon) > self.delta * _SET_ASIDE:
+            raise ConfigError(f"draw-epsilon {self.epsilon:g} is too large for counts with noise: lower it")
+        return found
+
+
+Ask: TypeAlias = Callable[[Callable[[NDArray[np.intp]], NDArray[np.int64]], NoiseShares], NDArray[np.int64]]
+"""The sum over all silos of a function of their records' cells, and of their shares of noise, in units of ``GRID``."""
+
+
+def draw(plan: Plan, ask: Ask, rows: int, rng: Generator) -> tuple[Features, str]:
+    """Examples ``(rows, columns)``, and a sentence where noise hides what the records say.
+
+    All randomness of ``rng`` is post-processing. Raises ConfigError.
+    """
+    form = plan.form
+    sizes = [cells.size for cells in form.cells]
+    noise = plan.noise(len(sizes), sum(sizes), ONE_WAY if plan.pairs else 1.0)
+    opened = ask(partial(one_way, sizes=sizes), noise) / GRID
+    deviation = noise.scale / GRID
+    parts = np.split(opened, np.cumsum(sizes)[:-1])
+    columns = [Histogram.of(cells, part, deviation) for cells, part in zip(form.cells, parts, strict=True)]
+    records = float(opened.sum()) / len(sizes)
+    note = ""
+    if records < deviation * _FEW:
+        note = (
+            f"the drawn set follows the data dictionary rather than the records, as noise of {deviation:.0f} records "
+            "hides nearly all of them in each count: raise draw-epsilon, or draw from the dictionary alone, with 0"
+        )
+    if plan.pairs:
+        return _of_pairs(plan, ask, columns, records, rows, rng), note
+    return form.kept(rows, lambda: np.stack([column.draw(rows, rng) for column in columns], axis=1)), note
+
+
+def _of_pairs(
+    plan: Plan, ask: Ask, columns: Sequence[Histogram], records: float, rows: int, rng: Generator
+) -> Features:
+    """Groups of values by a tree of pairs, and each value from its group by the column's histogram."""
+    groups = [column.groups() for column in columns]
+    sizes = [int(group.max()) + 1 for group in groups]
+    of_cell = [group[column.merged] for group, column in zip(groups, columns, strict=True)]
+    every = list(itertools.combinations(range(len(sizes)), 2))
+    shapes = [(sizes[i], sizes[j]) for i, j in every]
+
+    def count(cells: NDArray[np.intp]) -> NDArray[np.int64]:
+        coarse = np.stack([of[place] for of, place in zip(of_cell, cells.T, strict=True)], axis=1)
+        return pairs(coarse, sizes)
+
+    ends = np.cumsum([a * b for a, b in shapes])
+    noise = plan.noise(len(every), int(ends[-1]), 1 - ONE_WAY)
+    deviation = noise.scale / GRID
+    parts = np.split(ask(count, noise) / GRID, ends[:-1])
+    single = [np.bincount(group, column.probabilities) for group, column in zip(groups, columns, strict=True)]
+    strength = np.zeros((len(sizes), len(sizes)))
+    for (i, j), part in zip(every, parts, strict=True):
+        apart = part - records * np.outer(single[i], single[j]).ravel()
+        # Of noise alone, a chi-square number in standard deviations from its mean.
+        score = ((apart / deviation) ** 2).sum() - part.size
+        strength[i, j] = score if score > _CLEAR * math.sqrt(2 * part.size) else 0
+    # The strongest forest: no edge is where there is a zero.
+    forest = minimum_spanning_tree(-strength).toarray() < 0
+    known = {pair: part for pair, part in zip(every, parts, strict=True) if forest[pair]}
+    drawn_groups = _estimated(sizes, [p * records for p in single], known, deviation)
+
+    def draw() -> Features:
+        values = []
+        for column, group, place in zip(columns, groups, drawn_groups(rows, rng), strict=True):
+            found = np.empty(rows)
+            for each in np.unique(place):
+                p = np.where(group == each, column.probabilities + _LEAST, 0)
+                here = place == each
+                found[here] = column.cells.value(rng.choice(len(p), int(here.sum()), p=p / p.sum()), rng)
+            values.append(found)
+        return np.stack(values, axis=1)
+
+    return plan.form.kept(rows, draw)
+
+
+def _estimated(
+    sizes: Sequence[int],
+    single: Sequence[NDArray[np.floating[Any]]],
+    tables: Mapping[tuple[int, int], NDArray[np.float64]],
+    deviation: float,
+) -> Callable[[int, Generator], list[NDArray[np.intp]]]:
+    """What draws rows, column by column, from the model that fits all counts best. Raises ConfigError without mbi."""
+    try:
+        import jax
+
+        update: Any = jax.config.update
+        update("jax_enable_x64", True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import mbi
+    except ImportError:
+        raise ConfigError("draw-pairs needs mbi: pip install -c constraints.txt -e '.[drawn]'") from None
+    measured = [mbi.LinearMeasurement(count, (i,), deviation) for i, count in enumerate(single)]
+    measured += [mbi.LinearMeasurement(table, pair, deviation) for pair, table in tables.items()]
+    model = mbi.estimation.MirrorDescent().estimate(mbi.Domain(range(len(sizes)), sizes), measured)
+
+    def draw(rows: int, rng: Generator) -> list[NDArray[np.intp]]:
+        # It draws from NumPy's global generator.
+        before = np.random.get_state()
+        np.random.seed(int(rng.integers(2**32)))
+        try:
+            found = model.synthetic_data(rows).to_dict()
+        finally:
+            np.random.set_state(before)
+        return [np.asarray(found[i]) for i in range(len(sizes))]
+
+    return draw

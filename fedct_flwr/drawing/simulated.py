@@ -1,0 +1,119 @@
+"""Drawn public sets in simulations: for each run, from the records that its silos train with."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.dictionary import Dictionary
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.drawing.cells import Form
+from fedct_flwr.privacy.randomness import SimulatedNoise
+from fedct_flwr.seeding import generator
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import listed
+from fedct_flwr.types import ConfigError, DataError
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A public set to draw, as ``public`` of ``simulate()``, where no real one exists.
+
+    ``epsilon`` and ``delta`` are what it tells about a record, besides what labels tell; with ``epsilon`` 0 it follows
+    from the dictionary alone. ``dictionary`` is a file (TOML, a frictionless Table Schema, REDCap's CSV) or a mapping
+    of columns to their form: ``{"age": {"kind": "integer", "range": [18, 100]}}``. Without one, ranges and categories
+    come from all tables, with a PrivacyWarning. ``pairs``: count pairs of columns too.
+    """
+
+    epsilon: float = 1.0
+    dictionary: Path | str | Mapping[str, Mapping[str, Any]] | None = None
+    rows: int = 2000
+    pairs: bool = False
+    delta: float = 1e-5
+
+    def settings(self) -> dict[str, Any]:
+        """The values of the run config that lead to it."""
+        given = self.dictionary or ""
+        return {
+            "public": "drawn",
+            "draw-epsilon": float(self.epsilon),
+            "draw-rows": self.rows,
+            "draw-dictionary": json.dumps({"columns": given}) if isinstance(given, Mapping) else str(given),
+            "draw-pairs": self.pairs,
+            **({"draw-delta": self.delta} if self.epsilon else {}),
+        }
+
+
+def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset:
+    """The data set with a drawn public set, of the silos' training records, as the run config says.
+
+    Formal guarantees:
+        Those of ``marginals.noise_for``, for one record of any silo, if noise came from a secure source; that of a
+        simulation follows from the seed. Ranges and categories that are taken from tables have no guarantee.
+
+    Raises DataError for a data set that is no table of numbers and categories, ConfigError for a dictionary that says
+    something else.
+    """
+    schema = dataset.schema
+    if not schema.columns or schema.texts:
+        raise DataError(
+            f"{dataset.name!r} has images or free text, and public sets are drawn of numbers, dates and categories: "
+            "leave public = 'drawn' out, or take any public corpus as public set"
+        )
+    dictionary = Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
+    form, rng = Form(dictionary, schema.columns), generator(config.seed, "drawn set")
+    placed = [form.place(silo.private.X) for silo in dataset.silos]
+    notes = [
+        f"silo {silo.name!r} has {count(sum(outside.values()), 'value')} outside of the data dictionary, in "
+        f"{listed([*outside])}: they count as the nearest end of the range, or as missing"
+        for silo, (_, outside) in zip(dataset.silos, placed, strict=True)
+        if outside
+    ]
+    if not config.draw_epsilon:
+        X = form.uniform(config.draw_rows, rng)
+    else:
+        try:
+            from fedct_flwr.drawing import marginals
+        except ImportError:
+            raise ConfigError(
+                "a public set drawn from counts needs more packages: pip install -c constraints.txt -e '.[drawn]', or "
+                "set draw-epsilon to 0"
+            ) from None
+        noise = SimulatedNoise(generator(config.seed, "noise of the drawn set"))
+        plan = marginals.Plan(form, config.draw_epsilon, config.draw_delta, pairs=config.draw_pairs)
+        cells = np.concatenate([cells for cells, _ in placed])
+        X, note = marginals.draw(plan, lambda count, shares: count(cells) + shares.share(noise), config.draw_rows, rng)
+        notes += [note] if note else []
+    return replace(dataset, public=PublicSet(X), truth=None, table_one=None, notes=(*dataset.notes, *notes))
+
+
+def derived(dataset: FederatedDataset) -> Dictionary:
+    """Ranges, categories and shares of missing values as all tables together have them."""
+    X = np.concatenate([dataset.public.X, *(silo.private.X for silo in dataset.silos)]).astype(np.float64)
+    columns: dict[str, Any] = {}
+    for column, values in zip(dataset.schema.columns, X.T, strict=True):
+        known = values[~np.isnan(values)]
+        form: dict[str, Any] = {"missing": 1 - len(known) / len(values)}
+        if column.categories is not None:
+            # A category of one value has another one that no record has.
+            form |= {"kind": "category", "categories": column.categories}
+        else:
+            least, most = (known.min(), known.max()) if len(known) else (0.0, 1.0)
+            kind = "integer" if (known == np.rint(known)).all() else "number"
+            form |= {"kind": kind, "range": [least, max(most, least + 1)]}
+        columns[column.name] = form
+    return Dictionary.read({"columns": columns}, f"what {dataset.name!r} has")
+
+
+def cautions(config: RunConfig) -> Iterator[str]:
+    """What is hardly meant of a drawn public set, a sentence each."""
+    if config.public == "drawn" and not config.draw_dictionary:
+        yield (
+            "the drawn public set takes ranges and categories from the silos' tables, which no epsilon covers: a real "
+            "study needs a data dictionary, so give draw-dictionary"
+        )

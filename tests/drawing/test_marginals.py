@@ -1,0 +1,170 @@
+"""Sets drawn from noisy counts: close to the records where noise is small, harmless where it is large, and private."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.dictionary import Dictionary
+from fedct_flwr.drawing.cells import Form, columns_of
+from fedct_flwr.drawing.marginals import GRID, Plan, draw, one_way
+from fedct_flwr.privacy.accounting import epsilon as price
+from fedct_flwr.privacy.accounting import fits
+from fedct_flwr.privacy.events import composed
+from fedct_flwr.privacy.noise_shares import NoiseShares
+from fedct_flwr.types import ConfigError, Features
+
+COLUMNS: dict[str, Any] = {
+    "age": {"kind": "integer", "range": [0, 100]},
+    "crp": {"kind": "number", "range": [0, 500]},
+    "ward": {"kind": "category", "categories": ["a", "b", "c"]},
+    "twin": {"kind": "category", "categories": ["a", "b", "c"]},
+}
+
+
+def form_of(columns: dict[str, Any] = COLUMNS) -> Form:
+    dictionary = Dictionary.read({"columns": columns}, "here")
+    return Form(dictionary, columns_of(dictionary))
+
+
+def records(n: int, rng: Generator) -> Features:
+    """Ages around 60; half of the CRP values zero, the rest below 50; wards of which c is rare, and their twins."""
+    crp = np.where(rng.random(n) < 0.5, 0, rng.uniform(0, 50, n))
+    ward = rng.choice(3, n, p=[0.7, 0.29, 0.01])
+    X = np.stack([np.clip(rng.normal(60, 10, n), 0, 100).round(), crp, ward, ward], axis=1)
+    X[rng.random(n) < 0.2, 0] = np.nan
+    return X.astype(np.float64)
+
+
+def drawn(
+    X: Features,
+    epsilon: float,
+    *,
+    seed: int = 0,
+    rows: int = 4000,
+    noisy: bool = True,
+    pairs: bool = False,
+    columns: dict[str, Any] = COLUMNS,
+) -> tuple[Features, str]:
+    rng, form = np.random.default_rng(seed), form_of(columns)
+    cells = form.place(X)[0]
+
+    def ask(count: Callable[[NDArray[np.intp]], NDArray[np.int64]], shares: NoiseShares) -> NDArray[np.int64]:
+        opened = count(cells)
+        noise = np.rint(rng.normal(0, shares.scale, opened.shape)) if noisy else np.zeros(opened.shape)
+        return opened + noise.astype(np.int64)
+
+    return draw(Plan(form, epsilon, 1e-5, pairs=pairs), ask, rows, rng)
+
+
+def test_counts_have_one_of_each_record_in_each_column() -> None:
+    form = form_of()
+    X = records(100, np.random.default_rng(0))
+    sizes = [cells.size for cells in form.cells]
+    counts = one_way(form.place(X)[0], sizes)
+    assert [int(part.sum()) for part in np.split(counts, np.cumsum(sizes)[:-1])] == [100 * GRID] * 4
+
+
+def test_columns_are_drawn_as_they_are_distributed() -> None:
+    X = records(5000, np.random.default_rng(0))
+    found, note = drawn(X, 1.0)
+    assert note == ""
+    assert abs(np.nanmean(found[:, 0]) - 60) < 2
+    assert abs(np.isnan(found[:, 0]).mean() - 0.2) < 0.03
+    # Zeros keep a cell of their own, and nothing is spread over the empty part of the range.
+    assert abs((found[:, 1] == 0).mean() - 0.5) < 0.05
+    assert (found[:, 1] > 60).mean() < 0.05
+    assert abs((found[:, 2] == 0).mean() - 0.7) < 0.05
+
+
+def test_rare_values_do_not_vanish() -> None:
+    X = records(300, np.random.default_rng(0))
+    X[:, 2] = 0
+    found, _ = drawn(X, 0.3)
+    assert set(np.unique(found[:, 2])) == {0, 1, 2}
+
+
+def test_whole_numbers_stay_whole_and_nothing_leaves_the_range() -> None:
+    found, _ = drawn(records(200, np.random.default_rng(0)), 0.1)
+    age = found[~np.isnan(found[:, 0]), 0]
+    assert (age == np.rint(age)).all()
+    assert 0 <= age.min() <= age.max() <= 100
+    assert 0 <= np.nanmin(found[:, 1]) <= np.nanmax(found[:, 1]) <= 500
+
+
+def test_pairs_keep_what_belongs_together() -> None:
+    X = records(5000, np.random.default_rng(0))
+    alone, _ = drawn(X, 1.0)
+    together, _ = drawn(X, 1.0, pairs=True)
+    agree = [(found[:, 2] == found[:, 3]).mean() for found in (alone, together)]
+    assert agree[0] < 0.7
+    assert agree[1] > 0.95
+
+
+def test_pairs_that_noise_hides_change_nothing() -> None:
+    found, _ = drawn(records(50, np.random.default_rng(0)), 0.1, pairs=True)
+    assert (found[:, 2] == found[:, 3]).mean() < 0.7
+
+
+def test_rules_hold_in_drawn_sets() -> None:
+    pressure = {"kind": "integer", "range": [30, 250]}
+    columns = {"systolic": pressure, "diastolic": {**pressure, "at-most": "systolic"}}
+    rng = np.random.default_rng(0)
+    systolic = rng.normal(130, 20, 500).round()
+    for pairs in (False, True):
+        found, _ = drawn(np.stack([systolic, systolic - 50], axis=1), 1.0, pairs=pairs, columns=columns)
+        known = found[~np.isnan(found).any(axis=1)]
+        assert (known[:, 1] <= known[:, 0]).all()
+
+
+def test_four_records_are_one_sentence() -> None:
+    _, note = drawn(records(4, np.random.default_rng(0)), 1.0)
+    assert "noise of 7 records hides nearly all of them" in note
+    assert "\n" not in note
+
+
+def test_a_column_of_one_value_is_drawn_nearly_alone() -> None:
+    X = records(5000, np.random.default_rng(0))
+    X[:, 0] = 42
+    found, _ = drawn(X, 1.0)
+    assert (found[:, 0] == 42).mean() > 0.9
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_all_noise_together_costs_what_is_promised(epsilon: float, pairs: bool) -> None:
+    plan = Plan(form_of(), epsilon, 1e-5, pairs=pairs)
+    sums = [plan.noise(4, 200, 0.5), plan.noise(6, 96, 0.5)] if pairs else [plan.noise(4, 200, 1.0)]
+    event = composed(*(one.event() for one in sums))
+    slack = sum(one.slack(epsilon) for one in sums)
+    assert fits(event, epsilon, 1e-5 - slack)
+    assert price(event, 1e-5).upper > 0.99 * epsilon
+
+
+def test_an_epsilon_that_no_noise_keeps_is_one_sentence() -> None:
+    with pytest.raises(ConfigError, match="lower it"):
+        Plan(form_of(), 1000.0, 1e-5).noise(4, 200, 1.0)
+
+
+def leak(*, noisy: bool) -> float:
+    """How much likelier the best guess about one record is with it than without it, as a logarithm; from drawn sets."""
+    columns: dict[str, Any] = {"ward": {"kind": "category", "categories": ["a", "b"]}}
+    without = np.zeros((60, 1))
+    seen = []
+    for X in (without, np.concatenate([without, [[1.0]]])):
+        shares = [
+            (drawn(X, 1.0, seed=seed, rows=500, noisy=noisy, columns=columns)[0] == 1).mean() for seed in range(400)
+        ]
+        seen.append(np.array(shares))
+    cut = np.quantile(seen[0], 0.9)
+    # One count more on both sides, so that chance accuses nothing.
+    right, wrong = ((side > cut).sum() + 1 for side in seen[::-1])
+    return float(np.log(right / wrong))
+
+
+def test_a_membership_attack_stays_below_the_promise_and_catches_noise_that_is_left_out() -> None:
+    assert leak(noisy=True) < 1.0
+    assert leak(noisy=False) > 2.0
