@@ -34,7 +34,7 @@ _PROMISES: Final = frozenset({"epsilon", "delta"})
 
 _IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.epochs and find_algorithm(config).asks_students()))
 # Others learn the same from the same records, however often.
-_ONLY_NETWORKS: Final[Uses] = OF_NETWORKS | uses("warm-up-rounds")
+_ONLY_NETWORKS: Final[Uses] = OF_NETWORKS | uses("warm-up-rounds", "silos-at-once")
 _OF_STUDENTS: Final[Uses] = {**OF_NETWORKS, "local-steps": Needs("epochs = 0", lambda config: not config.epochs)}
 _OF_REFITTED: Final = uses("stop-at-fixed-point")
 

@@ -109,6 +109,9 @@ class SimulatedSilos(Training, OwnSettings):
     records."""
     learner_params: str = "{}"
     """JSON object with the learners' parameters, or a JSON list with an object for each learner."""
+    silos_at_once: int = Field(default=0, ge=0, le=MAX_INT)
+    """For networks in one process: of how many silos to train as one at a time; 0: as many as pay and have room, 1: one
+    after the other."""
     pseudo_weight: PseudoWeight = AUTO
     """Weight of a pseudo-labeled public example, if a private one has 1; auto: each silo trusts the consensus unless
     its own records speak against it."""

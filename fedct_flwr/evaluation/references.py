@@ -1,18 +1,22 @@
 """What co-training is measured against: a silo alone, and all private records in one place."""
 
 import contextlib
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, pool
-from fedct_flwr.learners.base import Choosing, Learner
+from fedct_flwr.learners.base import Choosing, Learner, Resumable
 from fedct_flwr.learners.build import build_learner, named_learner
-from fedct_flwr.types import Examples, Groups, TrainingError
+from fedct_flwr.learners.meeting import together, trainer
+from fedct_flwr.types import Examples, Features, Groups, TrainingError
 
 LOCAL: Final = "local"
 CENTRALIZED: Final = "centralized"
+_AT_ONCE: Final = 32
+"""Silos whose networks are trained in one go, and held until they are scored."""
 
 
 def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
@@ -62,17 +66,37 @@ class References:
         self._config, self._dataset = config, dataset
         self._wanted = baselines_of(config)
         self._centralized: dict[str, Learner | None] = {}
+        self._alone: dict[int, Learner | None] = {}
 
     def of(self, position: int) -> dict[str, Learner]:
         """Those of the silo at ``position`` by name; one whose training fails is left out."""
         models: dict[str, Learner] = {}
         # A learner that manages with pseudo-labels may fail without; what it says may quote data.
-        if LOCAL in self._wanted:
-            with contextlib.suppress(TrainingError):
-                models[LOCAL] = local_only(self._config, self._dataset, position)
+        if LOCAL in self._wanted and (alone := self._local(position)):
+            models[LOCAL] = alone
         if CENTRALIZED in self._wanted and (pooled := self._pooled(position)):
             models[CENTRALIZED] = pooled
         return models
+
+    def _local(self, position: int) -> Learner | None:
+        """The silo's learner alone. Networks of the silos after it are trained along with it."""
+        if position not in self._alone:
+            every = range(position, min(position + _AT_ONCE, len(self._dataset.silos)))
+            if isinstance(build_learner(self._config, self._dataset, position, self._private(position)), Resumable):
+                train = trainer(self._config.silos_at_once)
+                found = together([partial(self._fitted, each) for each in every], train)
+                self._alone |= dict(zip(every, found, strict=True))
+            else:
+                self._alone[position] = self._fitted(position)
+        return self._alone.pop(position)
+
+    def _private(self, position: int) -> Features:
+        return self._dataset.silos[position].private.X
+
+    def _fitted(self, position: int) -> Learner | None:
+        with contextlib.suppress(TrainingError):
+            return local_only(self._config, self._dataset, position)
+        return None
 
     def _pooled(self, position: int) -> Learner | None:
         learner = self._config.learner_settings(position, len(self._dataset.silos)).model_dump_json()

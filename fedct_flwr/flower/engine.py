@@ -29,6 +29,7 @@ from fedct_flwr.flower import patient_ray
 from fedct_flwr.flower.command import APP_NAME, BIN, environment, stage_app
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.flower.patient_ray import reserved_port
+from fedct_flwr.learners.meeting import Train
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import ConfigError, RunError
 
@@ -192,24 +193,24 @@ def run_in_process(
     log: Path,
     watch: Callable[[], bool],
     *,
-    one_at_a_time: bool = False,
+    train: Train | None = None,
     outlives: bool = False,
 ) -> None:
     """Run the app with these run-config values; as ``run_on_engine`` otherwise.
 
-    A silo that hangs stays in this process until it ends. ``one_at_a_time`` is for networks, which draw from torch's
-    one generator. ``outlives`` is for a process that goes on where this is interrupted: then the run is stopped first.
+    A silo that hangs stays in this process until it ends. ``train`` is for networks, see ``run_loopback``.
+    ``outlives`` is for a process that goes on where this is interrupted: then the run is stopped first.
     """
     from client_app.main import app as client_app
     from fedct_flwr.silo.site import simulated_site
     from server_app.main import app as server_app
 
     failures: list[Exception] = []
-    workers, stopped = 1 if one_at_a_time else None, threading.Event()
+    stopped = threading.Event()
 
     def work() -> None:
         try:
-            run_loopback(server_app, client_app, settings, simulated_nodes(num_silos), workers, stopped)
+            run_loopback(server_app, client_app, settings, simulated_nodes(num_silos), None, stopped, train)
         except Exception as error:
             failures.append(error)
 

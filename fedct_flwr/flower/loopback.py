@@ -23,6 +23,7 @@ from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedct_flwr.flower.grid import ErrorCode, PromptGrid
+from fedct_flwr.learners.meeting import Meeting, Train
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD
 from fedct_flwr.types import RunError
@@ -53,15 +54,18 @@ def run_loopback(
     node_configs: Sequence[Mapping[str, Any]],
     workers: int | None = None,
     stopped: threading.Event | None = None,
+    train: Train | None = None,
 ) -> Context:
     """Run a ServerApp with one ClientApp per node config; returns the ServerApp's context.
 
     ``workers`` messages are handled at the same time (default: one per core, at least two). A silo that is not done
     when the ServerApp gives up waiting does not count any more. What the ServerApp raises is raised here. Once
-    ``stopped`` is set, the ServerApp gets a RunError where it asks silos.
+    ``stopped`` is set, the ServerApp gets a RunError where it asks silos. ``train`` trains the networks of all silos
+    that are asked at once, which then take turns.
     """
     run_id = secrets.randbits(62)
-    grid = LoopbackGrid(client_app, run_config, node_configs, workers or max(2, os.cpu_count() or 1), run_id, stopped)
+    workers = len(node_configs) if train else workers or max(2, os.cpu_count() or 1)
+    grid = LoopbackGrid(client_app, run_config, node_configs, workers, run_id, stopped, train)
     context = Context(run_id, _SUPERLINK, {}, RecordDict(), dict(run_config))
     with _one_run_at_a_time, _task_identity(run_id), one_thread(), _steady_warnings():
         try:
@@ -82,8 +86,10 @@ class LoopbackGrid(PromptGrid):
         workers: int,
         run_id: int,
         stopped: threading.Event | None = None,
+        train: Train | None = None,
     ) -> None:
         self._stopped = stopped
+        self._train = train
         self._client_app = client_app
         self._run_id = run_id
         self._contexts = {
@@ -91,7 +97,7 @@ class LoopbackGrid(PromptGrid):
             for node_id, config in enumerate(node_configs, start=_FIRST_NODE_ID)
         }
         self._turns = {node_id: threading.Lock() for node_id in self._contexts}
-        self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[bytes, Meeting | None] | None] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._unclaimed: dict[str, Message] = {}
         self._at_work: set[str] = set()
@@ -130,14 +136,15 @@ class LoopbackGrid(PromptGrid):
         """All nodes, without names, as in Flower's simulation."""
         return [SimpleNamespace(node_id=each, name="", public_key=b"", last_activated_at="") for each in self._contexts]
 
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        """Hand messages to their nodes."""
+    def push_messages(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[str]:
+        """Hand messages to their nodes, whose networks do not wait for a node that hangs till the ``timeout``."""
         self._check_not_stopped()
-        ids = []
+        messages, ids = list(messages), []
+        meeting = Meeting(len(messages), self._train, timeout and timeout / 3) if self._train else None
         for message in messages:
             message.metadata.__dict__["_message_id"] = str(uuid4())
             ids.append(message.metadata.message_id)
-            self._inbox.put(message_to_proto(message).SerializeToString())
+            self._inbox.put((message_to_proto(message).SerializeToString(), meeting))
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
@@ -148,7 +155,7 @@ class LoopbackGrid(PromptGrid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Send, and return the replies that come within ``timeout`` seconds."""
-        pending = set(self.push_messages(messages))
+        pending = set(self.push_messages(messages, timeout=timeout))
         end = None if timeout is None else time.monotonic() + timeout
         received = []
         while pending:
@@ -187,12 +194,13 @@ class LoopbackGrid(PromptGrid):
             self._start_worker()
 
     def _work(self) -> None:
-        while (raw := self._inbox.get()) is not None:
-            message = _parse(raw)
+        while (task := self._inbox.get()) is not None:
+            message, meeting = _parse(task[0]), task[1]
             name = message.metadata.message_id
             with self._at_work_lock:
                 self._at_work.add(name)
-            reply = self._answer(message)
+            with meeting.part() if meeting else contextlib.nullcontext():
+                reply = self._answer(message)
             if reply:
                 self._replies.put(message_to_proto(reply).SerializeToString())
             with self._at_work_lock:

@@ -239,9 +239,9 @@ class DpSgdLabeler(TrainedNetwork):
             self.reset()
             raise TrainingError("the stored state has taken fewer steps than none")
 
-    def _make_optimizer(self) -> torch.optim.Optimizer:
+    def make_optimizer(self, weights: list[Tensor]) -> torch.optim.Optimizer:
         return torch.optim.SGD(
-            self._network.parameters(),
+            weights,
             lr=self._learning_rate,
             momentum=max(0.0, 1 - _MEMORY / self._total_steps),
             fused=self._device.type in ("cpu", "cuda"),

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from fedct_flwr.types import ConfigError
 
@@ -143,42 +143,49 @@ _SHIFT: Final = 8
 _BRIGHTNESS: Final = 0.2
 
 
-def augmented(batch: Tensor, kinds: Iterable[str]) -> Tensor:
-    """Images ``(n, channels, height, width)`` in 0..1, changed in these ways, one after the other."""
+def augmented(batch: Tensor, kinds: Iterable[str], generator: Generator | None = None) -> Tensor:
+    """Images ``(n, channels, height, width)`` in 0..1, changed in these ways, one after the other.
+
+    Without a ``generator``, torch's own draws.
+    """
     for kind in kinds:
-        batch = AUGMENTATIONS[kind](batch)
+        batch = AUGMENTATIONS[kind](batch, generator)
     return batch
 
 
-def _flipped(axis: int) -> Callable[[Tensor], Tensor]:
-    def flip(batch: Tensor) -> Tensor:
-        chosen = torch.rand(len(batch), 1, 1, 1, device=batch.device) < 0.5
+def _flipped(axis: int) -> Callable[[Tensor, Generator | None], Tensor]:
+    def flip(batch: Tensor, generator: Generator | None) -> Tensor:
+        chosen = _uniform(batch, generator) < 0.5
         return torch.where(chosen, batch.flip(axis), batch)
 
     return flip
 
 
-def _shifted(batch: Tensor) -> Tensor:
+def _uniform(batch: Tensor, generator: Generator | None) -> Tensor:
+    return torch.rand(len(batch), 1, 1, 1, device=batch.device, generator=generator)
+
+
+def _shifted(batch: Tensor, generator: Generator | None) -> Tensor:
     """Moved, with the pixels at the edge repeated into the gap."""
     each = torch.arange(len(batch), device=batch.device)[:, None, None, None]
     channels = torch.arange(batch.shape[1], device=batch.device)[None, :, None, None]
-    rows, columns = (_moved(len(batch), side, batch.device) for side in batch.shape[2:])
+    rows, columns = (_moved(batch, side, generator) for side in batch.shape[2:])
     return batch[each, channels, rows[:, None, :, None], columns[:, None, None, :]]
 
 
-def _moved(count: int, side: int, device: torch.device) -> Tensor:
+def _moved(batch: Tensor, side: int, generator: Generator | None) -> Tensor:
     """For each image, from where its pixels along one side come, ``(count, side)``."""
     most = max(1, side // _SHIFT)
-    by = torch.randint(-most, most + 1, (count, 1), device=device)
-    return (torch.arange(side, device=device) + by).clamp(0, side - 1)
+    by = torch.randint(-most, most + 1, (len(batch), 1), device=batch.device, generator=generator)
+    return (torch.arange(side, device=batch.device) + by).clamp(0, side - 1)
 
 
-def _brightened(batch: Tensor) -> Tensor:
-    factor = 1 + _BRIGHTNESS * (2 * torch.rand(len(batch), 1, 1, 1, device=batch.device) - 1)
+def _brightened(batch: Tensor, generator: Generator | None) -> Tensor:
+    factor = 1 + _BRIGHTNESS * (2 * _uniform(batch, generator) - 1)
     return (batch * factor).clamp(0, 1)
 
 
-AUGMENTATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = MappingProxyType(
+AUGMENTATIONS: Final[Mapping[str, Callable[[Tensor, Generator | None], Tensor]]] = MappingProxyType(
     {"flip": _flipped(3), "flip-vertically": _flipped(2), "shift": _shifted, "brightness": _brightened}
 )
 """Half of the images mirrored; moved by at most an eighth of their side; up to a fifth darker or brighter."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from torch.nn.utils import skip_init
 from fedct_flwr.config.learner import Optimizer
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
+from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.learners.networks import augmented
 from fedct_flwr.learners.out_of_fold import class_weights
 from fedct_flwr.learners.trained_network import (
@@ -87,6 +88,44 @@ class Training:
         return 1 - (1 - _LAST_RATE) * fallen
 
 
+class Batches(NamedTuple):
+    """What steps learn: private examples, and perhaps public ones: all of them, their labels, and which each takes.
+
+    Labels are classes ``(examples,)`` or probabilities ``(examples, classes)``; rows are ``(steps, n)``.
+    """
+
+    parts: tuple[tuple[Tensor, Tensor, Tensor], ...]
+
+    def of(self, steps: slice) -> tuple[Tensor, Tensor]:
+        """The examples and labels of some steps, ``(steps, n, ...)``."""
+        X, y = zip(*((X[rows[steps]], labels[rows[steps]]) for X, labels, rows in self.parts), strict=True)
+        return (torch.cat(X, dim=1), torch.cat(y, dim=1)) if len(X) > 1 else (X[0], y[0])
+
+    def __len__(self) -> int:
+        return len(self.parts[0][2])
+
+
+@dataclass(eq=False)
+class Course:
+    """One call to train one network, after ``begun`` steps; ``worst`` is its largest loss in the end, NaN if one was.
+
+    An example's loss is multiplied by what its place in the batch weighs (``weights`` ``(n,)``, by default 1/n) and
+    what its class does (``of_class`` ``(classes,)``). ``seed`` decides what dropout and augmentation draw.
+    """
+
+    learner: "TorchLearner"
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    training: Training
+    begun: int
+    seed: int
+    batches: Batches
+    weights: Tensor | None = None
+    of_class: Tensor | None = None
+    correction: Correction = NO_CORRECTION
+    worst: float = math.nan
+
+
 class TorchLearner(TrainedNetwork):
     """A network with its optimizer. Satisfies all protocols of ``learners.base``.
 
@@ -94,6 +133,8 @@ class TorchLearner(TrainedNetwork):
     """
 
     suffix = ".safetensors"
+    _known: bytes | None = None
+    """The state in bytes, as long as it is that: each takes milliseconds to write and to read."""
 
     def __init__(
         self,
@@ -164,6 +205,7 @@ class TorchLearner(TrainedNetwork):
 
     def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Take over parameters and buffers; the optimizer stays. Raises TrainingError if they do not fit."""
+        self._known = None
         try:
             self._network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
         except RuntimeError as error:
@@ -191,7 +233,7 @@ class TorchLearner(TrainedNetwork):
             within, _, place = name.removesuffix(".weight").rpartition(".")
             layer = skip_init(nn.Linear, entering, leaving, device=self._device, dtype=torch.float32)  # type: ignore[no-untyped-call]
             setattr(self._network.get_submodule(within), place, layer)
-        self._optimizer = self._make_optimizer()
+        self._optimizer = self.make_optimizer(self._trained)
         self.set_weights(weights)
 
     def logits(self, X: Features) -> NDArray[np.float32]:
@@ -207,14 +249,28 @@ class TorchLearner(TrainedNetwork):
         adam = torch.optim.Adam(self._trained, lr=_DISTILLATION_RATE)
         declining = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
         everything, wanted = self._tensor(X), torch.from_numpy(targets).to(self._device)
-        seed = self._seed + self._steps_done
-        rows = torch.randint(len(X), (steps, self._training.batch_size), generator=torch.Generator().manual_seed(seed))
-        batches = ((everything[chosen], wanted[chosen]) for chosen in rows.to(self._device))
+        rng = torch.Generator().manual_seed(self._next_seed)
+        rows = torch.randint(len(X), (steps, self._training.batch_size), generator=rng).to(self._device)
+        course = self._course(Batches(((everything, wanted, rows),)))
         with self._undone_if_it_fails():
-            with seeded(seed, self._device):
-                worst = self._descend(batches, adam, after=declining.step)
-            self._steps_done += steps
-            _check_finite(worst)
+            with seeded(course.seed, self._device):
+                course.worst = self._descend(course, adam, declining.step)
+            self._finish(course)
+
+    def dump(self) -> bytes:
+        if self._known is None:
+            self._known = super().dump()
+        return self._known
+
+    def restore(self, state: bytes) -> None:
+        if state != self._known:
+            self._known = None
+            super().restore(state)
+            self._known = state
+
+    def reset(self) -> None:
+        self._known = None
+        super().reset()
 
     def save(self, path: Path) -> None:
         """Write network and optimizer in safetensors format."""
@@ -237,11 +293,11 @@ class TorchLearner(TrainedNetwork):
                 raise DataError(f"cannot read the model {path}: {error}") from error
         return self.load(path)
 
-    def _make_optimizer(self) -> torch.optim.Optimizer:
+    def make_optimizer(self, weights: list[Tensor]) -> torch.optim.Optimizer:
         if self._training.optimizer == "adam":
-            return super()._make_optimizer()
+            return super().make_optimizer(weights)
         return torch.optim.SGD(
-            self._trained,
+            weights,
             lr=self._learning_rate,
             weight_decay=self._weight_decay,
             fused=self._device.type in ("cpu", "cuda"),
@@ -250,6 +306,7 @@ class TorchLearner(TrainedNetwork):
     @contextmanager
     def _undone_if_it_fails(self) -> Iterator[None]:
         before = self.dump()
+        self._known = None
         try:
             with said_in_one_sentence(self._lower_for_memory):
                 yield
@@ -266,74 +323,73 @@ class TorchLearner(TrainedNetwork):
         steps: int,
         correction: Correction = NO_CORRECTION,
     ) -> None:
-        # Where training stands decides what it draws, so a silo that goes on from a stored state draws the same.
-        seed = self._seed + self._steps_done
+        size = self._training.batch_size
         weights: Tensor | None = None
         if pseudo_weight != 1.0 and (targets != ABSTAIN).any():
-            weights = torch.ones(2 * self._training.batch_size, device=self._device)
-            weights[self._training.batch_size :] = pseudo_weight
+            weights = torch.ones(2 * size, device=self._device)
+            weights[size:] = pseudo_weight
             weights /= weights.sum()
         of_class = self._class_weights(private.y, targets, pseudo_weight) if self._training.balanced else None
-        # Dropout draws from torch's global generator (which threads share: only then are draws not repeatable).
-        with seeded(seed, self._device):
-            batches = self._batches(private, public, targets, steps, seed)
-            worst = self._descend(
-                batches,
-                self._optimizer,
-                weights=weights,
-                of_class=of_class,
-                correct=self._correcting(correction),
-                after=self._falling_rate(),
-            )
-        self._steps_done += steps
-        _check_finite(worst)
+        labels = [torch.from_numpy(y.astype(np.int64)).to(self._device) for y in (private.y, targets)]
+        batches = self._batches(private.X, public, labels, np.flatnonzero(targets != ABSTAIN), size, steps)
+        self._learn(self._course(batches, weights, of_class, correction))
 
     def _train_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
-        seed, steps, own = self._seed + self._steps_done, self._training.steps, self._training.batch_size
+        own, labeled = self._training.batch_size, np.flatnonzero(targets.any(axis=1))
         others = _PUBLIC_BATCH * own
         weights = torch.full((own + others,), 1 / own, device=self._device)
         weights[own:] = weight / others
-        with seeded(seed, self._device):
-            batches = self._soft_batches(private, public, targets, weight, seed)
-            worst = self._descend(batches, self._optimizer, weights=weights, after=self._falling_rate())
-        self._steps_done += steps
-        _check_finite(worst)
-
-    def _soft_batches(
-        self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float, seed: int
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        size, device = self._training.batch_size, self._device
-        rng = torch.Generator().manual_seed(seed)
-        labeled = np.flatnonzero(targets.any(axis=1))
-        X, y = self._on_device(private.X), torch.from_numpy(private.y.astype(np.int64)).to(device)
-        U, wanted = self._on_device(public), torch.from_numpy(targets.astype(np.float32)).to(device)
-        certain = torch.eye(self._num_classes, dtype=torch.float32, device=device)
+        certain = torch.eye(self._num_classes, dtype=torch.float32, device=self._device)
+        wanted = torch.from_numpy(targets.astype(np.float32)).to(self._device)
         if self._training.balanced:
             shares = np.bincount(private.y, minlength=self._num_classes) / private.size
             shares = shares + weight * targets[labeled].mean(axis=0)
-            of_class = torch.from_numpy(class_weights(shares).astype(np.float32)).to(device)
+            of_class = torch.from_numpy(class_weights(shares).astype(np.float32)).to(self._device)
             certain, wanted = certain * of_class, wanted * of_class
-        rows = torch.randint(private.size, (self._training.steps, size), generator=rng).to(device)
-        public_rows = torch.randint(len(labeled), (self._training.steps, _PUBLIC_BATCH * size), generator=rng)
-        public_rows = over(labeled)[public_rows].to(device)
-        for own, other in zip(rows, public_rows, strict=True):
-            yield torch.cat([X[own], U[other]]), torch.cat([certain[y[own]], wanted[other]])
+        labels = [certain[torch.from_numpy(private.y.astype(np.int64)).to(self._device)], wanted]
+        batches = self._batches(private.X, public, labels, labeled, others, self._training.steps)
+        self._learn(self._course(batches, weights))
+
+    @property
+    def _next_seed(self) -> int:
+        """Where training stands decides what it draws: a silo that goes on from a stored state draws the same."""
+        return self._seed + self._steps_done
 
     def _batches(
-        self, private: Examples, public: Features, targets: HardLabels, steps: int, seed: int
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        size, device = self._training.batch_size, self._device
-        rng = torch.Generator().manual_seed(seed)
-        X, y = self._on_device(private.X), torch.from_numpy(private.y.astype(np.int64)).to(device)
-        rows = torch.randint(len(y), (steps, size), generator=rng).to(device)
-        labeled = torch.from_numpy(np.flatnonzero(targets != ABSTAIN))
+        self, X: Features, public: Features, labels: list[Tensor], labeled: NDArray[np.intp], others: int, steps: int
+    ) -> Batches:
+        """In each step as many private examples as the batch size says, and ``others`` of the ``labeled`` public."""
+        rng = torch.Generator().manual_seed(self._next_seed)
+        rows = torch.randint(len(X), (steps, self._training.batch_size), generator=rng).to(self._device)
+        private = (self._on_device(X), labels[0], rows)
         if not len(labeled):
-            yield from ((X[own], y[own]) for own in rows)
-            return
-        U, pseudo = self._on_device(public), torch.from_numpy(targets.astype(np.int64)).to(device)
-        public_rows = labeled[torch.randint(len(labeled), (steps, size), generator=rng)].to(device)
-        for own, other in zip(rows, public_rows, strict=True):
-            yield torch.cat([X[own], U[other]]), torch.cat([y[own], pseudo[other]])
+            return Batches((private,))
+        rows = over(labeled)[torch.randint(len(labeled), (steps, others), generator=rng)].to(self._device)
+        return Batches((private, (self._on_device(public), labels[1], rows)))
+
+    def _course(self, batches: Batches, *more: Any) -> Course:
+        at = (self._network, self._optimizer, self._training, self._steps_done, self._next_seed)
+        return Course(self, *at, batches, *more)
+
+    def _learn(self, course: Course) -> None:
+        """Take the steps, together with other silos' networks where they wait for each other. Raises TrainingError."""
+        if meeting := MEETING.get():
+            meeting.train(course)
+        else:
+            self.take(course)
+        self._finish(course)
+
+    def _finish(self, course: Course) -> None:
+        self._known = None
+        self._steps_done += len(course.batches)
+        if not math.isfinite(course.worst):
+            raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")
+
+    def take(self, course: Course) -> None:
+        """Take the steps of a course, alone."""
+        # Dropout draws from torch's global generator (which threads share: only then are draws not repeatable).
+        with seeded(course.seed, self._device):
+            course.worst = self._descend(course, self._optimizer, self._falling_rate())
 
     def _class_weights(self, y: HardLabels, targets: HardLabels, pseudo_weight: float) -> Tensor:
         """Of the classes ``(classes,)``, by their shares in an average batch: half of it is private, half public."""
@@ -345,33 +401,23 @@ class TorchLearner(TrainedNetwork):
 
     @torch.enable_grad()
     def _descend(
-        self,
-        batches: Iterator[tuple[Tensor, Tensor]],
-        optimizer: torch.optim.Optimizer,
-        *,
-        weights: Tensor | None = None,
-        of_class: Tensor | None = None,
-        correct: Callable[[], None] | None = None,
-        after: Callable[[], None] | None = None,
+        self, course: Course, optimizer: torch.optim.Optimizer, after: Callable[[], None] | None = None
     ) -> float:
-        """One optimizer step per batch, with its gradient corrected; the largest loss, or NaN if there was one.
-
-        A batch's labels are classes ``(n,)`` or probabilities ``(n, classes)``. An example's loss is multiplied by what
-        its place in the batch weighs (``weights``, by default 1/n) and what its class does (``of_class``).
-        """
-        network = self._network.train()
+        """One optimizer step per batch, with its gradient corrected; the largest loss, or NaN if there was one."""
+        network, correct = self._network.train(), self._correcting(course.correction)
         mixed_precision = torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda")
         worst = torch.zeros((), device=self._device)
-        for batch, labels in batches:
+        for step in range(len(course.batches)):
+            batch, labels = (part[0] for part in course.batches.of(slice(step, step + 1)))
             optimizer.zero_grad(set_to_none=True)
             batch = augmented(as_floats(batch), self._training.augment)
             with mixed_precision:
                 logits = network(batch)
             losses = nn.functional.cross_entropy(logits.float(), labels, reduction="none")
-            if of_class is not None:
+            if course.of_class is not None:
                 # Not divided by their sum in this batch: one without the rare class would pull as hard as one with it.
-                losses = losses * of_class[labels]
-            loss = losses.mean() if weights is None else (losses * weights).sum()
+                losses = losses * course.of_class[labels]
+            loss = losses.mean() if course.weights is None else (losses * course.weights).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             if correct:
                 correct()
@@ -429,11 +475,6 @@ def _fully_connected(network: nn.Module) -> tuple[tuple[str, str], ...]:
     if not (type(network) is nn.Sequential and known and once and follow):
         return ()
     return tuple((f"{name}.weight", f"{name}.bias") for name in linear)
-
-
-def _check_finite(worst: float) -> None:
-    if not math.isfinite(worst):
-        raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")
 
 
 def num_values(make: Callable[[], nn.Module]) -> int:

@@ -29,13 +29,18 @@ _SIGNS: Final = ("can't allocate memory", "not enough memory", "out of memory")
 """What torch's errors say on a CPU and on GPUs."""
 
 
+def is_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory ran out."""
+    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _SIGNS)
+
+
 @contextmanager
 def said_in_one_sentence(lower: str) -> Iterator[None]:
     """Turn errors of memory into a TrainingError that says what to ``lower``; all others pass."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not isinstance(error, MemoryError) and not any(sign in str(error).lower() for sign in _SIGNS):
+        if not is_of_memory(error):
             raise
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -100,7 +105,7 @@ class TrainedNetwork:
             raise LearnerError("the network has lazy layers, whose sizes are not known yet: give each layer its sizes")
         if not self._trained:
             raise LearnerError("no weight of the network can be trained, as all are frozen: set requires_grad of some")
-        self._optimizer = self._make_optimizer()
+        self._optimizer = self.make_optimizer(self._trained)
         self._steps_done = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -210,12 +215,13 @@ class TrainedNetwork:
         return str(getattr(self._network, "lower_for_memory", "batch-size"))
 
     @property
-    def _trained(self) -> list[nn.Parameter]:
+    def _trained(self) -> list[Tensor]:
         return [weight for weight in self._network.parameters() if weight.requires_grad]
 
-    def _make_optimizer(self) -> torch.optim.Optimizer:
+    def make_optimizer(self, weights: list[Tensor]) -> torch.optim.Optimizer:
+        """A new optimizer of these weights."""
         return torch.optim.Adam(
-            self._trained,
+            weights,
             lr=self._learning_rate,
             weight_decay=self._weight_decay,
             fused=self._device.type in ("cpu", "cuda"),

@@ -13,6 +13,7 @@ from flwr.common.serde import message_to_proto
 
 from client_app.main import app as client_app
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
+from fedct_flwr.learners.meeting import Train
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.summing import ACTION
 from server_app.main import app as server_app
@@ -71,7 +72,7 @@ class Federation:
 
         return behave
 
-    def run(self, *, silos: int = 4, workers: int = 2, **settings: Any) -> RunFolder:
+    def run(self, *, silos: int = 4, workers: int = 2, train: Train | None = None, **settings: Any) -> RunFolder:
         """Run with these settings (underscores for hyphens) and return the run folder."""
         config = {
             "study": "test",
@@ -84,7 +85,7 @@ class Federation:
             "run-dir": str(self.path / "run"),
             **{key.replace("_", "-"): value for key, value in settings.items()},
         }
-        run_loopback(server_app, self.app, config, simulated_nodes(silos), workers=workers)
+        run_loopback(server_app, self.app, config, simulated_nodes(silos), workers=workers, train=train)
         return RunFolder(Path(config["run-dir"]))
 
 

@@ -1,0 +1,95 @@
+"""All silos' networks in one process train as one, with the labels of one after the other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from flwr.app import Context, Message
+
+from client_app.main import app as client_app
+from fedct_flwr.learners.meeting import trainer
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.wire.refusal import Refusal
+from tests.federation.conftest import DEADLINE, Federation
+
+pytest.importorskip("torch")
+
+NETWORK = {
+    "learner": "mlp", "learner_params": '{"width": 8}', "local_steps": 20, "batch_size": 16, "learning_rate": 0.02,
+    "device": "cpu", "num_server_rounds": 3,
+}  # fmt: skip
+
+
+class Counting:
+    """Trains networks, and remembers of how many silos each time."""
+
+    def __init__(self, at_once: int = 0) -> None:
+        self.silos: list[int] = []
+        self._train = trainer(at_once)
+
+    def __call__(self, courses: Sequence[Any]) -> Sequence[Exception | None]:
+        self.silos.append(len(courses))
+        return self._train(courses)
+
+
+def told(folder: RunFolder) -> list[Any]:
+    """What the rounds' log says, but for times."""
+    return [
+        {**entry, "seconds": 0, "silos": {s: {**of, "seconds": 0} for s, of in entry["silos"].items()}}
+        for entry in folder.rounds()
+    ]
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "labels": {},
+    "shares": {"algorithm": "fedct-shares"},
+    "soft targets": {"algorithm": "prediction-consensus", "query_size": 60, "warm_up_rounds": 2},
+    "weights": {"algorithm": "fedprox", "proximal_mu": 0.5},
+    "control variates": {"algorithm": "scaffold", "optimizer": "sgd"},
+    "students": {"algorithm": "fedkt", "num_server_rounds": 1},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_labels_are_those_of_one_after_the_other(way: str, federation: Federation) -> None:
+    logs = []
+    for train in (None, Counting()):
+        federation.path = federation.path / "next"
+        simulated_site.cache_clear()
+        logs.append(told(federation.run(workers=1, train=train, **{**NETWORK, **WAYS[way]})))
+    assert logs[0] == logs[1]
+    assert train is not None
+    assert set(train.silos) == {4}
+
+
+def test_a_silo_whose_loss_is_not_finite_fails_alone(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fedct_flwr.learners.torch_net import TorchLearner
+
+    original, broken = TorchLearner._course, []
+
+    def course(learner: TorchLearner, *arguments: Any) -> Any:
+        found = original(learner, *arguments)
+        if learner in broken:
+            found.batches.parts[0][0].fill_(float("nan"))
+        return found
+
+    def zurich(message: Message, context: Context) -> Message:
+        from fedct_flwr.silo.workplace import open_workplace
+
+        broken.append(open_workplace(context).site.learner)
+        return client_app(message, context)
+
+    monkeypatch.setattr(TorchLearner, "_course", course)
+    federation.behave[2] = zurich
+    folder = federation.run(train=Counting(), **NETWORK)
+    assert [entry["absent"] for entry in folder.rounds()] == [{"zurich": Refusal.TRAINING_FAILED.sentence}] * 3
+
+
+def test_a_silo_that_hangs_holds_no_other_up_beyond_the_deadline(federation: Federation) -> None:
+    federation.behave[1] = federation.hang
+    train = Counting()
+    folder = federation.run(train=train, round_deadline=DEADLINE, **NETWORK)
+    absent = [entry["absent"] for entry in folder.rounds()]
+    assert [set(names) for names in absent] == [{"budapest"}] * 3
+    assert train.silos == [3, 3, 3]
