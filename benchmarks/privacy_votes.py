@@ -51,7 +51,7 @@ def _dp_linear(federation: Federation, epsilon: float, sizes: Sizes, seed: int) 
     labeler = DpLinearLabeler(
         federation.features,
         len(federation.schema.classes),
-        num_records=fewest,
+        num_units=fewest,
         epsilon=min(epsilon, UNPROTECTED),
         delta=DELTA,
     )
@@ -104,7 +104,7 @@ def _teachers(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -
                 learner_of,
                 len(public),
                 classes,
-                num_records=silo.size,
+                num_units=silo.size,
                 num_teachers=default_teachers(silo.size),
                 num_queries=len(public),
                 epsilon=min(epsilon, UNPROTECTED),

@@ -115,11 +115,11 @@ class FedKT(Summable):
         if self.lessons > num_public:
             raise ConfigError(f"lessons is {self.lessons} but the public set has {num_public} examples")
 
-    def transfer_settings(self, fewest_records: int) -> TransferSettings:
+    def transfer_settings(self, fewest_units: int) -> TransferSettings:
         raw = {"teachers": self.teachers, "partitions": self.votes, "gamma": self.gamma, "lessons": self.lessons}
         noise = {"noise": self.mechanism} if self.mechanism else {}
         wanted = TransferSettings.read({**raw, **noise}, "the run config")
-        fitting = wanted.fitting_teachers(self.votes, fewest_records, noisy=self.protects_records)
+        fitting = wanted.fitting_teachers(self.votes, fewest_units, noisy=self.protects_records)
         return wanted.model_copy(update={"teachers": fitting})
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
@@ -147,7 +147,7 @@ class FedKT(Summable):
 
         num_public = len(dataset.public)
         asked = config.asked_about(num_public)
-        settings = self.transfer_settings(dataset.fewest_records)
+        settings = self.transfer_settings(dataset.fewest_units)
         mechanism = teachers_noise(settings, config.privacy_settings(asked), num_public, self.votes)
         spent = spent_by(mechanism, settings.lessons_for(asked, num_public), self.delta, partitions=self.votes)
         log_cost("Votes protect each record of a silo", spent)
@@ -172,19 +172,18 @@ class FedKT(Summable):
 
         if not can_count(len(dataset.schema.classes), self.votes):
             raise ConfigError(f"{self.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
-        fewest = min(dataset.silos, key=lambda silo: silo.private.size)
-        transfer = self.transfer_settings(fewest.private.size)
+        fewest = min(dataset.silos, key=lambda silo: silo.units)
+        transfer = self.transfer_settings(fewest.units)
         if self.protects_records:
             check_delta(transfer.noise, self.delta)
         try:
-            check_records(fewest.private.size, self.votes, max(1, transfer.teachers))
+            check_records(fewest.units, self.votes, max(1, transfer.teachers))
         except ConfigError as error:
             raise ConfigError(f"silo {fewest.name!r}: {error}") from None
         privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
         learner = config.learner_settings(0, len(dataset.silos))
-        made = transfer_for(
-            transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, self.votes
-        )
+        given = transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, self.votes
+        made = transfer_for(*given, num_units=fewest.units)
         if self.gamma and privacy.enabled:
             from fedct_flwr.privacy.accounting import epsilon_in_time
 

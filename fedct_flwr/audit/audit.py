@@ -18,7 +18,7 @@ from fedct_flwr.audit.members import Candidates, choose, draw, with_members, wit
 from fedct_flwr.audit.rerun import Forge, rerun
 from fedct_flwr.audit.success import Guesses, Success, bound_of_run, guesses, success
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, take
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, num_units, take
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.labelers.protect import labeler_for
@@ -28,7 +28,7 @@ from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.silo.site import Site
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, HardLabels, SiloName
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, SiloName
 from fedct_flwr.wire.content import Instruction, Terms
 
 REFITS: Final = 8
@@ -284,7 +284,7 @@ def rehearse(
         members = draw(candidates, [own], generator(how.seed, "members", number))
         part = with_some(own, candidates, members[site.silo])
         model = _trained(site, part)
-        labels = _labels(site, part.private, public, rows, model)
+        labels = _labels(site, part, public, rows, model)
         strangers = site.own_test if site.own_test.size else site.pooled_test
         seen[COORDINATOR].append({site.silo: Observation(records.y, labels)})
         given = seen_in_model(model, records, strangers, site.public.X, len(site.schema.classes) - 1)
@@ -302,9 +302,7 @@ def _trained(site: Site, part: SiloData) -> Learner:
     return learner.fit(*part.private)
 
 
-def _labels(
-    site: Site, private: Examples, public: PublicSet, rows: NDArray[np.intp], model: Learner
-) -> NDArray[np.int16]:
+def _labels(site: Site, part: SiloData, public: PublicSet, rows: NDArray[np.intp], model: Learner) -> NDArray[np.int16]:
     """What would leave of the candidates at these rows of the public set, ``(rounds, n)``."""
     votes = model.predict(public.X[rows]).astype(LABEL_DTYPE)
     if not site.privacy.enabled:
@@ -313,7 +311,9 @@ def _labels(
     from fedct_flwr.privacy.randomness import SecureNoise
 
     unlabeled: HardLabels = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
-    # The number of records counts as public: it stays that of the silo, with or without a record.
-    labeler = labeler_for(site.privacy, site.settings, site.silo, site.schema, public, site.private.size)
-    asked = Asked(private, public.X, unlabeled, votes, rows)
+    # The number of units counts as public: it stays that of the silo, with or without a record.
+    site.privacy.check_unit(grouped=site.groups is not None)
+    units = num_units(site.private.size, site.groups)
+    labeler = labeler_for(site.privacy, site.settings, site.silo, site.schema, public, units)
+    asked = Asked(part.private, public.X, unlabeled, votes, rows, part.groups)
     return np.stack([labeler.answer(asked, SecureNoise()) for _ in range(site.privacy.rounds)])

@@ -23,13 +23,16 @@ Candidates: TypeAlias = Mapping[SiloName, NDArray[np.intp]]
 
 
 def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:
-    """About ``count`` candidates, at most half of each silo's records. Raises DataError for fewer than 10."""
+    """About ``count`` candidates, at most half of each silo's records, or a record each of half of its patients.
+
+    Raises DataError for fewer than 10.
+    """
     each = -(-count // len(silos))
     found = {}
     for silo in silos:
-        most = int(silo.private.size * _MOST_OF_A_SILO)
-        order = generator(seed, "candidates", silo.name).permutation(silo.private.size)
-        found[silo.name] = np.sort(order[: min(each, most)])
+        rows = np.arange(silo.private.size) if silo.groups is None else np.unique(silo.groups, return_index=True)[1]
+        order = generator(seed, "candidates", silo.name).permutation(rows)
+        found[silo.name] = np.sort(order[: min(each, int(len(rows) * _MOST_OF_A_SILO))])
     if (number := sum(map(len, found.values()))) < FEWEST:
         raise DataError(
             f"the audit has {number} candidates, at most half of each silo's records, and needs {FEWEST}: "
@@ -39,16 +42,8 @@ def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:
 
 
 def draw(candidates: Candidates, silos: Sequence[SiloData], rng: Generator) -> dict[SiloName, NDArray[np.bool_]]:
-    """Who is a member ``(n,)``, each with probability 1/2 and independently; records of one group go together."""
-    found = {}
-    for silo in silos:
-        rows = candidates[silo.name]
-        if silo.groups is None:
-            found[silo.name] = rng.random(len(rows)) < 0.5
-        else:
-            _, group = np.unique(silo.groups[rows], return_inverse=True)
-            found[silo.name] = (rng.random(len(rows)) < 0.5)[group]
-    return found
+    """Who is a member ``(n,)``, each with probability 1/2 and independently."""
+    return {silo.name: rng.random(len(candidates[silo.name])) < 0.5 for silo in silos}
 
 
 def with_members(
@@ -68,8 +63,7 @@ def with_members(
 
 
 def with_some(silo: SiloData, candidates: Candidates, members: NDArray[np.bool_]) -> SiloData:
-    """The silo without those of its candidates ``(n,)`` that are no members."""
-    kept = np.ones(silo.private.size, dtype=bool)
-    kept[candidates[silo.name][~members]] = False
-    rows = np.flatnonzero(kept)
+    """The silo without those of its candidates ``(n,)`` that are no members, each with all records of its patient."""
+    units = np.arange(silo.private.size) if silo.groups is None else silo.groups
+    rows = np.flatnonzero(~np.isin(units, units[candidates[silo.name][~members]]))
     return replace(silo, private=take(silo.private, rows), groups=None if silo.groups is None else silo.groups[rows])

@@ -144,8 +144,8 @@ class Method:
     def check_public(self, num_public: int) -> None:
         """Raise ConfigError for settings that this many public examples do not allow."""
 
-    def transfer_settings(self, fewest_records: int) -> TransferSettings:
-        """How each simulated silo teaches its students, where the smallest silo has ``fewest_records``."""
+    def transfer_settings(self, fewest_units: int) -> TransferSettings:
+        """How each simulated silo teaches its students, where the smallest has ``fewest_units`` records or patients."""
         return TransferSettings()
 
 

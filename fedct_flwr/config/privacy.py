@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.setting_rules import Uses, either, uses
 from fedct_flwr.config.settings import MAX_INT, Settings, kebab, one_of
+from fedct_flwr.types import ConfigError
 
 ON_COUNTS: Final = ("laplace", "gaussian", "gumbel")
 """Mechanisms of noise on counts of votes, by the names that settings give them: ``mechanism`` in a run config."""
@@ -126,6 +127,8 @@ class Protection:
     """Whether it trains the silo's learner once, and not from round to round."""
     covers_votes: bool = False
     """Whether it also covers the votes of students, whose teachers' votes then get the noise of ``[transfer]``."""
+    by_group: bool = True
+    """Whether it protects a patient with several records as it does one record."""
     in_floats: bool = False
     """Whether noise is added to sums of floating-point numbers, which the privacy sheet says."""
 
@@ -146,6 +149,7 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             needs_delta=True,
             extra="dp-sgd",
             of_learner=_network,
+            by_group=False,
             in_floats=True,
         ),
         "dp-linear": Protection(
@@ -272,7 +276,8 @@ _IN_THIS_ORDER: Final = ("protection", "epsilon", "delta", "rounds", "queries", 
 class PrivacySettings(OwnSettings):
     """Whose labels leave instead of the personal model's, and what they may tell about a record in total.
 
-    Epsilon and delta are totals over the whole study, per record of the silo, added or removed. The plan, ``rounds``
+    Epsilon and delta are totals over the whole study, per record of the silo, added or removed; with a group column,
+    per group. The plan, ``rounds``
     and ``queries``, is what the noise is calibrated for; whatever goes beyond the budget is refused.
     """
 
@@ -283,8 +288,8 @@ class PrivacySettings(OwnSettings):
     set, trained once, with a plan of its own too. ``teachers``: a noisy vote of models trained on parts of the records.
     ``randomized-response``: the personal model's, each of them changed at random."""
     epsilon: float = Field(default=1.0, gt=0)
-    """For each record, in total over the whole study with all its runs. A smaller one protects more. To raise it needs
-    a new approval, and what was spent stays so."""
+    """For each record, or patient with a group column, in total over the whole study with all its runs. A smaller one
+    protects more. To raise it needs a new approval, and what was spent stays so."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
     """The chance that epsilon does not hold, in total; well below one divided by the number of records."""
     rounds: int = Field(default=10, ge=1, le=MAX_INT)
@@ -307,6 +312,14 @@ class PrivacySettings(OwnSettings):
         """What is approved of it, as JSON takes it. Settings to come may be in it only where they have been chosen."""
         found = self.model_dump(mode="json")
         return {**{name: found[name] for name in _IN_THIS_ORDER}, **found}
+
+    def check_unit(self, *, grouped: bool) -> None:
+        """Raise ConfigError for a protection of single records, where patients have several (``grouped``)."""
+        if grouped and not self.chosen.by_group:
+            raise ConfigError(
+                f"protection = {self.protection!r} bounds what one record tells, and with a group column a patient may "
+                "have several: choose another protection, such as 'dp-linear', or leave the group column out"
+            )
 
     def planned_queries(self, num_public: int) -> int:
         """Labels that the plan has."""

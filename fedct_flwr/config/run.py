@@ -271,6 +271,11 @@ class RunConfig(SimulatedSilos):
         return self
 
     @property
+    def grouped(self) -> bool:
+        """Whether a column says which records are one patient's, who is then what a promise protects."""
+        return bool(self.group_column)
+
+    @property
     def rounds(self) -> int:
         """Rounds at most: one for an algorithm that asks once."""
         return 1 if self.method.asks_once else self.method.fixed_rounds or self.num_server_rounds

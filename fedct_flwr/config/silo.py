@@ -206,6 +206,16 @@ class SiloConfig(Settings):
         return self.privacy.enabled or self.adds_noise
 
     @property
+    def grouped(self) -> bool:
+        """Whether several records may be one patient's, who is then what a promise protects."""
+        return bool(self.data.tables.group or self.data.images.group_pattern)
+
+    @property
+    def unit(self) -> str:
+        """Whom a promise protects, in a word."""
+        return "patient" if self.grouped else "record"
+
+    @property
     def decides_model(self) -> dict[str, object]:
         """What decides, besides study and records, what the silo's labels are; as JSON takes it."""
         # Only where something is promised: what was approved before there were promises stays approved.
@@ -231,6 +241,7 @@ class SiloConfig(Settings):
         """
         for table, keys, options in _EFFECTS:
             self._refuse_without(table, keys, options)
+        self.privacy.check_unit(grouped=self.grouped)
         if not self.policy.sum_epsilon:
             self._refuse("policy", ("sum-delta",), "sum-epsilon above 0")
         if network is False:

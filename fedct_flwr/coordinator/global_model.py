@@ -194,14 +194,13 @@ def _students(study: Study, dataset: FederatedDataset, positions: Sequence[int])
     from fedct_flwr.labelers.students import transfer_for
 
     config, public, votes = study.config, dataset.public, study.config.method.votes
-    transfer = config.method.transfer_settings(dataset.fewest_records)
+    transfer = config.method.transfer_settings(dataset.fewest_units)
     privacy = config.privacy_settings(config.asked_about(len(public)))
     students = []
     for position in positions:
         silo, learner = dataset.silos[position], config.learner_settings(position, len(dataset.silos))
         keep = study.folder.silo_students(silo.name)
-        taught = transfer_for(
-            transfer, privacy, learner, silo.name, dataset.schema, public, silo.private.X, votes, keep=keep
-        )
+        given = transfer, privacy, learner, silo.name, dataset.schema, public, silo.private.X, votes
+        taught = transfer_for(*given, num_units=silo.units, keep=keep)
         students.append(taught.kept())
     return students

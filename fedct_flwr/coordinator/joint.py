@@ -28,6 +28,7 @@ from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds import GRADIENTS, HARD
 from fedct_flwr.kinds.base import Decision
 from fedct_flwr.models.card import promised_together
+from fedct_flwr.privacy.budget import unit_of
 from fedct_flwr.runs.records import IN_WRONG_SUM, RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.log import logger
@@ -105,12 +106,13 @@ class Training:
             study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, _kept(progress)))
         study.folder.save_labels(labels, study.terms.classes)
         told = {
-            "epsilon": plan.epsilon, "delta": plan.delta, "unit": "example", "steps": plan.steps,
-            "numbers": labeler.noise.numbers, "honest": plan.honest, "noise_multiplier": labeler.noise.multiplier,
+            "epsilon": plan.epsilon, "delta": plan.delta, "unit": str(unit_of(grouped=study.config.grouped)),
+            "steps": plan.steps, "numbers": labeler.noise.numbers, "honest": plan.honest,
+            "noise_multiplier": labeler.noise.multiplier,
             "labeler": "additive" if plan.bins else "linear",
             **({"lost": lost} if lost else {}),
         }  # fmt: skip
-        algorithm, promise = self._algorithm, promised_together(plan.epsilon, plan.delta)
+        algorithm, promise = self._algorithm, promised_together(study.config, plan.epsilon, plan.delta)
         made = add_global_model(study, labels, algorithm.title, HARD, algorithm.model_path, promise)
         return {"joint": told, **made}
 

@@ -43,7 +43,7 @@ def simulated_plan(method: JointSettings, config: RunConfig, dataset: FederatedD
 
     silos = [silo for silo in dataset.silos if not config.roster or silo.name in config.roster]
     return Joint(
-        records=sum(silo.private.size for silo in silos),
+        records=sum(silo.units for silo in silos),
         steps=STEPS,
         epsilon=method.epsilon,
         delta=method.delta,

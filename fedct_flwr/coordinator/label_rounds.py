@@ -14,6 +14,7 @@ from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Sums, sum_terms
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.groups import check_protected
 from fedct_flwr.labelers.protect import check_extra, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
@@ -148,8 +149,11 @@ def check_protection(config: RunConfig, dataset: FederatedDataset | None) -> Non
     if not dataset:
         return
     privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
-    smallest = min(dataset.silos, key=lambda silo: silo.private.size)
+    smallest = min(dataset.silos, key=lambda silo: silo.units)
+    privacy.check_unit(grouped=smallest.groups is not None)
+    for silo in dataset.silos if privacy.enabled else ():
+        check_protected(silo.groups, silo.name)
     for position in range(len(config.learner)):
         learner = config.learner_settings(position, len(dataset.silos))
         if privacy.enabled:
-            labeler_for(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.private.size)
+            labeler_for(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.units)

@@ -28,6 +28,11 @@ class SiloData:
     groups: Groups | None = None
     test_groups: Groups | None = None
 
+    @property
+    def units(self) -> int:
+        """What a promise protects each of: private records, or groups where records have them."""
+        return num_units(self.private.size, self.groups)
+
 
 @dataclass(frozen=True, eq=False)
 class FederatedDataset:
@@ -59,9 +64,9 @@ class FederatedDataset:
         self.schema.outcome.check_records((silo.private for silo in self.silos), self.name)
 
     @cached_property
-    def fewest_records(self) -> int:
-        """Private records of the smallest silo."""
-        return min(silo.private.size for silo in self.silos)
+    def fewest_units(self) -> int:
+        """Private records of the smallest silo, or groups of them."""
+        return min(silo.units for silo in self.silos)
 
     def position(self, silo: SiloName) -> int:
         """Position of a silo. Raises DataError for an unknown name."""
@@ -69,6 +74,11 @@ class FederatedDataset:
             if data.name == silo:
                 return position
         raise DataError(f"no silo {silo!r} in {self.name!r}: it has {', '.join(s.name for s in self.silos)}")
+
+
+def num_units(num_records: int, groups: Groups | None) -> int:
+    """How many groups (patients, say) there are; each record is one where there are none."""
+    return num_records if groups is None else len(np.unique(groups))
 
 
 def hold_out(records: Examples, shares: tuple[float, ...], rng: Generator) -> list[Examples]:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.federated import SiloData, hold_out, take
 from fedct_flwr.datasets.table_files import no_column
+from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import quoted
-from fedct_flwr.types import DataError, Examples, Groups
+from fedct_flwr.types import DataError, Examples, Groups, SiloName
 
 _WHOLE: Final = r"^(\d+)\.0*$"
 _PADDED: Final = r"^0+(\d+)$"
@@ -51,14 +52,27 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
 
 
 def numbered(columns: Sequence[pa.ChunkedArray]) -> list[Groups]:
-    """Numbers for the groups of several tables, the same for the same text; a record without a group has its own."""
+    """Numbers for the groups of several tables, the same for the same text; below 0 that of a record without one."""
     sizes = [len(column) for column in columns]
     chunks = [chunk for column in columns for chunk in column.chunks]
     found = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode().indices
     numbers = np.array(found.cast(pa.float64()))
     alone = np.isnan(numbers)
-    numbers[alone] = len(found) + np.arange(np.count_nonzero(alone))
+    numbers[alone] = -1 - np.arange(np.count_nonzero(alone))
     return np.split(numbers.astype(np.int64), np.cumsum(sizes)[:-1])
+
+
+def check_protected(groups: Groups | None, silo: SiloName) -> None:
+    """Raise DataError for groups that cannot be protected as patients: records without one, or one for all."""
+    if groups is None:
+        return
+    if missing := int((groups < 0).sum()):
+        raise DataError(
+            f"silo {silo!r}: {count(missing, 'record')} without a value in the group column may be anybody's, so no "
+            "patient can be protected: fill them in, or take these records out"
+        )
+    if len(np.unique(groups)) == 1:
+        raise DataError(f"silo {silo!r}: all records have the same value in the group column: name another one")
 
 
 def split_off(

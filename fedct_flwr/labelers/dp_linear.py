@@ -20,7 +20,7 @@ from fedct_flwr.labelers.public_features import NORM, PublicFeatures
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, HardLabels, TrainingError
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups, HardLabels, TrainingError
 
 RESIDUAL: Final = 1 << 20
 """A probability of one, on the grid."""
@@ -45,7 +45,7 @@ def labeler(start: Start) -> "DpLinearLabeler":
     return DpLinearLabeler(
         _features(start.public, start.schema, random_state(start.learner.seed, "public features")),
         start.num_classes,
-        num_records=start.num_records,
+        num_units=start.num_units,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
     )
@@ -60,16 +60,17 @@ def _features(public: PublicSet, schema: Schema, seed: int) -> PublicFeatures:
 class DpLinearLabeler:
     """Labels by softmax regression, trained once on the private records, when it is first asked.
 
-    ``num_records`` is how many the silo has, and public; ``epsilon`` at ``delta`` is what each record spends in total.
+    ``num_units`` (records, or patients) is how many the silo has, and public; ``epsilon`` at ``delta`` is what each of
+    them spends in total.
     Full-batch gradient descent of ``steps`` steps with ``learning_rate``, on ``features`` that are learned from the
     public set alone; the weights are the mean of the second half. Why these defaults: ``python -m benchmarks
     dp-linear-settings``, on other data than the labeler is measured on. Satisfies ``Labeler``. Raises ConfigError for
     impossible numbers, or a budget that no noise keeps.
 
     Formal guarantees:
-        For each record of the silo, added or removed: all labels ever returned, and what ``dump`` says, are
-        (epsilon, delta)-DP together, as a Gaussian mechanism with the multiplier of ``event`` is. The number of
-        records, the public set and the schema are taken as known.
+        For each unit of the silo (a record, or a patient with all records), added or removed: all labels ever returned,
+        and what ``dump`` says, are (epsilon, delta)-DP together, as a Gaussian mechanism with the multiplier of
+        ``event`` is. The number of units, the public set and the schema are taken as known.
 
         A record with features x and class y adds the matrix x (p - e_y)^T to the gradient, p being the probabilities
         that public weights give it. Both vectors are integers on a grid, and every operation on the way (product,
@@ -77,7 +78,8 @@ class DpLinearLabeler:
         alone and the sum is exact. With N = ``NORM`` and R = ``RESIDUAL``: |x| <= N; p is rounded down, so its entries
         are at least 0 and sum to at most R, hence |p - R e_y|^2 <= (sum of the others)^2 + (R - p_y)^2 <= 2 R^2. A
         product x r^T has length |x| |r|: one record changes the sum, as one integer vector of all entries, by
-        Euclidean length at most ``SENSITIVITY`` = sqrt(2) N R. Nothing else is rounded, so nothing is added for it.
+        Euclidean length at most ``SENSITIVITY`` = sqrt(2) N R. Nothing else is rounded, so nothing is added for it. Of
+        a patient with k records each x is divided by k, toward zero: the k products together are as short.
 
         Noise is the discrete Gaussian of scale s = multiplier * sqrt(steps) * SENSITIVITY, independent for each entry.
         Rounding the sums of a continuous Gaussian mechanism is post-processing, so that would be exactly as private as
@@ -87,8 +89,8 @@ class DpLinearLabeler:
         function of noisy sums, and Gaussians compose to one), holds with delta larger by less than 2^-30 for every
         epsilon up to 20.
 
-        Holds with ``SecureNoise`` only. Not covered: the time that it takes, and several records of one person, who is
-        protected as a group is.
+        Holds with ``SecureNoise`` only. Not covered: the time that it takes; without a group column, several records
+        of one person, who is protected less.
     """
 
     reads_votes: ClassVar[bool] = False
@@ -98,18 +100,18 @@ class DpLinearLabeler:
         features: PublicFeatures,
         num_classes: int,
         *,
-        num_records: int,
+        num_units: int,
         epsilon: float,
         delta: float,
         steps: int = 40,
         learning_rate: float = 8.0,
     ) -> None:
-        for name, value in (("num-records", num_records), ("steps", steps)):
+        for name, value in (("num-units", num_units), ("steps", steps)):
             if value < 1:
                 raise ConfigError(f"{name} of the DP linear labeler is {value}; set it to 1 or more")
         self._features = features
         self._num_classes = num_classes
-        self._num_records = num_records
+        self._num_units = num_units
         self._steps = steps
         self._learning_rate = learning_rate
         # All steps together are one Gaussian mechanism of this multiplier.
@@ -131,7 +133,7 @@ class DpLinearLabeler:
     def answer(self, asked: Asked, noise: Noise) -> HardLabels:
         """The class of each example asked about, ``(positions,)``. Raises TrainingError."""
         if self._weights is None:
-            self._weights = self._train(asked.private, noise)
+            self._weights = self._train(asked.private, asked.groups, noise)
         vectors = self._features(asked.public[asked.positions])
         return np.asarray((vectors @ self._weights).argmax(axis=1), dtype=LABEL_DTYPE)
 
@@ -163,28 +165,46 @@ class DpLinearLabeler:
         except DataError as error:
             raise TrainingError(f"the private records cannot be learned from: {error}") from error
 
-    def _train(self, private: Examples, noise: Noise) -> NDArray[np.float64]:
+    def _train(self, private: Examples, groups: Groups | None, noise: Noise) -> NDArray[np.float64]:
         self._check(private)
         vectors = self._features(private.X)
         weights, total = (np.zeros((self._features.size, self._num_classes)) for _ in range(2))
-        unit = NORM * RESIDUAL * self._num_records
+        unit, shared = NORM * RESIDUAL * self._num_units, sharing(groups)
         averaged_from = self._steps // 2
         for step in range(self._steps):
-            noisy = gradient(vectors, private.y, weights) + noise.discrete_gaussian(self._scale, weights.shape)
+            exact = gradient(vectors, private.y, weights, shared)
+            noisy = exact + noise.discrete_gaussian(self._scale, weights.shape)
             weights = bounded(weights - self._learning_rate * (noisy / unit))
             if step >= averaged_from:
                 total += weights
         return total / (self._steps - averaged_from)
 
 
+def sharing(groups: Groups | None) -> NDArray[np.int64] | None:
+    """How many records ``(n, 1)`` the patient of each has; None where each record is a unit of its own.
+
+    >>> sharing(np.array([7, 7, 3]))[:, 0].tolist()
+    [2, 2, 1]
+    """
+    if groups is None:
+        return None
+    _, of, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    return np.asarray(counts[of][:, None], dtype=np.int64)
+
+
 def gradient(
-    vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], *, longest: int | None = None
+    vectors: NDArray[np.float64],
+    y: HardLabels,
+    weights: NDArray[np.float64],
+    shared: NDArray[np.int64] | None = None,
+    *,
+    longest: int | None = None,
 ) -> NDArray[np.int64]:
     """Sum over records of the cross-entropy's gradient ``(size, classes)``, in units of 1 / (NORM RESIDUAL), exactly.
 
-    ``vectors`` ``(n, size)`` from ``PublicFeatures``. One record's part is the same whatever the others are, and no
-    longer than ``SENSITIVITY``; with residuals clipped to a length of ``longest``, in units of 1 / RESIDUAL, no longer
-    than ``NORM * longest``.
+    ``vectors`` ``(n, size)`` from ``PublicFeatures``; ``shared`` from ``sharing``. One unit's part is the same whatever
+    the others are, and no longer than ``SENSITIVITY``; with residuals clipped to a length of ``longest``, in units of
+    1 / RESIDUAL, no longer than ``NORM * longest``.
     """
     total = np.zeros(weights.shape, dtype=np.int64)
     on_grid = np.rint(weights * WEIGHT_GRID)
@@ -194,7 +214,8 @@ def gradient(
         residuals = _residuals(vectors[rows] @ on_grid, y[rows])
         if longest is not None:
             residuals = _clipped(residuals, longest)
-        total += (vectors[rows].T @ residuals.astype(np.float64)).astype(np.int64)
+        own = vectors[rows] if shared is None else np.trunc(vectors[rows] / shared[rows])
+        total += (own.T @ residuals.astype(np.float64)).astype(np.int64)
     return total
 
 

@@ -67,8 +67,8 @@ def labeler(start: Start) -> "DpSgdLabeler":
     made = DpSgdLabeler(
         _network(start, transformer),
         start.num_classes,
-        num_records=start.num_records,
-        batch_size=start.num_records,
+        num_records=start.num_units,
+        batch_size=start.num_units,
         **plan(privacy.rounds)._asdict(),
         clipping_norm=privacy.clipping_norm,
         seed=start.seed,

@@ -162,11 +162,11 @@ class JointLinear:
     zero from then on, by which silos know that they do not count.
 
     Formal guarantees:
-        Unit: one record of one silo. Data sets are adjacent if one record is added or removed; the numbers of records
-        that silos announced, the roster, the public set and the plan are taken as known, and do not change with it.
-        From whom: everybody, also the coordinator together with the silos counted as ``may-collude``, who see all
-        sums, all weights, the labels and the colluders' own records and noise. Summands stay secret: that is what a
-        secure sum promises, and a plain sum does not.
+        Unit: one record of one silo, or one patient with all records there. Data sets are adjacent if one unit is added
+        or removed; the numbers of records that silos announced, the roster, the public set and the plan are taken as
+        known, and do not change with it. From whom: everybody, also the coordinator together with the silos counted as
+        ``may-collude``, who see all sums, all weights, the labels and the colluders' own records and noise. Summands
+        stay secret: that is what a secure sum promises, and a plain sum does not.
 
         A record with integer features x and residual r adds the matrix x r^T to one silo's summand. |x| <= NORM by
         the construction of the features, and |r| <= ``plan.clip`` after clipping, all in integers: nothing is
@@ -178,8 +178,10 @@ class JointLinear:
         Noise comes in shares of silos: see ``NoiseShares`` for the cost of the sums together, which counts the noise
         of ``plan.honest`` silos alone. Weights and labels follow from the sums. The labeler may be given away.
 
-        Not covered: several records of one person, who is protected as a group is; the time that a silo takes; that a
-        record makes a silo fail (features take any number; a record of another shape must be refused before a study).
+        Of a patient with k records each x is divided by k, toward zero: the k products together are as short.
+
+        Not covered: without a group column, several records of one person; the time that a silo takes; that a record
+        makes a silo fail (features take any number; a record of another shape must be refused before a study).
 
     Raises DataError for features that are no numbers, or a public set that teaches none.
     """
@@ -215,20 +217,32 @@ class JointLinear:
         return self.features(X)
 
     def summand(
-        self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], noise: Noise
+        self,
+        vectors: NDArray[np.float64],
+        y: HardLabels,
+        weights: NDArray[np.float64],
+        noise: Noise,
+        shared: NDArray[np.int64] | None = None,
     ) -> NDArray[np.uint64]:
         """What a silo puts into the sum of one step: its records' clipped gradients and its share of the noise.
 
-        Integers modulo 2^64. The silo charges ``self.noise.event()`` before, and calls this once for each step. Raises
-        ValueError for weights of another shape, or that are no numbers. No record makes it fail.
+        ``shared`` is from ``sharing``, where patients have several records. Integers modulo 2^64. The silo charges
+        ``self.noise.event()`` before, and calls this once for each step. Raises ValueError for weights of another
+        shape, or that are no numbers. No record makes it fail.
         """
         if weights.shape != self.start.weights.shape or not np.isfinite(weights).all():
             raise ValueError(f"weights of shape {weights.shape} are not those of this labeler, or no numbers")
-        return (self.gradient(vectors, y, weights).ravel() + self.noise.share(noise)).view(np.uint64)
+        return (self.gradient(vectors, y, weights, shared).ravel() + self.noise.share(noise)).view(np.uint64)
 
-    def gradient(self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    def gradient(
+        self,
+        vectors: NDArray[np.float64],
+        y: HardLabels,
+        weights: NDArray[np.float64],
+        shared: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int64]:
         """Of records, clipped, ``(size, classes)``; **without noise, so it never leaves a silo like this**."""
-        return gradient(self.seen(vectors, weights), y, bounded(weights), longest=self.plan.clip)
+        return gradient(self.seen(vectors, weights), y, bounded(weights), shared, longest=self.plan.clip)
 
     def step(self, progress: Descent, opened: NDArray[np.uint64]) -> Descent:
         """What follows from the opened sum of a step. Raises ValueError after the last step, or for another length."""

@@ -11,7 +11,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import Examples, Features, HardLabels, SiloName, TrainingError, Votes
+from fedct_flwr.types import Examples, Features, Groups, HardLabels, SiloName, TrainingError, Votes
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which students of a study without protection do not.
@@ -26,7 +26,8 @@ class Start(NamedTuple):
     silo: SiloName
     schema: Schema
     public: PublicSet
-    num_records: int
+    num_units: int
+    """Records of the silo, or its patients where a group column names them: what is protected, one by one."""
 
     @property
     def num_classes(self) -> int:
@@ -61,6 +62,8 @@ class Asked(NamedTuple):
     that does not read them. Private: their use is paid for."""
     positions: NDArray[np.intp]
     """The public examples that are asked about."""
+    groups: Groups | None = None
+    """Which private records ``(n,)`` are one patient's: then a patient is the unit. None: each record is one."""
 
 
 class Labeler(Protocol):
@@ -75,7 +78,7 @@ class Labeler(Protocol):
     """Whether the labels are made of ``Asked.votes``, for which the personal model has to be trained first."""
 
     def event(self, asked: Asked) -> "DpEvent":
-        """What ``answer`` will spend on this question, per record; a NoOpDpEvent if nothing. Changes nothing.
+        """What ``answer`` will spend on this question, per unit; a NoOpDpEvent if nothing. Changes nothing.
 
         Depends on ``asked`` in numbers and in public things alone, and on how far the labeler has come. Raises
         TrainingError for what could not be answered anyway, if that shows already: then nothing is charged.

@@ -48,7 +48,7 @@ def labeler_for(
     silo: SiloName,
     schema: Schema,
     public: PublicSet,
-    num_records: int,
+    num_units: int,
 ) -> "Labeler":
     """The labeler that the settings describe, at the beginning of a study.
 
@@ -57,7 +57,7 @@ def labeler_for(
     noise that was not looked for before in this process.
 
     Formal guarantees:
-        What the labeler is depends on the settings, the public set and the number of records, which all count as
+        What the labeler is depends on the settings, the public set and the number of units, which all count as
         public, and on no record.
     """
     check_installed(privacy)
@@ -65,5 +65,5 @@ def labeler_for(
         raise ValueError("without protection no labeler answers")
     from fedct_flwr.labelers.labeler import Start
 
-    made: Labeler = resolve_name(privacy.chosen.labeler)(Start(privacy, learner, silo, schema, public, num_records))
+    made: Labeler = resolve_name(privacy.chosen.labeler)(Start(privacy, learner, silo, schema, public, num_units))
     return made

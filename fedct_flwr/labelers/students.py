@@ -52,18 +52,20 @@ def transfer_for(
     private: Features,
     votes: int,
     *,
+    num_units: int | None = None,
     workers: int = 1,
     keep: Path | None = None,
 ) -> Transfer:
     """The teachers and students that the settings describe, untrained; ``votes`` students are asked for.
 
-    With a protection, preprocessing knows the public set alone, and of ``private`` ``(n, ...)`` only n counts. Raises
+    With a protection, preprocessing knows the public set alone, and of ``private`` ``(n, ...)`` only n counts;
+    ``num_units`` are the patients among them, where a group column names them. Raises
     ConfigError for more votes than agreed upon, an unknown learner, fewer records than teachers, or a
     budget that no noise keeps; DataError for features that cannot be preprocessed.
     """
     check_installed(privacy)
     check_votes(settings, privacy, votes)
-    noisy, num_records = privacy.enabled, len(private)
+    noisy, units = privacy.enabled, len(private) if num_units is None else num_units
     # Records and pseudo-labels are never learned together here, so a learner without weights will do.
     own = learner.of_parts
     if schema.texts and (reading_of(learner) not in ("nothing", "choice") or not schema.without_texts):
@@ -82,8 +84,8 @@ def transfer_for(
         make_learner,
         classes,
         partitions=votes,
-        teachers=max(1, settings.fitting_teachers(votes, num_records, noisy=noisy)),
-        num_records=num_records,
+        teachers=max(1, settings.fitting_teachers(votes, units, noisy=noisy)),
+        num_units=units,
         seed=random_state(learner.seed, "transfer", silo),
         transformer=transformer,
         mechanism=teachers_noise(settings, privacy, len(public), votes) if noisy else None,
@@ -133,4 +135,4 @@ class StudentVotes(KeepsNothing):
         return self._transfer.event(len(asked.positions))
 
     def answer(self, asked: Asked, noise: "Noise") -> VoteCounts:
-        return self._transfer.votes(asked.private, asked.public, asked.positions, noise)
+        return self._transfer.votes(asked.private, asked.public, asked.positions, noise, asked.groups)

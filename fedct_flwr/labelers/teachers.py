@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from fedct_flwr.config import PrivacySettings
 from fedct_flwr.config.privacy import MAX_TEACHERS
 from fedct_flwr.labelers.labeler import Asked, Start
-from fedct_flwr.labelers.transfer import trained_on, votes_of
+from fedct_flwr.labelers.transfer import drawn_by_unit, trained_on, votes_of
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.privacy.accounting import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.budget import check_epsilon
 from fedct_flwr.privacy.mechanisms import ON_COUNTS
 from fedct_flwr.privacy.mechanisms.base import noisy_max, repeated
-from fedct_flwr.privacy.randomness import Noise, uniform_below
+from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, TrainingError
 
@@ -33,22 +33,22 @@ _RECORDS_EACH: Final = 20
 _MOST: Final = 250
 
 
-def default_teachers(num_records: int) -> int:
-    """How many teachers a silo of ``num_records`` has: one for every 20 records, at most 250.
+def default_teachers(num_units: int) -> int:
+    """How many teachers a silo of ``num_units`` has: one for every 20 records (or patients), at most 250.
 
     More teachers outvote the noise by more, and each knows less: with fewer than some twenty records most learners say
     little more than the most frequent class, and beyond 250 (the number of the PATE papers) the noise matters less.
 
-    >>> [default_teachers(records) for records in (5, 200, 2000, 100_000)]
+    >>> [default_teachers(units) for units in (5, 200, 2000, 100_000)]
     [2, 10, 100, 250]
     """
-    return max(2, min(_MOST, num_records // _RECORDS_EACH))
+    return max(2, min(_MOST, num_units // _RECORDS_EACH))
 
 
-def teachers_for(privacy: PrivacySettings, num_records: int) -> int:
+def teachers_for(privacy: PrivacySettings, num_units: int) -> int:
     """How many teachers vote. Raises ConfigError for more teachers than records."""
-    number = privacy.teachers or default_teachers(num_records)
-    if number > num_records:
+    number = privacy.teachers or default_teachers(num_units)
+    if number > num_units:
         raise ConfigError(
             f"there are fewer records than the {number} teachers under [privacy], and each needs some of its own: set "
             "teachers to a twentieth of the number of records, or to 0"
@@ -63,8 +63,8 @@ def labeler(start: Start) -> "TeachersLabeler":
         _maker(start),
         num_public,
         start.num_classes,
-        num_records=start.num_records,
-        num_teachers=teachers_for(privacy, start.num_records),
+        num_units=start.num_units,
+        num_teachers=teachers_for(privacy, start.num_units),
         # Each public example is answered once.
         num_queries=min(start.planned_queries, num_public),
         noise_kind=privacy.noise,
@@ -95,16 +95,17 @@ class TeachersLabeler:
     ``make_learner(random_state)`` makes an untrained learner, always the same for the same number; each teacher has its
     own, derived from ``seed``. Its ``fit`` must be a function of its arguments. The noise (Gumbel or discrete Gaussian)
     lets ``num_queries`` labels in the whole study cost ``epsilon`` at ``delta``; more labels cost more. A public
-    example that was answered gets the same answer again, for nothing. ``num_records`` is public. Satisfies
-    ``Labeler``. Raises ConfigError for impossible numbers, or a budget that no noise keeps.
+    example that was answered gets the same answer again, for nothing. ``num_units`` (records, or patients) is public.
+    Satisfies ``Labeler``. Raises ConfigError for impossible numbers, or a budget that no noise keeps.
 
     Formal guarantees:
-        For each record of the silo, added or removed: all labels together cost what ``event`` said, (epsilon,
-        delta)-DP for ``num_queries`` labels. ``dump`` holds labels that were given and nothing else, no teacher.
+        For each unit of the silo (a record, or a patient with all records), added or removed: all labels together cost
+        what ``event`` said, (epsilon, delta)-DP for ``num_queries`` labels. ``dump`` holds labels that were given and
+        nothing else, no teacher.
 
-        Each record draws its teacher uniformly, independently of all others, from the noise's source. So the same draws
-        of the other records go with either of two adjacent data sets, and given these the parts differ in one
-        teacher's alone: a record more or less changes the vote of one teacher per example, from one class to another
+        Each unit draws its teacher uniformly, independently of all others, from the noise's source. So the same draws
+        of the other units go with either of two adjacent data sets, and given these the parts differ in one
+        teacher's alone: a unit more or less changes the vote of one teacher per example, from one class to another
         or to none. The guarantee holds for every such draw, hence for the mixture of them (both zCDP and (epsilon,
         delta)-DP pass to mixtures with the same weights), also if a silo that was restarted draws again.
         Shuffling the records and cutting them into equal parts, as PATE is often written, would not do: one record
@@ -123,7 +124,7 @@ class TeachersLabeler:
         num_public: int,
         num_classes: int,
         *,
-        num_records: int,
+        num_units: int,
         num_teachers: int,
         num_queries: int,
         epsilon: float,
@@ -133,10 +134,10 @@ class TeachersLabeler:
     ) -> None:
         if not 1 <= num_teachers <= MAX_TEACHERS:
             raise ConfigError(f"the number of teachers is {num_teachers}; set it to 1..{MAX_TEACHERS}")
-        if num_teachers > num_records:
+        if num_teachers > num_units:
             raise ConfigError(
-                f"there are {num_teachers} teachers for {num_records} records; set teachers to "
-                f"{default_teachers(num_records)}, or to 0 to have them chosen"
+                f"there are {num_teachers} teachers for {num_units} records; set teachers to "
+                f"{default_teachers(num_units)}, or to 0 to have them chosen"
             )
         if num_queries < 1:
             raise ConfigError(f"the planned queries of teachers are {num_queries}; set them to 1 or more")
@@ -162,7 +163,7 @@ class TeachersLabeler:
         new = self._new(asked)
         if len(new):
             if self._teachers is None:
-                parts = uniform_below(noise, self._num_teachers, asked.private.size)
+                parts = drawn_by_unit(self._num_teachers, asked.private.size, asked.groups, noise)
                 self._teachers = trained_on(parts, asked.private, self._num_teachers, self._make)
             counts = votes_of(self._teachers, asked.public[new], self._num_classes)
             self._answers[new] = noisy_max(self._mechanism, counts, noise)

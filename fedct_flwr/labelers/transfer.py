@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.counting import plurality, tally
+from fedct_flwr.datasets.federated import num_units as units_of
 from fedct_flwr.datasets.federated import take
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.preprocessing import rows, transformed
@@ -27,6 +28,7 @@ from fedct_flwr.types import (
     DataError,
     Examples,
     Features,
+    Groups,
     HardLabels,
     TrainingError,
     VoteCounts,
@@ -102,15 +104,15 @@ class Transfer:
     not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
     votes: FedKT-L2. The paper's gamma is 1 / scale. Teachers label and students learn from all public examples; with a
     mechanism, which makes each of them cost something, ``lessons`` of them drawn at random, or for 0 those that
-    students are asked about. ``num_records`` is public. ``keep`` is a folder, of a simulation alone, where the students
-    are written when they vote. Raises ConfigError for impossible numbers, or too few records.
+    students are asked about. ``num_units`` (records, or patients) is public. ``keep`` is a folder, of a simulation
+    alone, where the students are written when they vote. Raises ConfigError for impossible numbers, or too few records.
 
     Formal guarantees:
         Without a mechanism none (FedKT-L0; L1 protects whole silos at the coordinator, and nothing from it). With one,
-        for each record of the silo, **added or removed**: what ``votes`` returns on n examples costs ``event(n)``,
-        and each further call as much again.
+        for each unit of the silo (a record, or a patient with all records), **added or removed**: what ``votes``
+        returns on n examples costs ``event(n)``, and each further call as much again.
 
-        In each partition, each record draws its teacher as for ``TeachersLabeler``, and for the same reason: one record
+        In each partition, each unit draws its teacher as for ``TeachersLabeler``, and for the same reason: one unit
         more or less changes the vote of one teacher per example, two counts by one, which is what a mechanism of one
         vote per unit covers. To shuffle the records and to cut them into equal parts, as the paper's code does, would
         not do.
@@ -132,7 +134,7 @@ class Transfer:
         *,
         partitions: int,
         teachers: int,
-        num_records: int,
+        num_units: int,
         seed: int,
         mechanism: "Mechanism | None" = None,
         lessons: int = 0,
@@ -144,7 +146,7 @@ class Transfer:
             raise ConfigError(
                 f"there are {partitions} partitions, {teachers} teachers and {workers} workers; set each to 1 or more"
             )
-        check_records(num_records, partitions, teachers)
+        check_records(num_units, partitions, teachers)
         self._make_learner, self._num_classes, self._seed = make_learner, num_classes, seed
         self._partitions, self._teachers = partitions, teachers
         self._mechanism, self._lessons = mechanism, lessons
@@ -167,17 +169,20 @@ class Transfer:
         public: Features,
         positions: NDArray[np.intp],
         noise: "Noise | None",
+        groups: Groups | None = None,
     ) -> VoteCounts:
         """For each queried example how many students vote for each class, ``(positions, classes)``.
 
-        Rows sum to the number of partitions. ``noise`` is what the mechanism draws from. Raises TrainingError if no
-        teacher of a partition could vote, or a student cannot be trained.
+        Rows sum to the number of partitions. ``noise`` is what the mechanism draws from; a teacher has all records of
+        one of ``groups`` ``(n,)``, or none. Raises TrainingError if no teacher of a
+        partition could vote, or a student cannot be trained.
         """
         lessons = self._chosen(len(public), positions)
         public = transformed(self._transformer, public)
         lectures = rows(public, lessons)
         # All draws are made here, in one order, whatever workers do.
-        parts = [part for partition in range(self._partitions) for part in self._parts(partition, private.size, noise)]
+        every = range(self._partitions)
+        parts = [part for partition in every for part in self._parts(partition, private.size, groups, noise)]
         jobs = [
             (random_state(self._seed, "teacher", *divmod(number, self._teachers)), take(private, part))
             for number, part in enumerate(parts)
@@ -211,13 +216,16 @@ class Transfer:
             return positions
         return np.sort(generator(self._seed, "lessons").permutation(num_public)[: self._lessons])
 
-    def _parts(self, partition: int, num_records: int, noise: "Noise | None") -> list[NDArray[np.intp]]:
+    def _parts(
+        self, partition: int, num_records: int, groups: Groups | None, noise: "Noise | None"
+    ) -> list[NDArray[np.intp]]:
         """The records of each teacher."""
-        if self._mechanism is None:
-            order = generator(self._seed, "partition", partition).permutation(num_records)
-            return [np.sort(part) for part in np.array_split(order, self._teachers)]
-        drawn = uniform_below(_needed(noise), self._teachers, num_records)
-        return [np.flatnonzero(drawn == teacher) for teacher in range(self._teachers)]
+        if self._mechanism is not None:
+            drawn = drawn_by_unit(self._teachers, num_records, groups, _needed(noise))
+            return [np.flatnonzero(drawn == teacher) for teacher in range(self._teachers)]
+        of = np.arange(num_records) if groups is None else np.unique(groups, return_inverse=True)[1]
+        order = generator(self._seed, "partition", partition).permutation(units_of(num_records, groups))
+        return [np.flatnonzero(np.isin(of, part)) for part in np.array_split(order, self._teachers)]
 
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
         """What the teachers of a partition say together."""
@@ -276,6 +284,14 @@ def _learn(
             # Here, in the process that trained it: not all models can be pickled.
             keep_student(keep, partition, student)
     return answers
+
+
+def drawn_by_unit(num_teachers: int, num_records: int, groups: Groups | None, noise: "Noise") -> NDArray[np.int64]:
+    """The teacher of each record ``(n,)``, drawn for each unit: a record, or a group of them."""
+    if groups is None:
+        return uniform_below(noise, num_teachers, num_records)
+    names, of = np.unique(groups, return_inverse=True)
+    return uniform_below(noise, num_teachers, len(names))[of]
 
 
 def trained(learner: Learner, part: Examples) -> Learner | None:

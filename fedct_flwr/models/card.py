@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.budget import PrivacyUnit, unit_of
+from fedct_flwr.privacy.sheet import UNITS
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.runs.versions import versions
 from fedct_flwr.text.markdown import template
@@ -19,7 +20,6 @@ _OF_SILOS: Final = (
     "Each silo decides for itself what it promises of its records; the coordinator does not know it. Ask the silos for "
     "their privacy sheets ('fedct privacy-sheet')."
 )
-_UNIT: Final = "one record of a silo, added or removed"
 _SILO: Final = "one silo as a whole, all its votes replaced by any others"
 _KEPT: Final = (
     "The labels keep this promise in total over all rounds, and so does the model, which is made of them alone "
@@ -64,12 +64,12 @@ def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
         return {"protection": "the silos' own", "words": _OF_SILOS}
     if config.protection == "none":
         return {"protection": "none", "words": f"Nothing is promised: {kind.unprotected}."}
-    return _kept(config.protection, config.epsilon, config.delta)
+    return _kept(config.protection, config.epsilon, config.delta, _unit(config))
 
 
-def promised_together(epsilon: float, delta: float) -> dict[str, Any]:
+def promised_together(config: RunConfig, epsilon: float, delta: float) -> dict[str, Any]:
     """What the joint labeler promises: the noise of all silos, for these totals."""
-    return _kept("joint labeler", epsilon, delta)
+    return _kept("joint labeler", epsilon, delta, _unit(config))
 
 
 def promised_by_noise(spent: Spending) -> dict[str, Any]:
@@ -78,11 +78,15 @@ def promised_by_noise(spent: Spending) -> dict[str, Any]:
         raise ValueError("there is no noise on votes to tell of")
     how = f"{spent.noise.mechanism} noise {spent.added_by}", spent.epsilon, spent.delta
     if spent.unit is not PrivacyUnit.SILO:
-        return _kept(*how)
+        return _kept(*how, UNITS[spent.unit])
     return _kept(*how, _SILO, _IN_SHARES if spent.noise.honest else _AT_COORDINATOR)
 
 
-def _kept(protection: str, epsilon: float, delta: float, unit: str = _UNIT, words: str = _KEPT) -> dict[str, Any]:
+def _unit(config: RunConfig) -> str:
+    return UNITS[unit_of(grouped=config.grouped)]
+
+
+def _kept(protection: str, epsilon: float, delta: float, unit: str, words: str = _KEPT) -> dict[str, Any]:
     return {"protection": protection, "epsilon": epsilon, "delta": delta, "unit": unit, "words": words}
 
 

@@ -16,6 +16,8 @@ class PrivacyUnit(StrEnum):
 
     EXAMPLE = "example"
     """One record of a silo, added or removed."""
+    PATIENT = "patient"
+    """All records of a silo with one value in its group column, added or removed together."""
     SILO = "silo"
     """All records of a silo, whatever they are replaced by."""
 
@@ -55,9 +57,14 @@ def weak_delta(delta: float, num_units: int, unit: PrivacyUnit) -> str | None:
     )
 
 
-def budget_of(privacy: PrivacySettings) -> Budget:
-    """What ``[privacy]`` lets be spent, per record."""
-    return Budget(privacy.epsilon, privacy.delta)
+def unit_of(*, grouped: bool) -> PrivacyUnit:
+    """Whom a silo's own promise protects: patients where its records have a group column (``grouped``)."""
+    return PrivacyUnit.PATIENT if grouped else PrivacyUnit.EXAMPLE
+
+
+def budget_of(privacy: PrivacySettings, *, grouped: bool = False) -> Budget:
+    """What ``[privacy]`` lets be spent, per record, or per patient where records are ``grouped``."""
+    return Budget(privacy.epsilon, privacy.delta, unit_of(grouped=grouped))
 
 
 def check_least(what: str, *numbers: tuple[str, int, int]) -> None:

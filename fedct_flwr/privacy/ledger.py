@@ -158,6 +158,7 @@ class Ledger:
         ones can be made. Raises LedgerError.
         """
         with self._kept.transaction() as ledger:
+            _check_unit(ledger, study, data_set, budget)
             ledger.execute("UPDATE charges SET time = ?1 WHERE time > ?1", (self._clock(),))
             ledger.execute(
                 "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study, data_set) DO UPDATE SET epsilon = "
@@ -268,6 +269,7 @@ def _date(seconds: float) -> str:
 
 def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budget) -> Budget:
     """The lower of the budget asked for and the one in the ledger. Raises LedgerError for one raised since."""
+    _check_unit(ledger, study, data_set, asked)
     known = _budget(ledger, study, data_set)
     if known is None:
         ledger.execute(
@@ -282,6 +284,16 @@ def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budg
             "approve it with 'fedct silo approve', or set it back"
         )
     return asked
+
+
+def _check_unit(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budget) -> None:
+    """Raise LedgerError for another unit than charges were made for: what left then promises it nothing."""
+    known = _budget(ledger, study, data_set)
+    if known and known.unit != asked.unit and charged(ledger, study, data_set):
+        raise LedgerError(
+            f"study {study} has spent its privacy budget per {known.unit}, and the group column makes it one per "
+            f"{asked.unit}: set the group column back to what it was, or begin another study"
+        )
 
 
 def _budget(ledger: sqlite3.Connection, study: str, data_set: str) -> Budget | None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fedct_flwr.config import PrivacySettings, SiloConfig, StudyJoint
 from fedct_flwr.config.privacy import COVER_VOTES
+from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.markdown import template
 
@@ -87,16 +88,23 @@ class Answers:
         ]
 
 
-UNIT: Final = "one record of a silo, added or removed"
+UNITS: Final = {
+    PrivacyUnit.EXAMPLE: "one record of a silo, added or removed; a person with several records is protected less",
+    PrivacyUnit.PATIENT: "one patient of a silo, added or removed with all records: those with one value in the group "
+    "column",
+}
+"""Whom a silo's promise protects, in words."""
 _LABELS: Final = Answers()
 _UP: Final = Context(prec=4, rounding=ROUND_CEILING)
 
 
-def promise(privacy: PrivacySettings, num_public: int, answers: Answers = _LABELS) -> list[str]:
+def promise(
+    privacy: PrivacySettings, num_public: int, answers: Answers = _LABELS, unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+) -> list[str]:
     """What is promised, in sentences for who approves it."""
     return [
         f"What leaves: {answers.words(privacy)}",
-        f"Unit: {UNIT}. Epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, in total over the whole study",
+        f"Unit: {UNITS[unit]}. Epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, in total over the whole study",
         f"Planned for {answers.planned(privacy, num_public)}, all runs together; what the budget does not cover is "
         "refused",
     ]
@@ -143,12 +151,15 @@ class Together:
     may_collude: int
 
 
-def promise_together(together: Together, joint: StudyJoint, privacy: PrivacySettings) -> list[str]:
+def promise_together(
+    together: Together, joint: StudyJoint, privacy: PrivacySettings, unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+) -> list[str]:
     """What is promised, in sentences for who approves it."""
     return [
         f"What leaves looks random: parts of {together.steps} sums of {together.numbers:,} numbers. Opened is only a "
         f"sum of at least {together.min_summands} silos, and the silos' noise is in it",
-        f"Unit: {UNIT}. One training costs it epsilon {joint.epsilon:g}, delta {joint.delta:g}, all steps together",
+        f"Unit: {UNITS[unit]}. One training costs it epsilon {joint.epsilon:g}, delta {joint.delta:g}, all steps "
+        "together",
         f"All runs of the study together may cost epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, as [privacy] "
         "says. The silo's ledger is charged before a number is sent, and beyond that it sends none",
         f"It holds against everybody, the coordinator too, if at most {together.may_collude} of the silos collude. The "
@@ -176,8 +187,10 @@ def page(
         # Four digits, rounded up: less than it is would promise too much.
         values |= {"noise": cost.noise, "accountant": cost.accountant, "delta": cost.delta}
         values["epsilon"] = float(_UP.create_decimal(cost.epsilon))
+    unit = accounts[0].unit if accounts else PrivacyUnit.EXAMPLE
     facts = {"kind": kind, "study": study, "accounts": accounts, "simulated": simulated, "metrics": metrics}
-    return template(__package__, "sheet.md").render(factor=_factor, unit=UNIT, **facts, **values).lstrip("\n")
+    values |= {"unit": str(unit), "whom": UNITS.get(unit, "")}
+    return template(__package__, "sheet.md").render(factor=_factor, **facts, **values).lstrip("\n")
 
 
 def sheet(

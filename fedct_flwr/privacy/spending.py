@@ -66,7 +66,7 @@ class Spending:
     @property
     def where(self) -> str:
         """Who adds the noise: a record's silo; and that of a whole silo all silos in shares, or the coordinator."""
-        if self.unit is PrivacyUnit.EXAMPLE:
+        if self.unit is not PrivacyUnit.SILO:
             return "silo"
         return SILOS_TOGETHER if self.noise and self.noise.honest else "coordinator"
 

@@ -18,7 +18,7 @@ from fedct_flwr.datasets.schema import Outcome
 from fedct_flwr.files.json_file import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.budget import PrivacyUnit, budget_of
 from fedct_flwr.privacy.spending import ALL_SILOS, SILOS_TOGETHER, Spending
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, SiloScores, Test, means, read
@@ -436,4 +436,4 @@ def accounts_of(
     from fedct_flwr.silo.release import DATA_SET, account
 
     privacy, of = config.privacy_settings(config.asked_about(num_public)), data_set or DATA_SET
-    return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, privacy, of) for silo in silos]
+    return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, budget_of(privacy), of) for silo in silos]

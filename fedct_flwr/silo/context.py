@@ -252,7 +252,7 @@ def _release(
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.silo.release import Release, settings_digest
 
-    purse, state = purse_of(budget_of(site.privacy)), FolderState(folder())
+    purse, state = purse_of(budget_of(site.privacy, grouped=site.groups is not None)), FolderState(folder())
     digest = settings_digest(site, labels, answering.decisive)
     return Release(answering.labeler, purse, state, site.terms.study, digest)
 
@@ -270,13 +270,14 @@ def _simulated_release(config: RunConfig, site: Site, run: RunFolder | None) -> 
 def _own_purse_of_joint(config: SiloConfig) -> "Purse":
     from fedct_flwr.privacy.budget import budget_of
 
-    return _own_purse(config, budget_of(config.privacy))
+    return _own_purse(config, budget_of(config.privacy, grouped=config.grouped))
 
 
 def _simulated_purse_of_joint(config: RunConfig, site: Site, run: RunFolder | None) -> "Purse":
-    from fedct_flwr.privacy.budget import Budget
+    from fedct_flwr.privacy.budget import Budget, unit_of
 
-    return _simulated_purse(config, site, run, Budget(config.epsilon, config.delta), "joint noise")
+    budget = Budget(config.epsilon, config.delta, unit_of(grouped=site.groups is not None))
+    return _simulated_purse(config, site, run, budget, "joint noise")
 
 
 @lru_cache(maxsize=16)

@@ -6,9 +6,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.datasets.groups import check_protected
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.labelers.dp_linear import sharing
 from fedct_flwr.labelers.joint_linear import JointLinear, Plan, plan_for
 from fedct_flwr.privacy.sheet import Together
 from fedct_flwr.silo.release import DATA_SET, Purse, ledger_refusals
@@ -57,6 +59,7 @@ def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> ND
 
     Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED), ConfigError or DataError.
     """
+    check_protected(site.groups, site.silo)
     labeler = joint_labeler(joint, site.public, site.schema)
     weights = labeler.start.weights if joint.weights is None else joint.weights
     if weights.shape != labeler.start.weights.shape:
@@ -65,7 +68,8 @@ def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> ND
 
     def draw() -> bytes:
         vectors = labeler.vectors(site.private.X)
-        return labeler.summand(vectors, site.private.y, weights, purse.noise(question)).astype("<u8").tobytes()
+        shared = sharing(site.groups)
+        return labeler.summand(vectors, site.private.y, weights, purse.noise(question), shared).astype("<u8").tobytes()
 
     with ledger_refusals(), purse.ledger as ledger:
         event = labeler.noise.event()

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from dp_accounting import DpEvent, NoOpDpEvent
 
-from fedct_flwr.config import PrivacySettings, SiloConfig
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.protect import decides_labeler
 from fedct_flwr.privacy.budget import Budget, budget_of
@@ -45,27 +45,25 @@ _HEADER: Final = struct.Struct("<32sII")
 
 def account_of(config: SiloConfig, study: str) -> Spending:
     """What a real silo has spent on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
-    return account(Ledger(config.state), config.silo, study, config.privacy)
+    return account(Ledger(config.state), config.silo, study, budget_of(config.privacy, grouped=config.grouped))
 
 
-def account(
-    ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings | Budget, data_set: str = DATA_SET
-) -> Spending:
-    """What a ledger says of a study, or nothing spent of the budget ``privacy``. Raises LedgerError."""
-    known: dict[str, Any] = {"whom": silo, "budget": privacy.epsilon, "delta": privacy.delta}
+def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set: str = DATA_SET) -> Spending:
+    """What a ledger says of a study, or nothing spent of the ``budget``. Raises LedgerError."""
+    known: dict[str, Any] = {"whom": silo, "unit": budget.unit, "budget": budget.epsilon, "delta": budget.delta}
     if not ledger.used:
         return Spending(**known)
     with ledger:
         found = ledger.spent(study, data_set)
-        together = ledger.spent_on(data_set, found.budget.delta if found else privacy.delta)
+        together = ledger.spent_on(data_set, found.budget.delta if found else budget.delta)
     known |= {
         "others": len(together.studies - {study}),
         "together": together.epsilon.upper,
         "ahead": together.ahead,
     }
     if found:
-        spent, budget = found.epsilon, found.budget
-        known |= {"unit": budget.unit, "delta": budget.delta, "budget": budget.epsilon, "charges": found.charges}
+        spent, known_as = found.epsilon, found.budget
+        known |= {"unit": known_as.unit, "delta": known_as.delta, "budget": known_as.epsilon, "charges": found.charges}
         known |= {"epsilon": spent.upper, "lower": spent.lower, "accountant": spent.accountant}
     return Spending(**known)
 
@@ -73,7 +71,7 @@ def account(
 def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:
     """Put the budget of ``silo.toml`` in force, higher or lower, on the approval of these terms. Raises LedgerError."""
     with Ledger(config.state) as ledger:
-        ledger.approve(study, DATA_SET, budget_of(config.privacy), terms.hex())
+        ledger.approve(study, DATA_SET, budget_of(config.privacy, grouped=config.grouped), terms.hex())
 
 
 @dataclass(frozen=True)
@@ -106,10 +104,11 @@ class Release:
 
     Formal guarantees:
         All labels that ``answer`` ever returned for a study together are (epsilon, delta)-differentially private per
-        record of the silo, added or removed, with the budget in the ledger, if the labeler keeps what ``Labeler``
-        promises. Each event is charged before its noise is drawn, and each charge pays for at most one draw that
-        anything later depends on. The number of records, the study's schema, the public set and the consensus count as
-        public. Whether there is an answer depends on public things and on what was charged. Its time is not covered.
+        record of the silo (or patient, by the budget's unit), added or removed, with the budget in the ledger, if the
+        labeler keeps what ``Labeler`` promises. Each event is charged before its noise is drawn, and each charge pays
+        for at most one draw that anything later depends on. The number of records, the study's schema, the public set
+        and the consensus count as public. Whether there is an answer depends on public things and on what was charged.
+        Its time is not covered.
     """
 
     labeler: Labeler

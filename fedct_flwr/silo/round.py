@@ -139,7 +139,7 @@ def _student_votes(context: SiloContext, payload: bytes, instruction: Instructio
 
     def votes() -> Votes:
         students = site.students(instruction.votes, context.students)
-        return students.votes(site.private, site.public.X, positions, None)
+        return students.votes(site.private, site.public.X, positions, None, site.groups)
 
     nothing = np.zeros((len(positions), site.terms.width), dtype=np.int32)
     return _voted(context, votes, promised=bool(instruction.noise), otherwise=nothing)[0]
@@ -153,7 +153,8 @@ def _released(
 
     site = context.site
     positions = instruction.query.positions(len(site.public))
-    return release.answer(payload, Asked(site.private, site.public.X, instruction.targets, votes, positions))
+    asked = Asked(site.private, site.public.X, instruction.targets, votes, positions, site.groups)
+    return release.answer(payload, asked)
 
 
 def _reply(

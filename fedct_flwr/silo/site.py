@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.federated import SiloData
-from fedct_flwr.datasets.groups import split_silo
+from fedct_flwr.datasets.federated import SiloData, num_units
+from fedct_flwr.datasets.groups import check_protected, split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.public_set import PublicSet
@@ -91,13 +91,18 @@ class Site:
         """Whose labels leave, where the silo has a protection; made when first asked for. Raises ConfigError."""
         if self.settings.name == AUTO and (said := self.privacy.chosen.of_auto):
             logger.info("Silo %s: %s", self.silo, said)
-        return labeler_for(self.privacy, self.settings, self.silo, self.schema, self.public, self.private.size)
+        self.privacy.check_unit(grouped=self.groups is not None)
+        check_protected(self.groups, self.silo)
+        size = num_units(self.private.size, self.groups)
+        return labeler_for(self.privacy, self.settings, self.silo, self.schema, self.public, size)
 
     def students(self, votes: int, keep: Path | None) -> "Transfer":
         """The untrained students whose ``votes`` leave, kept in ``keep``. Raises ConfigError or DataError."""
         # joblib takes its time to import.
         from fedct_flwr.labelers.students import transfer_for
 
+        if self.privacy.enabled:
+            check_protected(self.groups, self.silo)
         return transfer_for(
             self.transfer,
             self.privacy,
@@ -107,6 +112,7 @@ class Site:
             self.public,
             self.private.X,
             votes,
+            num_units=num_units(self.private.size, self.groups),
             workers=self.workers,
             keep=keep,
         )
@@ -126,7 +132,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         build_learner(config, dataset, partition_id, data.private.X),
         config.learner_settings(partition_id, len(dataset.silos)),
         config.privacy_settings(config.asked_about(len(dataset.public))),
-        config.method.transfer_settings(dataset.fewest_records),
+        config.method.transfer_settings(dataset.fewest_units),
         dataset.schema,
         Terms.of(config.study, dataset.public, dataset.schema),
         groups=data.groups,

@@ -99,7 +99,7 @@ class Simulation:
     def cautions(self) -> Iterator[str]:
         """What is allowed and hardly meant of the noise that protects records or silos, a sentence each."""
         privacy = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
-        if privacy.enabled and (weakness := budget_of(privacy).weakness(self.dataset.fewest_records)):
+        if privacy.enabled and (weakness := budget_of(privacy).weakness(self.dataset.fewest_units)):
             yield weakness
         yield from drawn_cautions(self.config)
         yield from self.algorithm.cautions(self.config, len(self.config.roster or self.dataset.silos))

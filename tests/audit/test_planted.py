@@ -50,7 +50,7 @@ QUERIES = PUBLIC[:10]
 
 
 def linear(kind: type[DpLinearLabeler] = DpLinearLabeler) -> DpLinearLabeler:
-    return kind(FEATURES, 2, num_records=101, steps=10, epsilon=8.0, delta=1e-5)
+    return kind(FEATURES, 2, num_units=101, steps=10, epsilon=8.0, delta=1e-5)
 
 
 class HalfTheNoise(DpLinearLabeler):
@@ -163,7 +163,7 @@ class InTwoParts(TeachersLabeler):
 
 def teachers(kind: type[TeachersLabeler] = TeachersLabeler, scale: float = 1.0) -> TeachersLabeler:
     made = kind(
-        by_heart, len(QUERIES), 2, num_records=51, num_teachers=2, num_queries=len(QUERIES), epsilon=12.0,
+        by_heart, len(QUERIES), 2, num_units=51, num_teachers=2, num_queries=len(QUERIES), epsilon=12.0,
         delta=1e-5, noise_kind="gaussian", seed=0,
     )  # fmt: skip
     made._mechanism = replace(made._mechanism, scale=made._mechanism.scale * scale)
@@ -197,7 +197,7 @@ AT_LEVEL_2 = [Laplace(1.0), Gumbel(1.0), Gaussian(2.0)]
 
 def at_level_2(mechanism: Any, partitions: int = 1, scale: float = 1.0) -> Transfer:
     used = replace(mechanism, scale=mechanism.scale * scale)
-    return Transfer(lambda state: Echo(), 2, partitions=partitions, teachers=3, num_records=51, seed=0, mechanism=used)
+    return Transfer(lambda state: Echo(), 2, partitions=partitions, teachers=3, num_units=51, seed=0, mechanism=used)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])

@@ -22,7 +22,7 @@ FEATURES = PublicFeatures(PUBLIC, SCHEMA, num_components=3, kind="linear", seed=
 
 
 def labeler(**settings: Any) -> DpLinearLabeler:
-    given = {"num_records": 400, "epsilon": 1.0, "delta": 1e-5} | settings
+    given = {"num_units": 400, "epsilon": 1.0, "delta": 1e-5} | settings
     return DpLinearLabeler(FEATURES, 4, **given)
 
 
@@ -105,7 +105,7 @@ def _labels(found: DpLinearLabeler, private: Examples, runs: int) -> Counter[int
 
 def _measured(runs: int = 600) -> float:
     """A lower bound on epsilon of a labeler that claims 0.5, from the worst record: the one that is asked about."""
-    found = labeler(num_records=1, epsilon=0.5, steps=2)
+    found = labeler(num_units=1, epsilon=0.5, steps=2)
     nobody = Examples(PUBLIC[:0], np.empty(0, np.int16))
     somebody = Examples(PUBLIC[:1] * 50, np.int16([1]))
     return audit.empirical_epsilon(_labels(found, somebody, runs), _labels(found, nobody, runs), 1e-5)

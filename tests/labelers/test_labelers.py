@@ -42,7 +42,7 @@ def tree(random_state: int) -> SklearnLearner:
 
 def dp_linear(target: float, kind: Kind = "kernel") -> Labeler:
     features = PublicFeatures(PUBLIC.X, SCHEMA, kind=kind, seed=0)
-    return DpLinearLabeler(features, 3, num_records=PRIVATE.size, epsilon=target, delta=DELTA, steps=20)
+    return DpLinearLabeler(features, 3, num_units=PRIVATE.size, epsilon=target, delta=DELTA, steps=20)
 
 
 def teachers(target: float, noise_kind: Any = "gumbel") -> Labeler:
@@ -50,7 +50,7 @@ def teachers(target: float, noise_kind: Any = "gumbel") -> Labeler:
         tree,
         PUBLIC.size,
         3,
-        num_records=PRIVATE.size,
+        num_units=PRIVATE.size,
         num_teachers=30,
         num_queries=ROUNDS * QUERY,
         epsilon=target,

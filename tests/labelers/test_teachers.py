@@ -16,7 +16,7 @@ PUBLIC = np.arange(40.0).reshape(-1, 1)
 
 
 def labeler(**settings: object) -> TeachersLabeler:
-    given = {"num_records": 100, "num_teachers": 20, "num_queries": 40, "epsilon": 1.0, "delta": 1e-5, "seed": 0}
+    given = {"num_units": 100, "num_teachers": 20, "num_queries": 40, "epsilon": 1.0, "delta": 1e-5, "seed": 0}
     return TeachersLabeler(learner, 40, 5, **(given | settings))  # type: ignore[arg-type]
 
 
@@ -33,7 +33,7 @@ def test_records_draw_their_teachers_uniformly_from_the_noise(monkeypatch: pytes
         drawn.append((bound, parts))
         return parts
 
-    monkeypatch.setattr("fedct_flwr.labelers.teachers.uniform_below", spy)
+    monkeypatch.setattr("fedct_flwr.labelers.transfer.uniform_below", spy)
     private = Examples(np.zeros((4000, 1)), np.zeros(4000, np.int16))
     labeler().answer(asked([0], private), SecureNoise())
     bound, parts = drawn[0]

@@ -62,7 +62,7 @@ def noise(seed: int = 0) -> SimulatedNoise:
 
 
 def transfer(make_learner: object = tree, **settings: object) -> Transfer:
-    given = {"partitions": 2, "teachers": 5, "num_records": 100, "seed": 0} | settings
+    given = {"partitions": 2, "teachers": 5, "num_units": 100, "seed": 0} | settings
     return Transfer(make_learner, 2, **given)  # type: ignore[arg-type]
 
 
@@ -128,7 +128,7 @@ def test_ties_of_teachers_favor_no_class_and_stay_as_they_are() -> None:
     private = Examples(PRIVATE.X[:2], np.int16([0, 1]))
     labels = []
     for seed in range(2):
-        tied = transfer(lambda _: Echo(), partitions=1, teachers=2, num_records=2, seed=seed)
+        tied = transfer(lambda _: Echo(), partitions=1, teachers=2, num_units=2, seed=seed)
         first, again = (tied.votes(private, PUBLIC, ALL, None) for _ in range(2))
         assert first.tolist() == again.tolist()
         labels.append(first.argmax(axis=1).tolist())

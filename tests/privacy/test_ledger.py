@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from dp_accounting import GaussianDpEvent, RandomizedResponseDpEvent, UnsupportedDpEvent, UnsupportedEventError
 
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
@@ -91,7 +91,7 @@ class TestCharging:
 
     def test_a_raised_budget_needs_an_approval(self, ledger: Ledger) -> None:
         ledger.charge(*WHERE, ONE, pure(0.9))
-        for raised in (Budget(2.0, 0.0), Budget(1.0, 1e-5), Budget(1.0, 0.0, PrivacyUnit.SILO)):
+        for raised in (Budget(2.0, 0.0), Budget(1.0, 1e-5)):
             with pytest.raises(LedgerError, match="after use; approve it"):
                 ledger.charge(*WHERE, raised, TENTH)
         ledger.approve(*WHERE, Budget(2.0, 0.0), "the ethics board")

@@ -114,7 +114,7 @@ def test_a_result_tells_all_of_it(noise: NoiseOnVotes, unit: PrivacyUnit) -> Non
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"epsilon": None}, {"delta": "x"}, {"unit": "patient"}, {"queries": math.inf}, {"epsilon_gumbel": []}],
+    [{"epsilon": None}, {"delta": "x"}, {"unit": "ward"}, {"queries": math.inf}, {"epsilon_gumbel": []}],
 )
 def test_what_is_no_result_is_refused(wrong: dict[str, Any], wording: SnapshotAssertion) -> None:
     with pytest.raises(ValueError, match=r"^\w") as caught:

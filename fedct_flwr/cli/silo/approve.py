@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 import numpy as np
 import typer
@@ -21,8 +21,9 @@ from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.limits import TOTALS
+from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_records, read_study
+from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_grouped, read_study
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
@@ -40,7 +41,7 @@ from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import in_shell, listed, printable, quoted
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, RunError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Groups, RunError
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Soft
 
@@ -86,12 +87,12 @@ def approve(
     out = Output(as_json=json_)
     console = out.console
     with out.doing("comparing the silo's records with the public set"):
-        records = read_records(config.data, study)
+        records, groups = read_grouped(config.data, study)
         found = find_duplicates(records.X, study.public.X, study.schema)
     # Before anybody reads for long: is it a log that an approval can go into?
     with open_log(config) as log:
         entries = list(read_entries(config.state))
-        told = sections(config, study, entries, len(records.y), found)
+        told = sections(config, study, entries, Units.of(records, groups), found)
         for title, lines in told.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
@@ -235,12 +236,26 @@ _STATED: Final = {
     "withdrawal": "If a patient withdraws consent",
 }
 """Titles of the fields of ``[governance]`` in study.toml."""
+_FEWEST_SHOWN: Final = 5
 _MOST_CLASSES: Final = 20
 """Classes named on the page: more would push its beginning off the screen."""
 
 
+class Units(NamedTuple):
+    """How many there are to protect (records, or patients), and the ``most`` records that one has, in words."""
+
+    number: int
+    most: str
+
+    @classmethod
+    def of(cls, records: Examples, groups: Groups | None) -> Self:
+        """Small numbers are hidden."""
+        largest = 1 if groups is None else int(np.unique(groups, return_counts=True)[1].max())
+        return cls(num_units(records.size, groups), f"{largest:,}" if largest >= _FEWEST_SHOWN else "fewer than 5")
+
+
 def sections(
-    config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry], num_records: int, found: DuplicateReport
+    config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry], units: Units, found: DuplicateReport
 ) -> dict[str, list[str]]:
     """All that is to be known before one approves: titles, and sentences below them. Raises LedgerError.
 
@@ -250,7 +265,7 @@ def sections(
     here = spent(entry for entry in entries if (entry.study, entry.public) == ours)
     released = [entry for entry in entries if entry.event is Event.RELEASED]
     elsewhere = sum(entry.queries for entry in released if (entry.study, entry.public) != ours)
-    promised = _promises(config, study, num_records, entries)
+    promised = _promises(config, study, units, entries)
     policy, public, schema = config.policy, study.public, study.schema
     kinds = kinds_let_out(policy.kinds, terms_of(study), noisy=policy.sum_epsilon > 0)
     added = study.sums if policy.adds else None
@@ -353,7 +368,7 @@ def _summands(sums: SumTerms) -> list[str]:
     ]
 
 
-def _promises(config: SiloConfig, study: StudyFolder, num_records: int, entries: Sequence[LogEntry]) -> list[str]:
+def _promises(config: SiloConfig, study: StudyFolder, units: Units, entries: Sequence[LogEntry]) -> list[str]:
     """What differential privacy promises, for these records and for the silo as a whole, or promised until now.
 
     Raises LedgerError.
@@ -361,7 +376,7 @@ def _promises(config: SiloConfig, study: StudyFolder, num_records: int, entries:
     said = _promised_of_sums(config, study, entries) if config.policy.sum_epsilon else []
     if config.promises:
         bare = approval.bare_labels(entries, study.name, approval.covers_records)
-        said += _promised(config, study, num_records, bare)
+        said += _promised(config, study, units, bare)
     elif approval.was_promised(entries, approval.covers_records):
         said.append(_NO_LONGER.format("differential privacy"))
     if not config.policy.sum_epsilon and approval.was_promised(entries, approval.covers_silo):
@@ -369,7 +384,7 @@ def _promises(config: SiloConfig, study: StudyFolder, num_records: int, entries:
     return said
 
 
-def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: int) -> list[str]:
+def _promised(config: SiloConfig, study: StudyFolder, units: Units, bare: int) -> list[str]:
     """What is promised, what of it is spent, and what is wrong with it. Raises LedgerError.
 
     ``bare``: labels that have left without a protection.
@@ -377,16 +392,18 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.silo.release import account_of
 
-    weakness = budget_of(config.privacy).weakness(num_records)
+    budget = budget_of(config.privacy, grouped=config.grouped)
+    weakness = budget.weakness(units.number)
     found = account_of(config, study.name)
     if config.adds_noise and study.config.joint:
         from fedct_flwr.silo.joint import together_in
 
-        what = promise_together(together_in(study), study.config.joint, config.privacy)
+        what = promise_together(together_in(study), study.config.joint, config.privacy, budget.unit)
     else:
-        what = promise(config.privacy, len(study.public), Answers.of(config))
+        what = promise(config.privacy, len(study.public), Answers.of(config), budget.unit)
     return _lines(
         *what,
+        config.grouped and f"A patient has at most {units.most} records here, in the column that silo.toml names",
         *_account(found, config.privacy.epsilon, config.privacy.delta),
         bare and f"Warning: {bare:,} labels have left without protection; nothing here covers them",
         weakness and f"Warning: {weakness}",
@@ -436,7 +453,8 @@ def _over_all_studies(config: SiloConfig) -> list[str]:
     return _lines(
         *_totals(records, used),
         records.epsilon
-        and f"Epsilon: {records.epsilon:g} at delta {records.delta:g} for each record, of which {epsilon:.3g} is spent",
+        and f"Epsilon: {records.epsilon:g} at delta {records.delta:g} for each {config.unit}, of which {epsilon:.3g} "
+        "is spent",
         f"Counted for {count(studies, 'silo folder')} in {records.folder}; this one is counted from its agent's start "
         "on, with all that has left before",
     )

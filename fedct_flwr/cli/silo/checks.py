@@ -31,9 +31,11 @@ from fedct_flwr.cli.findings import Finding, Unread, bad, by_amount, good, warni
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.names import split_address
+from fedct_flwr.datasets.federated import num_units
+from fedct_flwr.datasets.groups import check_protected
 from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspections import inspect_records
-from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study
 from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
@@ -45,7 +47,7 @@ from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.plural import count
-from fedct_flwr.types import Examples, FedctError
+from fedct_flwr.types import Examples, FedctError, Groups
 
 EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
 LATEST: Final = "restore the folder as a whole from the latest backup, with the user that all agents run as"
@@ -85,11 +87,16 @@ class Silo:
             return read_study(config.study)
 
     @cached_property
-    def records(self) -> Examples:
-        """The silo's records."""
+    def grouped(self) -> tuple[Examples, Groups | None]:
+        """The silo's records, and which of them are one patient's."""
         config, study = self.config, self.study
         with unread("the records"):
-            return read_records(config.data, study)
+            return read_grouped(config.data, study)
+
+    @property
+    def records(self) -> Examples:
+        """The silo's records."""
+        return self.grouped[0]
 
     @cached_property
     def inspection(self) -> Inspection:
@@ -267,11 +274,12 @@ def protection(silo: Silo) -> Iterator[Finding]:
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.silo.joint import together_in
 
-    size = silo.records.size
+    check_protected(silo.grouped[1], config.silo)
+    size = num_units(silo.records.size, silo.grouped[1])
     if budget_of(promised).weakness(size):
         yield warning(
-            f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of records",
-            "set a smaller delta under [privacy]: as it is, publishing a record at random would pass for private",
+            f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of {config.unit}s",
+            "set a smaller delta under [privacy]: as it is, publishing one at random would pass for private",
         )
     if config.adds_noise:
         together_in(agreed)
@@ -289,7 +297,7 @@ def privacy(silo: Silo) -> Iterator[Finding]:
 
     if config.promises:
         name = "the joint labeler" if config.adds_noise else promised.protection
-        promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in total"
+        promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each {config.unit} in total"
         yield _spent(silo, account_of, promise)
     if policy.sum_epsilon:
         promise = f"epsilon {policy.sum_epsilon:g}, delta {policy.sum_delta:g} for this silo as a whole in total"
@@ -318,7 +326,9 @@ def students(silo: Silo) -> Iterator[Finding]:
     number = transfer.most_students(noisy=config.privacy.enabled)
     # Records kept back for the silo's own test are not for teachers.
     X = records.X[: records.size - int(config.data.test_fraction * records.size)]
-    transfer_for(transfer, config.privacy, config.learner, config.silo, agreed.schema, agreed.public, X, number)
+    units = num_units(len(X), None if silo.grouped[1] is None else silo.grouped[1][: len(X)])
+    given = transfer, config.privacy, config.learner, config.silo, agreed.schema, agreed.public, X, number
+    transfer_for(*given, num_units=units)
     yield good(f"students: {number} can be taught on these records")
 
 

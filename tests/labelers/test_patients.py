@@ -1,0 +1,170 @@
+"""A patient with several records changes what leaves no more than one record does, in every labeler."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from fedct_flwr import simulate
+from fedct_flwr.datasets.groups import check_protected
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.labelers.dp_linear import RESIDUAL, SENSITIVITY, gradient, sharing
+from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
+from fedct_flwr.labelers.public_features import NORM, PublicFeatures
+from fedct_flwr.labelers.transfer import Transfer, drawn_by_unit
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.ledger_file import LedgerError
+from fedct_flwr.privacy.mechanisms import ON_COUNTS
+from fedct_flwr.privacy.randomness import SimulatedNoise
+from fedct_flwr.types import ConfigError, DataError, Examples, RunError
+
+SCHEMA = Schema.numeric(("a", "b"), ("x", "y", "z"))
+PUBLIC = np.random.default_rng(0).normal(size=(200, 3))
+VISITS = 5
+LONE = np.arange(100, 140)
+"""Patients with one record each, next to which a patient with five comes or goes."""
+
+
+def length(matrix: np.ndarray) -> float:
+    return math.sqrt(sum(int(entry) ** 2 for entry in matrix.ravel()))
+
+
+def visits(seed: int) -> tuple[Examples, np.ndarray]:
+    """Forty patients with one record each, and one with five records that all say the same."""
+    rng = np.random.default_rng(seed)
+    X = np.vstack([rng.normal(size=(40, 3)), np.repeat(10 * rng.normal(size=(1, 3)), VISITS, axis=0)])
+    y = np.append(rng.integers(0, 2, 40), [seed % 2] * VISITS).astype(np.int16)
+    return Examples(X, y), np.append(LONE, [7] * VISITS)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_five_records_of_a_patient_change_the_gradient_by_no_more_than_one(seed: int) -> None:
+    features = PublicFeatures(PUBLIC, SCHEMA, num_components=3, kind="linear", seed=0)
+    (X, y), groups = visits(seed)
+    vectors, point = features(X), 5 * np.random.default_rng(seed).normal(size=(features.size, 2))
+    point[:, 1 - y[-1]] += 9 * vectors[-1] / NORM  # it is told the wrong class, with certainty
+    without = gradient(vectors[:40], y[:40], point, sharing(LONE))
+    moved = length(gradient(vectors, y, point, sharing(groups)) - without)
+    assert 0.5 * SENSITIVITY < moved <= SENSITIVITY
+    # The planted fault: as records of their own they change it five times as much.
+    assert length(gradient(vectors, y, point) - without) > 2 * SENSITIVITY
+
+
+@pytest.mark.parametrize("columns", [0, 3], ids=["linear", "additive"])
+@pytest.mark.parametrize("seed", range(10))
+def test_so_in_the_sums_of_the_joint_labelers(seed: int, columns: int) -> None:
+    plan = plan_for(45, 2, epsilon=1.0, delta=1e-5, honest=3, additive_columns=columns)
+    labeler = JointLinear(plan, PUBLIC, SCHEMA, seed=0)
+    (X, y), groups = visits(seed)
+    vectors, zeros = labeler.vectors(X), labeler.start.weights
+    without = labeler.gradient(vectors[:40], y[:40], zeros, sharing(LONE))
+    moved = length(labeler.gradient(vectors, y, zeros, sharing(groups)) - without)
+    assert moved <= NORM * plan.clip <= NORM * math.sqrt(2) * RESIDUAL
+    assert length(labeler.gradient(vectors, y, zeros) - without) > NORM * plan.clip
+
+
+def test_all_records_of_a_patient_have_one_teacher() -> None:
+    groups = np.repeat(np.arange(100), VISITS)
+    parts = drawn_by_unit(10, len(groups), groups, SimulatedNoise(np.random.default_rng(0)))
+    assert all(len(set(parts[groups == group])) == 1 for group in range(100))
+    assert len(set(parts)) == 10
+
+
+class Seen:
+    """Keeps what each of its kind was trained on."""
+
+    found: list[np.ndarray]
+
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: None = None) -> "Seen":
+        self.found.append(X[:, 0])
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.zeros(len(X), dtype=np.int16)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_so_have_the_teachers_of_students(noisy: bool) -> None:
+    groups = np.repeat(np.arange(60), VISITS)
+    records = Examples(groups[:, None].astype(float), np.zeros(len(groups), np.int16))
+    found: list[np.ndarray] = []
+    kind = type("Kept", (Seen,), {"found": found})
+    mechanism = ON_COUNTS["laplace"](1.0) if noisy else None
+    transfer = Transfer(lambda state: kind(), 2, partitions=1, teachers=6, num_units=60, seed=0, mechanism=mechanism)
+    transfer.votes(records, PUBLIC[:, :1], np.arange(3), SimulatedNoise(np.random.default_rng(0)), groups)
+    of_teachers = [set(part) for part in found[:-1]]
+    assert sum(map(len, of_teachers)) == len(set().union(*of_teachers)) == 60
+
+
+def test_records_without_a_patient_and_one_patient_for_all_are_refused() -> None:
+    check_protected(np.array([1, 2, 2]), "essen")
+    with pytest.raises(DataError, match="2 records without a value in the group column"):
+        check_protected(np.array([-1, 3, -2]), "essen")
+    with pytest.raises(DataError, match="all records have the same value"):
+        check_protected(np.array([3, 3]), "essen")
+
+
+def test_what_was_spent_per_record_is_no_promise_to_patients(tmp_path: Path) -> None:
+    pytest.importorskip("dp_accounting")
+    from dp_accounting import GaussianDpEvent
+
+    per_record, per_patient = Budget(1.0, 1e-5), Budget(1.0, 1e-5, PrivacyUnit.PATIENT)
+    with Ledger(tmp_path) as ledger:
+        ledger.approve("study", "records", per_record, "before anything is spent")
+        ledger.approve("study", "records", per_patient, "it may change")
+        ledger.charge("study", "records", per_patient, GaussianDpEvent(50.0))
+        for change in (
+            lambda: ledger.approve("study", "records", per_record, "no longer"),
+            lambda: ledger.charge("study", "records", per_record, GaussianDpEvent(50.0)),
+        ):
+            with pytest.raises(LedgerError, match="per patient, and the group column makes it one per example"):
+                change()
+
+
+def tables(visits: int) -> dict[str, pd.DataFrame]:
+    """Four silos of 60 patients, each with so many records."""
+    found = {}
+    for number, name in enumerate(("a", "b", "c", "d")):
+        rng = np.random.default_rng(number)
+        X = rng.normal(size=(60, 3))
+        rows = np.repeat(np.arange(60), visits)
+        frame = pd.DataFrame(X[rows] + 0.1 * rng.normal(size=(len(rows), 3)), columns=["u", "v", "w"])
+        found[name] = frame.assign(patient=rows + 1000 * number, ill=np.where(X[rows, 0] + X[rows, 1] > 0, "yes", "no"))
+    return found
+
+
+PUBLIC_TABLE = pd.DataFrame(PUBLIC, columns=["u", "v", "w"])
+
+
+@pytest.mark.parametrize("protection", ["dp-linear", "teachers"])
+def test_the_ledgers_of_a_run_count_patients(protection: str, tmp_path: Path) -> None:
+    run = simulate(
+        tables(3), PUBLIC_TABLE, label="ill", group="patient", protection=protection, epsilon=2.0, rounds=1,
+        learner=DecisionTreeClassifier(), run_dir=tmp_path / "run", progress=False,
+    )  # fmt: skip
+    from fedct_flwr.silo.release import DATA_SET
+
+    with Ledger(run.path / "privacy" / "a") as ledger:
+        spent = ledger.spent(run.config.study, DATA_SET)
+    assert spent
+    assert spent.budget.unit is PrivacyUnit.PATIENT
+    assert spent.epsilon.upper <= 2.0
+
+
+def test_protections_of_single_records_are_refused_before_the_run() -> None:
+    with pytest.raises(ConfigError, match=r"protection = 'dp-sgd' bounds what one record tells"):
+        simulate(
+            tables(3), PUBLIC_TABLE, label="ill", group="patient", protection="dp-sgd", learner="mlp", rounds=1,
+            progress=False,
+        )  # fmt: skip
+
+
+def test_a_silo_whose_records_have_no_patient_sends_no_protected_labels() -> None:
+    data = tables(3)
+    data["a"].loc[:4, "patient"] = np.nan
+    with pytest.raises((RunError, DataError), match="without a value in the group column"):
+        simulate(data, PUBLIC_TABLE, label="ill", group="patient", protection="dp-linear", rounds=1, progress=False)
