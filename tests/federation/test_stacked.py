@@ -75,9 +75,9 @@ def test_a_silo_whose_loss_is_not_finite_fails_alone(federation: Federation, mon
         return found
 
     def zurich(message: Message, context: Context) -> Message:
-        from fedct_flwr.silo.workplace import open_workplace
+        from fedct_flwr.silo.context import open_silo_context
 
-        broken.append(open_workplace(context).site.learner)
+        broken.append(open_silo_context(context).site.learner)
         return client_app(message, context)
 
     monkeypatch.setattr(TorchLearner, "_course", course)
