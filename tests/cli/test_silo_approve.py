@@ -168,3 +168,20 @@ def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, k
             ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
         assert approve(fedct, kit).code == 0
         ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
+
+
+def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit) -> None:
+    data = kit.config.data.file
+    lines = data.read_text("utf-8").splitlines()
+    grouped = [f"{lines[0]},patient", *(f"{line},p{number // 7}" for number, line in enumerate(lines[1:]))]
+    data.write_text("\n".join(grouped) + "\n", "utf-8")
+    kit.file.write_text(kit.file.read_text("utf-8") + '\n[data.tables]\ngroup = "patient"\n', "utf-8")
+    kit.protect("dp-sgd")
+    assert "a patient may have several: choose another protection" in words(approve(fedct, kit).err)
+    kit.edit('"dp-sgd"', '"dp-linear"')
+    page = said(fedct, kit)
+    assert "What the labels may tell about a patient" in page
+    assert "Unit: one patient of a silo, added or removed with all records" in page
+    assert "A patient has at most 7 records here" in page
+    data.write_text("\n".join([grouped[0], grouped[1].replace(",p0", ","), *grouped[2:]]) + "\n", "utf-8")
+    assert "1 record without a value in the group column" in words(approve(fedct, kit).err)

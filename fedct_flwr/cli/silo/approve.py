@@ -22,6 +22,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.datasets.federated import num_units
+from fedct_flwr.datasets.groups import check_protected
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_grouped, read_study
 from fedct_flwr.hospital import approval
@@ -88,6 +89,7 @@ def approve(
     console = out.console
     with out.doing("comparing the silo's records with the public set"):
         records, groups = read_grouped(config.data, study)
+        check_protected(groups if config.promises else None, config.silo)
         found = find_duplicates(records.X, study.public.X, study.schema)
     # Before anybody reads for long: is it a log that an approval can go into?
     with open_log(config) as log:
@@ -298,7 +300,7 @@ def sections(
             longest and f"At most {longest:,} bytes in one reply, if all public examples are asked about",
             "Also: the silo's name, and if it refuses a question, the number of the reason",
         ),
-        f"What the {'sums' if config.adds_noise else 'labels'} may tell about a record": promised,
+        f"What the {'sums' if config.adds_noise else 'labels'} may tell about a {config.unit}": promised,
         "Limits, in total for this study and public set": _lines(
             *_totals(config.policy, here),
             policy.kinds == (HARD.policy,)
