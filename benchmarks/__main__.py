@@ -16,8 +16,8 @@ from fedct_flwr.datasets import LOADERS
 
 _TABLES: Final = ("fedkt-table3", "fedkt-table6", "fedkt-table7", "fedkt-table8", "fedkt-table9")
 _NETWORKS: Final = (
-    "fedct-fashion-mnist", "fedct-non-iid", "fedct-non-iid-rules", "fedct-scale", "fedct-communication",
-    "fedct-public-shift", "fedct-public-size", "weight-sharing",
+    "fedct-fashion-mnist", "fedct-non-iid", "fedct-non-iid-rules", "fedct-communication",
+    "fedct-public-shift", "weight-sharing",
 )  # fmt: skip
 EXPERIMENTS: Final[dict[str, str]] = {
     "heart-disease": "heart_disease.run",
@@ -27,6 +27,7 @@ EXPERIMENTS: Final[dict[str, str]] = {
     "consensus-table1": "prediction_consensus.run",
     "practices": "practices.run",
     "privacy": "privacy.run",
+    "drawn": "drawn.run",
     "false-alarms": "false_alarms.run",
     "joint": "joint.run",
     "joint-few": "joint_few.run",

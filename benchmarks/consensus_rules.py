@@ -32,11 +32,7 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels
 
 QUORUM: Final = 0.75
 """Of four silos three; the paper's 0.9 would mean all of them."""
-RULES: Final[dict[str, Rule]] = {
-    "majority": Plurality(),
-    "qualified": Qualified(QUORUM),
-    "Dawid-Skene": DawidSkene(),
-}
+RULES: Final[dict[str, Rule]] = {"majority": Plurality(), "qualified": Qualified(QUORUM), "Dawid-Skene": DawidSkene()}
 METHODS: Final = ("local", *RULES, "truth", "central")
 WEIGHTS: Final = ("none", "balanced")
 

@@ -105,26 +105,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         fast_steps=150,
         seeds=3,
     ),
-    "fedct-scale": Experiment(
-        title="from 5 to 100 silos that share 10,000 images",
-        about=(
-            "Paper: Table 8 (m = 100) and D.5, whose Figure 9 has no figures in the text: accuracy falls moderately "
-            "with m, FedAvg slightly above FedCT."
-        ),
-        rows=tuple(
-            Row(
-                f"m = {silos}",
-                {"num-silos": silos},
-                ("local only", "FedCT", "FedAvg"),
-                {"FedCT": "0.7154"} if silos == 100 else {},
-            )
-            for silos in (5, 10, 20, 40, 80, 100)
-        ),
-        steps=250,
-        fast_steps=100,
-        seeds=2,
-        slow=frozenset({"m = 10", "m = 20", "m = 40", "m = 80"}),
-    ),
     "fedct-communication": Experiment(
         title="how often silos communicate, 5 silos",
         about="Paper: Table 10 (no communication; b = 50). Other periods are ours; all rows train for the same steps.",
@@ -136,23 +116,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         ),
         steps=1000,
         fast_steps=400,
-        seeds=3,
-    ),
-    "fedct-public-size": Experiment(
-        title="the size of the public set, 5 silos with 100 images each",
-        about=(
-            "Paper: Figure 12, on Pneumonia with 100 private images per silo, no figures in the text: with 100 public "
-            "images comparable to FedAvg, with 1,000 nearly centralized, with too few worse."
-        ),
-        rows=(
-            Row("no public set", {"private-size": 500}, _WITHOUT_PUBLIC, {}),
-            *(
-                Row(f"{size:,} public images", {"private-size": 500, "public-size": size}, ("FedCT",), {})
-                for size in (10, 100, 1000, 10_000, 50_000)
-            ),
-        ),
-        steps=1000,
-        fast_steps=300,
         seeds=3,
     ),
     "fedct-public-shift": Experiment(

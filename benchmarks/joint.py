@@ -61,11 +61,7 @@ PATIENTS: Final = "Five visits of each patient"
 _VISITS: Final = 5
 _VARIATION: Final = 0.3
 """Of visits around their patient's record, in standard deviations."""
-PARTS: Final = (
-    Part("fashion-mnist-50", MANY_SMALL, 5),
-    Part("fashion-mnist-5", FEW_LARGE, 1),
-    Part("adult", ADULT, 2),
-)
+PARTS: Final = (Part("fashion-mnist-50", MANY_SMALL, 5), Part("fashion-mnist-5", FEW_LARGE, 1), Part("adult", ADULT, 2))
 
 
 def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:

@@ -35,10 +35,7 @@ _ROWS: Final[dict[str, tuple[dict[str, Any], tuple[str, ...]]]] = {
     _LAST: ({"learner": "transformer", **_TRAINING}, ("FedAvg", "FedCT", "centralized")),
 }
 _TRAINED: Final = (_ADAPTERS, _LAST)
-_SPLITS: Final = {
-    "sentiment": "All silos have both",
-    "sentiment-by-domain": "Two silos of tweets, three of reviews",
-}
+_SPLITS: Final = {"sentiment": "All silos have both", "sentiment-by-domain": "Two silos of tweets, three of reviews"}
 _FAST_ROUNDS: Final = 2
 _METHODS: Final = ("local only", "FedCT", "FedCT (DS)", "FedAvg", "centralized")
 _PAPER: Final = (

@@ -21,8 +21,9 @@ from fedct_flwr.datasets.schema import Column
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import ConfigError, DataError, Features
 
-INTERVALS: Final = 100
-"""Of a column of numbers."""
+FEWEST: Final = 8
+MOST: Final = 100
+"""Intervals of a column of numbers."""
 _DIGITS: Final = 3
 """Of a number's range that a file shows."""
 _MOST_TRIES: Final = 50
@@ -43,8 +44,11 @@ class Cells:
     missing: float
 
     @classmethod
-    def of(cls, form: ColumnForm, column: Column) -> Self:
-        """Of a column as the schema has it. Raises ConfigError where the dictionary says something else."""
+    def of(cls, form: ColumnForm, column: Column, intervals: int) -> Self:
+        """Of a column as the schema has it, with ``intervals`` of a number's range.
+
+        Raises ConfigError where the dictionary says something else.
+        """
         if form.kind == "category":
             values = form.codes if column.categories is None else _positions(form, column)
             if values is None:
@@ -54,7 +58,7 @@ class Cells:
             raise ConfigError(f"the data dictionary has a {form.kind} {quoted(column.name)}, and the tables text")
         least, most = form.range
         whole = form.kind != "number"
-        inner = np.linspace(least + 1, most, INTERVALS + 1) if whole else np.linspace(least, most, INTERVALS + 1)
+        inner = np.linspace(least + 1, most, intervals + 1) if whole else np.linspace(least, most, intervals + 1)
         inner = np.unique(np.ceil(inner)) if whole else np.r_[np.nextafter(least, most), inner[1:]]
         low = np.r_[least, inner]
         high = np.r_[low[1:] - 1 if whole else low[1:], most]
@@ -127,13 +131,13 @@ class Form:
     Raises ConfigError for a column that the dictionary lacks, or has as another kind.
     """
 
-    def __init__(self, dictionary: Dictionary, columns: Sequence[Column]) -> None:
+    def __init__(self, dictionary: Dictionary, columns: Sequence[Column], intervals: int = MOST) -> None:
         if missing := [column.name for column in columns if column.name not in dictionary.columns]:
             raise ConfigError(f"the data dictionary has no column {listed(missing)}: add it, or leave the column out")
         self._forms = forms = [dictionary.columns[column.name] for column in columns]
         names = [column.name for column in columns]
         self.columns = tuple(columns)
-        self.cells = [Cells.of(form, column) for form, column in zip(forms, columns, strict=True)]
+        self.cells = [Cells.of(form, column, intervals) for form, column in zip(forms, columns, strict=True)]
         self.rules = [(i, names.index(form.at_most)) for i, form in enumerate(forms) if form.at_most in names]
 
     def place(self, X: Features) -> tuple[NDArray[np.intp], dict[str, int]]:

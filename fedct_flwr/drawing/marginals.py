@@ -17,7 +17,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from fedct_flwr.drawing.cells import Cells, Form
+from fedct_flwr.drawing.cells import FEWEST, MOST, Cells, Form
 from fedct_flwr.privacy.noise_shares import NoiseShares, least_multiplier
 from fedct_flwr.types import ConfigError, Features
 
@@ -33,11 +33,13 @@ _FEW: Final = 5.0
 """Records in all, in standard deviations of the noise in one count: with fewer, counts are noise."""
 _SET_ASIDE: Final = 2.0**-11
 """The part of delta that pays for noise that is not exactly Gaussian, in each of two sums."""
+_CLEARLY: Final = 5.0
+"""Standard deviations of noise that an average count of a pair of groups holds where pairs are worth their share."""
 _LEAST: Final = 1e-12
 _CLEAR: Final = 3.0
 """Standard deviations above what noise alone gives, from which on two columns count as dependent."""
 _SURE: Final = 3.0
-"""Neighbouring cells are merged until they hold this many standard deviations of noise."""
+"""Standard deviations of noise that an average interval holds, and neighbouring ones that are merged."""
 
 
 def one_way(cells: NDArray[np.intp], sizes: Sequence[int]) -> NDArray[np.int64]:
@@ -113,6 +115,19 @@ def _simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
     found: NDArray[np.float64] = np.maximum(values - excess[ordered > excess][-1], 0)
     found /= found.sum()
     return found
+
+
+def intervals_for(records: int, columns: int, epsilon: float, delta: float) -> int:
+    """Into how many intervals to divide numbers, where all silos have about ``records``: no guarantee depends on it."""
+    deviation = least_multiplier(epsilon, delta) * math.sqrt(columns)
+    return int(np.clip(records / (_SURE * deviation), FEWEST, MOST))
+
+
+def pays(records: int, columns: int, epsilon: float, delta: float) -> bool:
+    """Whether counts of pairs say more than they cost, where all silos have about ``records``."""
+    every = columns * (columns - 1) // 2
+    deviation = least_multiplier(epsilon, delta) * math.sqrt(every / (1 - ONE_WAY))
+    return every > 0 and records / GROUPS**2 >= _CLEARLY * deviation
 
 
 @dataclass(frozen=True)

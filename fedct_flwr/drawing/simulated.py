@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet
-from fedct_flwr.drawing.cells import Form
+from fedct_flwr.drawing.cells import MOST, Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.plural import count
@@ -27,13 +29,14 @@ class Drawn:
     ``epsilon`` and ``delta`` are what it tells about a record, besides what labels tell; with ``epsilon`` 0 it follows
     from the dictionary alone. ``dictionary`` is a file (TOML, a frictionless Table Schema, REDCap's CSV) or a mapping
     of columns to their form: ``{"age": {"kind": "integer", "range": [18, 100]}}``. Without one, ranges and categories
-    come from all tables, with a PrivacyWarning. ``pairs``: count pairs of columns too.
+    come from all tables, with a PrivacyWarning. ``pairs``: whether pairs of columns are counted too; None: where there
+    are enough records for the noise.
     """
 
     epsilon: float = 1.0
     dictionary: Path | str | Mapping[str, Mapping[str, Any]] | None = None
     rows: int = 2000
-    pairs: bool = False
+    pairs: bool | None = None
     delta: float = 1e-5
 
     def settings(self) -> dict[str, Any]:
@@ -44,7 +47,7 @@ class Drawn:
             "draw-epsilon": float(self.epsilon),
             "draw-rows": self.rows,
             "draw-dictionary": json.dumps({"columns": given}) if isinstance(given, Mapping) else str(given),
-            "draw-pairs": self.pairs,
+            "draw-pairs": {None: "auto", True: "yes", False: "no"}[self.pairs],
             **({"draw-delta": self.delta} if self.epsilon else {}),
         }
 
@@ -53,7 +56,7 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
     """The data set with a drawn public set, of the silos' training records, as the run config says.
 
     Formal guarantees:
-        Those of ``marginals.noise_for``, for one record of any silo, if noise came from a secure source; that of a
+        Those of ``marginals.Plan.noise``, for one record of any silo, if noise came from a secure source; that of a
         simulation follows from the seed. Ranges and categories that are taken from tables have no guarantee.
 
     Raises DataError for a data set that is no table of numbers and categories, ConfigError for a dictionary that says
@@ -66,7 +69,15 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
             "leave public = 'drawn' out, or take any public corpus as public set"
         )
     dictionary = Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
-    form, rng = Form(dictionary, schema.columns), generator(config.seed, "drawn set")
+    rng, intervals = generator(config.seed, "drawn set"), MOST
+    if config.draw_epsilon:
+        marginals = _marginals()
+        records = sum(silo.private.size for silo in dataset.silos)
+        # No guarantee depends on how many records there are, roughly: real silos agree on a number.
+        facts = records, len(schema.columns), config.draw_epsilon, config.draw_delta
+        intervals = marginals.intervals_for(*facts)
+        pairs = marginals.pays(*facts) if config.draw_pairs == "auto" else config.draw_pairs == "yes"
+    form = Form(dictionary, schema.columns, intervals)
     placed = [form.place(silo.private.X) for silo in dataset.silos]
     notes = [
         f"silo {silo.name!r} has {count(sum(outside.values()), 'value')} outside of the data dictionary, in "
@@ -74,22 +85,25 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
         for silo, (_, outside) in zip(dataset.silos, placed, strict=True)
         if outside
     ]
-    if not config.draw_epsilon:
-        X = form.uniform(config.draw_rows, rng)
-    else:
-        try:
-            from fedct_flwr.drawing import marginals
-        except ImportError:
-            raise ConfigError(
-                "a public set drawn from counts needs more packages: pip install -c constraints.txt -e '.[drawn]', or "
-                "set draw-epsilon to 0"
-            ) from None
+    if config.draw_epsilon:
         noise = SimulatedNoise(generator(config.seed, "noise of the drawn set"))
-        plan = marginals.Plan(form, config.draw_epsilon, config.draw_delta, pairs=config.draw_pairs)
+        plan = marginals.Plan(form, config.draw_epsilon, config.draw_delta, pairs=pairs)
         cells = np.concatenate([cells for cells, _ in placed])
         X, note = marginals.draw(plan, lambda count, shares: count(cells) + shares.share(noise), config.draw_rows, rng)
         notes += [note] if note else []
+    else:
+        X = form.uniform(config.draw_rows, rng)
     return replace(dataset, public=PublicSet(X), truth=None, table_one=None, notes=(*dataset.notes, *notes))
+
+
+def _marginals() -> ModuleType:
+    try:
+        return import_module("fedct_flwr.drawing.marginals")
+    except ImportError:
+        raise ConfigError(
+            "a public set drawn from counts needs more packages: pip install -c constraints.txt -e '.[drawn]', or set "
+            "draw-epsilon to 0"
+        ) from None
 
 
 def derived(dataset: FederatedDataset) -> Dictionary:
