@@ -21,7 +21,7 @@ BUILDER := build/builder
 SBOM := build/sbom
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run screenshots test test-flower test-all mutate fuzz soak check size format proto lock clean wheelhouse images bundle hub up down run-deployed test-deploy docs
+.PHONY: help run screenshots test test-flower test-newest test-all mutate fuzz soak check size format proto lock clean wheelhouse images bundle hub up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,14 @@ test-flower: $(VENV)/.dev ## Test with another version of Flower: VERSION=1.41.0
 	@$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check "flwr==$(VERSION)"
 	@$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(FLOWER)/bin/python -m pytest -m "" tests/flower tests/processes/test_coordinated_runs.py $(ARGS)
+
+# Without constraints, in an environment of its own.
+NEWEST = build/newest-$(notdir $(PYTHON))
+
+test-newest: ## Test with the newest versions of all packages: PYTHON=python3.13
+	@$(PYTHON) -m venv $(NEWEST)
+	@$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev]'
+	@$(NEWEST)/bin/python -m pytest tests/flower tests/learners tests/models tests/simulation tests/test_hundred_lines.py $(ARGS)
 
 fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate (minutes)
 	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,18 @@ def test_the_hooks_run_what_ci_checks() -> None:
     # Nothing is fetched.
     assert repository["repo"] == "local"
     assert {hook["language"] for hook in hooks} == {"system"}
+
+
+def test_the_workflow_runs_what_can_be_made_on_each_python_that_is_claimed() -> None:
+    jobs = read(ROOT / ".github" / "workflows" / "tests.yml")["jobs"]
+    made = [step["run"].split()[1] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert made == ["check", "test", "test-newest"]
+    assert all(re.search(rf"^{target}:", MAKEFILE, re.MULTILINE) for target in made)
+    claimed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
+    tried = jobs["newest"]["strategy"]["matrix"]["python"]
+    assert tried == [line.rpartition(" ")[2] for line in claimed if "Python :: 3" in line]
+    page = (ROOT / "docs" / "reference" / "compatibility.md").read_text("utf-8")
+    assert all(f"| {version}." in page for version in tried)
 
 
 def commands() -> list[str]:

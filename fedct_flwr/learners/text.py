@@ -184,11 +184,21 @@ def _columns_named(model: Any) -> list[str] | None:
     # A transformer of one's own expects one's own table.
     first = _first(model)
     parts += [first] if hasattr(first, "transform") and package(type(first).__module__) not in LIBRARIES else []
-    given = [value for key, value in params.items() if key.split("__")[-1] in _BY_COLUMN and _is_set(value)]
+    # XGBoost takes categories by default from 3.3 on, which then is no choice.
+    chosen_by = {key: value for key, value in params.items() if not (value is True and value is _default(model, key))}
+    given = [value for key, value in chosen_by.items() if key.split("__")[-1] in _BY_COLUMN and _is_set(value)]
     if not parts and not given:
         return None
     chosen = [columns for part in parts for *_, columns in getattr(part, "transformers", ())]
     return [name for one in [*given, *chosen] for name in _strings(one)]
+
+
+def _default(model: Any, key: str) -> Any:
+    """What a parameter of a library's estimator, or of one within it, is unless it is set."""
+    *within, name = key.split("__")
+    owner = model.get_params(deep=True)["__".join(within)] if within else model
+    known = package(type(owner).__module__) in LIBRARIES and name == "enable_categorical"
+    return type(owner)().get_params(deep=False).get(name) if known else None
 
 
 def _strings(columns: Any) -> list[str]:

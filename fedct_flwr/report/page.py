@@ -69,7 +69,7 @@ def content(run: Run) -> Content:
     """All sections that have something to say."""
     parts = (accuracy, clinical, consensus, traffic, privacy, silos, data, settings)
     sections = [made for part in parts if not (made := part(run)).empty]
-    return Content(printable(f"{run.study}: {run.title}"), run, sections)
+    return Content(printable(f"{run.study}: {run.full_title}"), run, sections)
 
 
 def write_report(run: Run, target: Path, advice: str = "", more: Sequence[Section] = ()) -> None:

@@ -253,6 +253,12 @@ class Run:
         return ALGORITHMS[self.algorithm].title if self.algorithm in ALGORITHMS else self.algorithm
 
     @property
+    def full_title(self) -> str:
+        """The title with the rule, for an algorithm of the table."""
+        rule = getattr(ALGORITHMS.get(self.algorithm), "rule", "")
+        return f"{self.title} ({rule})" if rule else self.title
+
+    @property
     def leaves(self) -> str:
         """What left a silo, in plain words; nothing for an algorithm that is not known."""
         scores = " and test scores" if self.settings.get("report-scores") else ""

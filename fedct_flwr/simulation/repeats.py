@@ -98,6 +98,8 @@ class Plan:
 
 def planned_seeds(repeats: int, seed: int | None, begun: Plan | None = None) -> tuple[int, ...]:
     """``repeats`` seeds from ``seed`` (0) on, and at least those that were ``begun``. Raises ConfigError."""
+    if not isinstance(repeats, int):
+        raise ConfigError("repeats comes first and is the number of seeds, as in repeat(5, silos, public, label=...)")
     if repeats < _FEWEST:
         raise ConfigError(f"repeats is {repeats}: a standard error needs {_FEWEST} seeds at least")
     if begun and seed not in (None, begun.seeds[0]):

@@ -86,7 +86,7 @@ def test_nothing_overflows_on_a_telephone(browser: Browser, address: str) -> Non
 def test_a_name_with_html_is_shown_as_it_is(browser: Browser, tmp_path: Path) -> None:
     run = finished(tmp_path / "run", silos=["oslo", NASTY], study=NASTY)
     with opened(browser, written(tmp_path / "report.html", run.path)) as (page, complaints):
-        assert page.title() == f"{NASTY}: FedCT"
+        assert page.title().startswith(f"{NASTY}: FedCT")
         assert page.locator("main img, main b, h1 img, h1 b").count() == 0
         assert page.locator("[data-plot='agreement'] .legendtext").all_text_contents() == ["oslo", NASTY]
         expect(page.locator("#glance tbody th").nth(1)).to_have_text(NASTY)

@@ -98,7 +98,7 @@ def part(page: Content, tag: str, kind: str) -> list[str]:
 
 
 def test_it_says_what_ran_and_how_it_went(one: Content, wording: SnapshotAssertion):
-    assert one.title == "hearts: FedCT"
+    assert one.title == "hearts: FedCT (majority)"
     (lead,) = part(one, "p", "lead")
     assert "3 silos trained together for 3 rounds; from round 3 on no label changed" in lead
     assert lead == wording
