@@ -32,6 +32,7 @@ from fedct_flwr.config import CoordinatorConfig, RunConfig, SiloConfig, StudyCon
 from fedct_flwr.config.tables import FolderTables
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import LOADERS
+from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from tests.blocks import PAGES, REASONS, Block, blocks
 from tests.cli.model_process import read_here
@@ -289,6 +290,8 @@ def test_settings_are_settings(block: Block, tmp_path: Path) -> None:
         CoordinatorConfig.read(given, block.place, tmp_path)
     elif block.title.endswith("data.toml"):
         FolderTables.read(given, block.place, tmp_path)
+    elif block.title.endswith("dictionary.toml"):
+        Dictionary.read(given, block.place)
     elif block.title.endswith("run.toml"):
         config = RunConfig.from_flower({"study": "one", "data": "heart-disease", **given})
         dataset = datasets.load(config)
