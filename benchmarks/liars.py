@@ -84,6 +84,7 @@ LIES: Final = {
     **{f"joint labeler, gradient times {times}": Lie(_JOINT, times=times) for times in (-1, -3, 10)},
     "values by dd, none": Lie({"algorithm": "dd", **_VALUES}),
     "values by dd, shifted": Lie({"algorithm": "dd", **_VALUES}, shifted),
+    "values by dd, 1000": Lie({"algorithm": "dd", **_VALUES}, lambda votes: np.full_like(votes, 1000)),
     "values by trust, shifted": Lie({"algorithm": "prediction-consensus", **_VALUES}, shifted),
 }
 

@@ -53,7 +53,7 @@ class ProbabilitySharing(Summable):
 
 @dataclass(frozen=True)
 class DistributedDistillation(ProbabilitySharing):
-    """All learn the mean of all probabilities (Bistritz et al., NeurIPS 2020)."""
+    """All learn the mean of all probabilities (Bistritz et al., NeurIPS 2020), or the median of all values."""
 
     name: ClassVar[str] = "dd"
     title: ClassVar[str] = "DD"

@@ -76,13 +76,15 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
 def consensus_of_values(rule: TrustRule) -> Consensus:
     """The same for a quantity: votes are values ``(examples, 1)``, and what all share is the mean of the targets.
 
-    ``rule`` has a measure of values, such as ``trust.similarity_of_values``. Guarantees are the same.
+    Where all silos count the same, targets are their median instead of their mean, which one silo's values could move
+    anywhere (D. Yin et al., "Byzantine-robust distributed learning", ICML 2018, Def. 1). ``rule`` has a measure of
+    values, such as ``trust.similarity_of_values``. Guarantees are the same.
     """
 
     def mean_value(mean: SoftVotes, incumbent: Values, rng: Generator) -> Values:
         return mean[:, 0]
 
-    return _by_trust(1, rule, mean_value, targets_of)
+    return _by_trust(1, rule, mean_value, _median if rule.even else targets_of)
 
 
 def _by_trust(width: int, rule: TrustRule, share: _Share, mixed: _Mix) -> Consensus:
@@ -134,6 +136,12 @@ def _mean(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
             return targets_of(np.full(len(votes), 1 / len(votes)), votes)
         units += whole.astype(np.int64)
     return _shares(units, len(votes))
+
+
+def _median(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
+    """The median of all, whose weights are equal."""
+    middle: SoftVotes = np.median(votes, axis=0)
+    return middle
 
 
 def _shares(units: NDArray[np.int64], silos: int) -> SoftVotes:

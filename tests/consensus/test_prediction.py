@@ -123,12 +123,12 @@ def test_trust_found_in_rounds_of_different_sizes_is_on_one_scale(trust: str) ->
 VALUES = {"a": [[0], [2], [4]], "b": [[0], [2], [4]], "c": [[1], [3], [7]]}
 
 
-@every_rule
+@pytest.mark.parametrize("trust", [trust for trust in TRUSTS if trust != "naive"])
 def test_values_are_mixed_by_trust_and_all_share_the_mean_of_the_targets(trust: str) -> None:
     consensus = consensus_of_values(TRUSTS[trust](similarity_of_values))
     # The squared distance of c is (1 + 1 + 9) / 3, the median variance that of 0, 2, 4, which is 8/3.
     far = 1 / (1 + (11 / 3) / (8 / 3))
-    near, of_c = (1 / 3, 1 / 3) if trust == "naive" else (far / (2 + far), 1 / (1 + 2 * far))
+    near, of_c = far / (2 + far), 1 / (1 + 2 * far)
     expected = {"a": near, "b": near, "c": of_c}
     values, state = after(consensus, VALUES)
     nearer, farther = np.array(VALUES["a"]), np.array(VALUES["c"])
@@ -137,3 +137,13 @@ def test_values_are_mixed_by_trust_and_all_share_the_mean_of_the_targets(trust: 
     mean = sum(expected.values()) / 3
     np.testing.assert_allclose(values, (nearer + mean * (farther - nearer))[:, 0], rtol=1e-6)
     assert values.dtype == np.float32
+
+
+@pytest.mark.parametrize("lie", [7, 1000, -1e30])
+def test_where_all_silos_count_the_same_one_of_them_moves_no_value_beyond_the_others(lie: float) -> None:
+    consensus = consensus_of_values(TRUSTS["naive"](similarity_of_values))
+    honest = {"a": [[0], [2]], "b": [[1], [2]], "c": [[2], [4]]}
+    values, state = after(consensus, {**honest, "liar": [[lie], [lie]]})
+    expected = [1.5, 3.0] if lie > 0 else [0.5, 2.0]
+    np.testing.assert_allclose(values, expected)
+    np.testing.assert_allclose(target(consensus, state, "a")[:, 0], expected)
