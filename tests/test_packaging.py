@@ -86,6 +86,7 @@ EXTRAS = {
     "fedct_flwr/labelers/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
     "fedct_flwr/report/page.py": "report",
+    "fedct_flwr/report/crate.py": "crate",
     "fedct_flwr/baselines/dp_fedavg.py": "privacy",
     "fedct_flwr/tracking/to_mlflow.py": "mlflow",
     "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",

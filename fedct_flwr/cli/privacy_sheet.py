@@ -49,7 +49,7 @@ def privacy_sheet(
             page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
     elif RunFolder(folder).exists():
         with Output.doing(_ADDING):
-            page = _with_audit(_with_drawn(_of_run(RunFolder(folder)), RunFolder(folder)), folder)
+            page = _page_of_run(folder)
     else:
         raise ConfigError(f"{folder} is no run's folder and no silo's: name one with a config.json or a {SILO_FILE}")
     text = json_text(_document(page)) if json_ else printable(page.markdown, keep="\n")
@@ -57,6 +57,15 @@ def privacy_sheet(
         write_atomically(output, text.encode())
     else:
         echo(text)
+
+
+def sheet_of_run(folder: Path) -> str:
+    """The page of a run, as Markdown. Raises RunError where it cannot be read."""
+    return printable(_page_of_run(folder).markdown, keep="\n")
+
+
+def _page_of_run(folder: Path) -> "_Page":
+    return _with_audit(_with_drawn(_of_run(RunFolder(folder)), RunFolder(folder)), folder)
 
 
 def _with_audit(page: "_Page", folder: Path) -> "_Page":

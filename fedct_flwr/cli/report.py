@@ -7,6 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from fedct_flwr.cli.output import Output
+from fedct_flwr.cli.privacy_sheet import sheet_of_run
+from fedct_flwr.report import crate as crates
 from fedct_flwr.report.figures import Section
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.report.summary import read_run
@@ -24,6 +26,12 @@ def report(
         typer.Option(help="Write there.", show_default="report.html in the run's folder"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    crate: Annotated[
+        bool, typer.Option("--crate", help="Instead: a Research Object Crate for reviewers, RUN/crate.zip.")
+    ] = False,
+    models: Annotated[
+        bool, typer.Option("--models", help="In the crate: also the models, which may reveal records.")
+    ] = False,
 ) -> None:
     """Write a run as one HTML page that needs no network.
 
@@ -31,12 +39,19 @@ def report(
     """
     if len(runs) > 1:
         raise ConfigError("a report shows one run: compare several with 'fedct compare RUN...'")
-    check_extra()
+    if models and not crate:
+        raise ConfigError("--models is for a crate: add --crate, or leave it out")
+    (crates.check_extra if crate else check_extra)()
     (path,) = runs
     if not path.is_dir():
         raise RunError(f"there is no run folder {path}: a run prints where its own is")
-    target = output or path / NAME
+    target = output or path / (crates.NAME if crate else NAME)
     check_free(target, force=force)
+    if crate:
+        with Output.doing("collecting the crate"):
+            crates.write_crate(path, target, sheet_of_run(path), models=models)
+        Output().say(f"crate: {target}")
+        return
     with Output.doing(_DRAWING):
         run = read_run(path)
         write_report(run, target, "; name another file with --output")

@@ -1,6 +1,7 @@
 """``fedct report``."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,25 @@ def test_without_the_extra_it_says_how_to_get_it(fedct: Fedct, here: Path, monke
     outcome = fedct("report", "run")
     assert outcome.code == 2
     assert outcome.sentence
+
+
+def test_a_crate_is_written_once(fedct: Fedct, here: Path) -> None:
+    pytest.importorskip("rocrate")
+    finished(here / "run", data="heart-disease")
+    outcome = fedct("report", "run", "--crate")
+    assert (outcome.code, outcome.out) == (0, "crate: run/crate.zip\n")
+    assert zipfile.ZipFile(here / "run" / "crate.zip").read("privacy-sheet.md")
+    outcome = fedct("report", "run", "--crate")
+    assert (outcome.code, "--force" in outcome.sentence) == (2, True)
+    assert fedct("report", "run", "--crate", "--output", "mine.zip").code == 0
+    assert fedct("report", "run", "--models").code == 2
+
+
+def test_without_its_extra_a_crate_says_how_to_get_it(
+    fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(here / "run", data="heart-disease")
+    monkeypatch.setattr("fedct_flwr.report.crate.find_spec", lambda name: None)
+    outcome = fedct("report", "run", "--crate")
+    assert (outcome.code, "'.[crate]'" in outcome.sentence) == (2, True)
+    assert not (here / "run" / "crate.zip").exists()
