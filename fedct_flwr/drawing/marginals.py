@@ -21,7 +21,7 @@ from fedct_flwr.drawing.cells import FEWEST, MOST, Cells, Form
 from fedct_flwr.privacy.noise_shares import NoiseShares, least_multiplier
 from fedct_flwr.types import ConfigError, Features
 
-GRID: Final = 1 << 20
+GRID: Final = 1 << 30
 """Units of one record in a sum: so fine that shares of noise are as good as one Gaussian."""
 ONE_WAY: Final = 0.5
 """Share of the budget for histograms where pairs are counted too."""

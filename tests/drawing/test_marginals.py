@@ -134,7 +134,7 @@ def test_a_column_of_one_value_is_drawn_nearly_alone() -> None:
 
 
 @pytest.mark.parametrize("pairs", [False, True])
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
 def test_all_noise_together_costs_what_is_promised(epsilon: float, pairs: bool) -> None:
     plan = Plan(form_of(), epsilon, 1e-5, pairs=pairs)
     sums = [plan.noise(4, 200, 0.5), plan.noise(6, 96, 0.5)] if pairs else [plan.noise(4, 200, 1.0)]
