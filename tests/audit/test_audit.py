@@ -132,3 +132,36 @@ def test_forged_labels_are_refused_where_silos_train_together() -> None:
     """Each silo adds to what all were asked alike: the audit ended after three sums that nobody could open."""
     with pytest.raises(ConfigError, match="without --forge"):
         audited(How(refits=2, candidates=60, forged=True), algorithm="fedct-joint", num_server_rounds=16, epsilon=1.0)
+
+
+def visited(dataset: FederatedDataset, visits: int = 5) -> FederatedDataset:
+    """Each private record as a patient who came so often."""
+
+    def of(number: int, silo: SiloData) -> SiloData:
+        X, y = silo.private
+        groups = 1000 * number + np.repeat(np.arange(len(y)), visits)
+        return replace(silo, private=Examples(np.repeat(X, visits, axis=0), np.repeat(y, visits)), groups=groups)
+
+    return replace(dataset, silos=tuple(of(number, silo) for number, silo in enumerate(dataset.silos)))
+
+
+def test_a_candidate_patient_is_in_or_out_with_all_records() -> None:
+    dataset = visited(noisy())
+    candidates = choose(dataset.silos, 30, seed=0)
+    members = draw(candidates, dataset.silos, generator(0, "test"))
+    held = with_members(dataset, candidates, members, planted=True)
+    for before, after in zip(dataset.silos, held.silos, strict=True):
+        assert before.groups is not None
+        assert after.groups is not None
+        out = before.groups[candidates[before.name][~members[before.name]]]
+        assert len(set(out)) == len(out)
+        assert set(before.groups) - set(after.groups) == set(out)
+        assert after.private.size == before.private.size - 5 * len(out)
+
+
+def test_labels_that_protect_patients_tell_little_of_one_who_came_five_times() -> None:
+    settings: dict[str, Any] = {"algorithm": "fedct-joint", "num_server_rounds": 16, "epsilon": 1.0}
+    found = audited(How(refits=3, candidates=60), visited(noisy()), **settings)
+    assert found.of(COORDINATOR).guesses.right.low < 0.6
+    assert found.lower_epsilon is not None
+    assert found.lower_epsilon <= 1.0
