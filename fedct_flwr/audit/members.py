@@ -9,6 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, take
+from fedct_flwr.datasets.groups import first_of
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import DataError, SiloName
@@ -30,7 +31,7 @@ def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:
     each = -(-count // len(silos))
     found = {}
     for silo in silos:
-        rows = np.arange(silo.private.size) if silo.groups is None else np.unique(silo.groups, return_index=True)[1]
+        rows = np.arange(silo.private.size)[first_of(silo.groups)]
         order = generator(seed, "candidates", silo.name).permutation(rows)
         found[silo.name] = np.sort(order[: min(each, int(len(rows) * _MOST_OF_A_SILO))])
     if (number := sum(map(len, found.values()))) < FEWEST:

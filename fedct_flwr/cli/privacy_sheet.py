@@ -86,14 +86,18 @@ def _with_drawn(page: "_Page", run: RunFolder) -> "_Page":
     config = RunConfig.from_flower(run.settings())
     if config.public != "drawn" or not config.draw_epsilon:
         return page
-    cost = f"epsilon {config.draw_epsilon:g}, delta {config.draw_delta:g}"
+    cost, unit = (
+        f"epsilon {config.draw_epsilon:g}, delta {config.draw_delta:g}",
+        "patient" if config.grouped else "record",
+    )
     lines = [
-        f"- **What was released:** noisy counts of the values in each column of all silos' records, at {cost} each.",
+        f"- **What was released:** noisy counts of the values in each column of all silos' records, at {cost} for "
+        f"each {unit}.",
         "- The public set is drawn from these counts. However many examples it has, they cost nothing more.",
     ]
     if page.accounts and config.protection != "none":
         epsilon, delta = config.draw_epsilon + config.epsilon, config.draw_delta + config.delta
-        lines.append(f"- **Together with the labels:** epsilon {epsilon:g}, delta {delta:g} at most, for each record.")
+        lines.append(f"- **Together with the labels:** epsilon {epsilon:g}, delta {delta:g} at most, for each {unit}.")
     if not config.draw_dictionary:
         lines.append("- **Not covered:** ranges and categories, which came from the tables.")
     section = "\n".join(["## The drawn public set", "", *lines, ""])

@@ -75,6 +75,11 @@ def check_protected(groups: Groups | None, silo: SiloName) -> None:
         raise DataError(f"silo {silo!r}: all records have the same value in the group column: name another one")
 
 
+def first_of(groups: Groups | None) -> NDArray[np.intp] | slice:
+    """The position of each group's first record; all records where there are no groups."""
+    return slice(None) if groups is None else np.unique(groups, return_index=True)[1]
+
+
 def split_off(
     records: Examples, share: float, rng: Generator, groups: Groups
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

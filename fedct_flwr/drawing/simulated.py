@@ -13,6 +13,7 @@ import numpy as np
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.groups import check_protected, first_of
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.drawing.cells import MOST, Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
@@ -56,8 +57,9 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
     """The data set with a drawn public set, of the silos' training records, as the run config says.
 
     Formal guarantees:
-        Those of ``marginals.Plan.noise``, for one record of any silo, if noise came from a secure source; that of a
-        simulation follows from the seed. Ranges and categories that are taken from tables have no guarantee.
+        Those of ``marginals.Plan.noise``, for one record of any silo (one patient, with a group column), if noise came
+        from a secure source; that of a simulation follows from the seed. Ranges and categories that are taken from
+        tables have no guarantee.
 
     Raises DataError for a data set that is no table of numbers and categories, ConfigError for a dictionary that says
     something else.
@@ -72,13 +74,16 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
     rng, intervals = generator(config.seed, "drawn set"), MOST
     if config.draw_epsilon:
         marginals = _marginals()
-        records = sum(silo.private.size for silo in dataset.silos)
+        for silo in dataset.silos:
+            check_protected(silo.groups, silo.name)
+        records = sum(silo.units for silo in dataset.silos)
         # No guarantee depends on how many records there are, roughly: real silos agree on a number.
         facts = records, len(schema.columns), config.draw_epsilon, config.draw_delta
         intervals = marginals.intervals_for(*facts)
         pairs = marginals.pays(*facts) if config.draw_pairs == "auto" else config.draw_pairs == "yes"
     form = Form(dictionary, schema.columns, intervals)
-    placed = [form.place(silo.private.X) for silo in dataset.silos]
+    # A patient counts by one record, the first: then that is the unit, and no count needs more noise.
+    placed = [form.place(silo.private.X[first_of(silo.groups)]) for silo in dataset.silos]
     notes = [
         f"silo {silo.name!r} has {count(sum(outside.values()), 'value')} outside of the data dictionary, in "
         f"{listed([*outside])}: they count as the nearest end of the range, or as missing"

@@ -16,6 +16,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import load
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.drawing.simulated import with_drawn
+from fedct_flwr.types import Examples
 
 DICTIONARY: dict[str, Any] = {
     "age": {"kind": "integer", "range": [18, 100]},
@@ -130,3 +131,16 @@ def test_images_are_one_sentence() -> None:
     images = replace(heart, schema=Schema(heart.schema.classes))
     with pytest.raises(DataError, match="has images or free text"):
         with_drawn(images, config)
+
+
+def test_a_patient_counts_by_one_record_however_many_there_are() -> None:
+    once = load(RunConfig.from_flower({"study": "drawn", "data": "heart-disease"}))
+    config = RunConfig.from_flower({"study": "drawn", "data": "heart-disease", "public": "drawn"})
+    silos = []
+    for silo in once.silos:
+        rows = np.repeat(np.arange(silo.private.size), 5)
+        first = np.tile(np.arange(5) == 0, silo.private.size)[:, np.newaxis]
+        X = np.where(first, silo.private.X[rows], silo.private.X[::-1][rows])
+        silos.append(replace(silo, private=Examples(X, silo.private.y[rows]), groups=rows))
+    drawn = [with_drawn(one, config).public.X for one in (once, replace(once, silos=tuple(silos)))]
+    np.testing.assert_array_equal(*drawn)
