@@ -95,7 +95,7 @@ def _with_drawn(page: "_Page", run: RunFolder) -> "_Page":
         f"each {unit}.",
         "- The public set is drawn from these counts. However many examples it has, they cost nothing more.",
     ]
-    if page.accounts and config.protection != "none":
+    if page.accounts and (config.protection != "none" or config.method.trains_together):
         epsilon, delta = config.draw_epsilon + config.epsilon, config.draw_delta + config.delta
         lines.append(f"- **Together with the labels:** epsilon {epsilon:g}, delta {delta:g} at most, for each {unit}.")
     if not config.draw_dictionary:

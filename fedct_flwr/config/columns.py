@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from fedct_flwr.config.settings import ClassName, Settings
 
 _EPOCH: Final = date(1970, 1, 1)
+_LARGEST: Final = 2.0**53
+"""From here on a float stands for several whole numbers."""
 
 
 def _bound(value: object) -> object:
@@ -23,7 +25,7 @@ def _texts(values: object) -> object:
     return [str(value) for value in values] if isinstance(values, list | tuple) else values
 
 
-Bound: TypeAlias = Annotated[float, BeforeValidator(_bound)]
+Bound: TypeAlias = Annotated[float, BeforeValidator(_bound), Field(ge=-_LARGEST, le=_LARGEST)]
 
 
 class ColumnForm(Settings):
@@ -53,6 +55,8 @@ class ColumnForm(Settings):
             raise ValueError("only a category has categories: set kind to 'category', or leave them out")
         if self.kind == "category" and not self.categories:
             raise ValueError("a category needs categories, all values that it may have: name them")
+        if self.range and self.kind != "number" and any(bound % 1 for bound in self.range):
+            raise ValueError(f"the range of kind {self.kind!r} needs whole numbers, or dates")
         if self.kind != "category" and not (self.range and self.range[0] < self.range[1]):
             raise ValueError(f"kind {self.kind!r} needs a range, the smaller value first, such as [0, 100]")
         return self

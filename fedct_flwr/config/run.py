@@ -90,7 +90,7 @@ class SimulatedSilos(Training, OwnSettings):
     """What the drawn set tells about a record in total, besides what labels tell; 0: it follows from the dictionary."""
     draw_delta: float = Field(default=1e-5, gt=0, lt=1)
     """The chance that draw-epsilon does not hold."""
-    draw_rows: int = Field(default=2000, ge=1, le=1_000_000)
+    draw_rows: int = Field(default=2000, ge=1, le=100_000)
     """Examples of the drawn set; more cost no privacy."""
     draw_pairs: Literal["auto", "yes", "no"] = "auto"
     """Whether pairs of columns are counted too; auto: where there are enough records for the noise."""

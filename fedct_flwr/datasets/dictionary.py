@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import model_validator
 
 from fedct_flwr.config.columns import ColumnForm
-from fedct_flwr.config.settings import Settings, VisibleName
+from fedct_flwr.config.settings import MOST_BYTES, Settings, VisibleName
 from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.text.printable import listed, quoted
@@ -83,6 +83,8 @@ class Dictionary(Settings):
         if path.suffix == ".toml":
             return cls.read_toml(path)
         try:
+            if path.stat().st_size > MOST_BYTES:
+                raise ConfigError(f"{path} has more than {MOST_BYTES:,} bytes, too many for a data dictionary")
             text = path.read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the data dictionary {path}: {type(error).__name__}") from None

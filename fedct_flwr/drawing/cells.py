@@ -53,7 +53,7 @@ class Cells:
             values = form.codes if column.categories is None else _positions(form, column)
             if values is None:
                 raise ConfigError(f"the data dictionary has names for {quoted(column.name)}, and the tables numbers")
-            return cls(values, values, whole=True, ordered=False, missing=form.missing)
+            return cls(values, values, whole=False, ordered=False, missing=form.missing)
         if column.spelled or form.range is None:
             raise ConfigError(f"the data dictionary has a {form.kind} {quoted(column.name)}, and the tables text")
         least, most = form.range
@@ -157,16 +157,15 @@ class Form:
             missing = np.isnan(values)
             known = np.where(missing, 0, values)
             if column.categories is not None:
-                cells = pa.array(np.array(column.categories)[known.astype(np.intp)].tolist(), mask=missing)
-            elif form.kind == "number" and form.range:
-                digits = _DIGITS - math.floor(math.log10(form.range[1] - form.range[0]))
-                cells = pa.array(known.round(max(digits, 0)), mask=missing)
+                found[column.name] = pa.array(np.array(column.categories)[known.astype(np.intp)].tolist(), mask=missing)
+            elif form.range is None or form.kind == "integer":
+                whole = bool((known % 1 == 0).all())
+                found[column.name] = pa.array(known.astype(np.int64) if whole else known, mask=missing)
             elif form.kind == "date":
-                cells = pa.array(known.astype(np.int32), pa.date32(), mask=missing)
+                found[column.name] = pa.array(known.astype(np.int32), pa.date32(), mask=missing)
             else:
-                whole = bool((known == np.rint(known)).all())
-                cells = pa.array(known.astype(np.int64) if whole else known, mask=missing)
-            found[column.name] = cells
+                digits = _DIGITS - math.floor(math.log10(form.range[1] - form.range[0]))
+                found[column.name] = pa.array(known.round(max(digits, 0)), mask=missing)
         return pa.table(found)
 
     def kept(self, rows: int, draw: Callable[[], Features]) -> Features:

@@ -73,3 +73,14 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(fedct: Fedct, here: Path, 
     outcome = fedct("coordinator", "draw", *options)
     assert said in outcome.sentence
     assert files_below(here) == ["dictionary.toml"]
+
+
+def test_a_simulation_draws_too_and_its_sheet_has_both_costs(fedct: Fedct) -> None:
+    settings = {"draw-epsilon": 0.3, "draw-rows": 200, "protection": "dp-linear", "epsilon": 0.7}
+    given = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
+    run = ["--public", "drawn", "--in-process", "--rounds", "1", "--no-baselines", "--no-watch", "--run-dir", "run"]
+    assert fedct("simulate", "--learner", "naive-bayes", *run, *given).code == 0
+    sheet = fedct("privacy-sheet", "run").out
+    assert "noisy counts of the values in each column of all silos' records, at epsilon 0.3, delta 1e-05" in sheet
+    assert "**Together with the labels:** epsilon 1, delta 2e-05 at most" in sheet
+    assert "**Not covered:** ranges and categories" in sheet

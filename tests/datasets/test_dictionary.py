@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fedct_flwr.datasets.dictionary import MOST_COLUMNS, Dictionary
+from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import ConfigError
 
 TOML = """
@@ -84,6 +85,15 @@ def test_a_study_has_one(tmp_path: Path) -> None:
     assert list(Dictionary.of_file(path).columns) == ["age", "sex", "admitted"]
 
 
+def test_a_study_with_another_dictionary_is_another_study(tmp_path: Path) -> None:
+    (tmp_path / "public.csv").write_text("age,sex,admitted\n40,0,17000\n")
+    digests = []
+    for dictionary in ("", TOML, TOML.replace("100", "99")):
+        (tmp_path / "study.toml").write_text(f'study = "s"\nclasses = ["a", "b"]\n{dictionary}')
+        digests.append(read_study(tmp_path).digest)
+    assert len(set(digests)) == 3
+
+
 def test_an_example_shows_every_category_and_both_ends() -> None:
     columns: dict[str, Any] = {
         "ward": {"kind": "category", "categories": ["a", "b", "c"]},
@@ -106,6 +116,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "twice": ({"kind": "category", "categories": ["a", "a"]}, "repeat"),
     "a rule for no column": ({**NUMBER, "at-most": "y"}, "name another column"),
     "another key": ({**NUMBER, "ranges": [0, 1]}, "did you mean 'range'"),
+    "half a year": ({"kind": "integer", "range": [0, 0.5]}, "whole numbers"),
+    "beyond all floats": ({"kind": "number", "range": [0, 1e308]}, "less than or equal"),
     "more than all missing": ({**NUMBER, "missing": 2}, "missing"),
 }
 

@@ -28,7 +28,7 @@ def draw(
             "or REDCap's (CSV). Its ending may be left out.",
         ),
     ],
-    rows: Annotated[int, typer.Option(help="Examples to draw.", min=1, max=1_000_000)] = 2000,
+    rows: Annotated[int, typer.Option(help="Examples to draw.", min=1, max=100_000)] = 2000,
     output: Annotated[Path, typer.Option(help="New file for the public set.")] = Path("public.csv"),
     leave_out: Annotated[
         list[str] | None, typer.Option(help="A column that is no feature, such as the label; repeat it for more.")
