@@ -41,6 +41,7 @@ class FedKT(Summable):
     title: ClassVar[str] = "FedKT"
     kind: ClassVar[Kind] = COUNTS
     asks_once: ClassVar[bool] = True
+    leaves_student: ClassVar[bool] = True
     used: ClassVar[Uses] = (
         ASKING
         | IN_SUMS

@@ -173,7 +173,10 @@ def _show(out: Output, found: Standings) -> None:
         "measure": found.measure,
         "test": found.test,
         "seeds": list(found.seeds),
-        "methods": [{**plain(standing._asdict()), "differs": standing.differs} for standing in found.standings],
+        "methods": [
+            {**plain(one._asdict()), "differs": one.differs, "rounds": found.rounds.get(one.name)}
+            for one in found.standings
+        ],
         "left_out": [one._asdict() for one in found.left_out],
         "verdict": verdict(found.standings),
     }

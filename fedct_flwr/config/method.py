@@ -42,6 +42,8 @@ class Method:
     """Keys of the run that it uses and some other algorithm does not, and conditions of its own keys."""
     asks_once: ClassVar[bool] = False
     """Whether it has one round, however many the run config allows."""
+    leaves_student: ClassVar[bool] = False
+    """Whether silos end with no model of their own, but with the student of all, where one is set."""
     fixed_rounds: ClassVar[int] = 0
     """Rounds that it always has; 0: as many as the run config allows."""
     trains_together: ClassVar[bool] = False

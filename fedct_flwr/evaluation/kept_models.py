@@ -19,7 +19,7 @@ from fedct_flwr.text.log import logger
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
-_SUFFIXES: Final = (".skops", ".safetensors")
+SUFFIXES: Final = (".skops", ".safetensors")
 _MOST_NAMED: Final = 3
 
 
@@ -55,7 +55,7 @@ def model_in(folder: RunFolder, silo: SiloName = "") -> Path:
     silos = list(map(str, folder.read_json("config.json").get("silos", ())))
     if silo and silo not in silos:
         raise ConfigError(f"no silo {silo!r} in the run {folder.path}: {suggest(silo, silos)}")
-    for suffix in _SUFFIXES:
+    for suffix in SUFFIXES:
         path = folder.silo_model(silo, suffix) if silo else folder.global_model(suffix)
         if path.is_file():
             return path

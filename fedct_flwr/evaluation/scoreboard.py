@@ -15,12 +15,14 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.evaluation.kept_models import describe_model
+from fedct_flwr.evaluation.kept_models import SUFFIXES, describe_model
 from fedct_flwr.evaluation.references import References, baselines_of
 from fedct_flwr.evaluation.who_gained import MARKS, verdict_of
 from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.catalog import packages
 from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import (
     METHODS,
@@ -35,7 +37,7 @@ from fedct_flwr.runs.scores import (
 )
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
-from fedct_flwr.types import DataError, Examples, SiloName, TrainingError
+from fedct_flwr.types import ConfigError, DataError, Examples, SiloName, TrainingError
 
 _TITLES: Final = {"local": "alone", "centralized": "central"}
 _LONGEST: Final = 9
@@ -154,11 +156,14 @@ def score(
     or that does not exist.
     """
     rounds, references, rows = folder.rounds(), References(config, dataset), []
+    student = _student(config, folder, tell) if config.method.leaves_student else None
     for position, silo in enumerate(progress(dataset.silos)):
         models: dict[str, Predictor] = {}
         if silo.name in rounds[-1]["silos"]:
             models |= references.of(position)
-            if kept := readable_model(config, algorithm, dataset, position, folder, tell):
+            if student:
+                models["federated"] = student
+            elif kept := readable_model(config, algorithm, dataset, position, folder, tell):
                 models["federated"] = kept
                 describe_model(config, algorithm, dataset, position, folder, kept)
         rows.append(_row(models, config, dataset, position, _bytes_sent(rounds, silo.name), tell))
@@ -283,6 +288,16 @@ def kept_model(
         # What silos' networks were made into may be wider than each of them.
         return learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
     return None
+
+
+def _student(config: RunConfig, folder: RunFolder, tell: Callable[[str], None]) -> Predictor | None:
+    """The global model; None where there is none, or where it cannot be read, which ``tell`` reports."""
+    path = next((path for suffix in SUFFIXES if (path := folder.global_model(suffix)).is_file()), None)
+    try:
+        return load_model(path, packages(config.student)).learner if path else None
+    except (ConfigError, DataError) as error:
+        tell(f"the student cannot be read, and has no score: {error}")
+        return None
 
 
 def of_global_models(folder: RunFolder) -> dict[str, float]:

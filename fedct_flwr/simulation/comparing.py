@@ -162,10 +162,17 @@ class Standings(RichRepr):
     """Methods from the best to the worst, by the mean over silos of a score on their own or the pooled test set."""
 
     def __init__(
-        self, standings: Sequence[Standing], left_out: Sequence[LeftOut], test: Test, measure: str, seeds: Sequence[int]
+        self,
+        standings: Sequence[Standing],
+        left_out: Sequence[LeftOut],
+        test: Test,
+        measure: str,
+        seeds: Sequence[int],
+        rounds: Mapping[str, float],
     ) -> None:
+        """``rounds``: the mean over the seeds, by the method's name; silos alone have none."""
         self.standings, self.left_out = tuple(standings), tuple(left_out)
-        self.test, self.measure, self.seeds = test, measure, tuple(seeds)
+        self.test, self.measure, self.seeds, self.rounds = test, measure, tuple(seeds), dict(rounds)
 
     def _headline(self) -> str:
         return verdict(self.standings)
@@ -174,14 +181,15 @@ class Standings(RichRepr):
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         words = "own test" if self.test == "own" else "pooled test"
         table.add_column(f"{self.measure},\n{words}, {len(self.seeds)} seeds", overflow="fold")
-        for title in ("mean", "to the\nbest", "95% interval", "p"):
+        for title in ("rounds", "mean", "to the\nbest", "95% interval", "p"):
             table.add_column(title, justify="right", no_wrap=True)
-        table.add_column("")
+        table.add_column("", no_wrap=True)
         for standing in self.standings:
             known = not math.isnan(standing.low)
             mark = "best" if standing is self.standings[0] else "" if standing.differs or not known else "within chance"
             table.add_row(
                 escape(standing.name),
+                f"{self.rounds[standing.name]:.3g}" if standing.name in self.rounds else "",
                 f"{standing.mean:.3f}",
                 "" if standing is self.standings[0] else f"{standing.difference:+.3f}",
                 f"{standing.low:+.3f} to {standing.high:+.3f}" if known else "",
@@ -228,7 +236,8 @@ def compared(
         for name, scores in found.items()
     }
     standings = ranked(means, _test_per_train(everything[0]))
-    return Standings(standings, out, chosen, everything[0].measure, [*common])
+    rounds = {name: sum(len(run.records) for run in of_group) / len(of_group) for name, of_group in runs.items()}
+    return Standings(standings, out, chosen, everything[0].measure, [*common], rounds)
 
 
 def groups_of(paths: Sequence[Path]) -> dict[str, list[Path]]:
@@ -316,11 +325,15 @@ def fitting(pairs: Sequence[Pair], check: Callable[[Pair], None]) -> tuple[list[
 def settings_for(settings: Mapping[str, Any], pair: Pair, kept: Sequence[Pair]) -> dict[str, Any]:
     """The run-config values of a pair, of which silos alone are trained once for each learner of those ``kept``.
 
-    How many rounds there are is said to the algorithms that have several.
+    How many rounds there are is said to the algorithms that have several. Where silos end with no model of their own,
+    the student is of the pair's learner, unless one is set.
     """
     first = next(other for other in kept if other.learner == pair.learner)
-    asks_once = pair.algorithm in ALGORITHMS and ALGORITHMS[pair.algorithm].asks_once
+    how = ALGORITHMS.get(pair.algorithm)
+    asks_once = how is not None and how.asks_once
+    student = {"student": pair.learner, "student-params": settings.get("learner-params", "{}")}
     return {
+        **(student if how and how.leaves_student and not settings.get("student") else {}),
         **{key: value for key, value in settings.items() if not (asks_once and key == "num-server-rounds")},
         "algorithm": pair.algorithm,
         "learner": pair.learner,
