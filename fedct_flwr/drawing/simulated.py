@@ -119,12 +119,11 @@ def derived(dataset: FederatedDataset) -> Dictionary:
         known = values[~np.isnan(values)]
         form: dict[str, Any] = {"missing": 1 - len(known) / len(values)}
         if column.categories is not None:
-            # A category of one value has another one that no record has.
             form |= {"kind": "category", "categories": column.categories}
         else:
             least, most = (known.min(), known.max()) if len(known) else (0.0, 1.0)
             kind = "integer" if (known == np.rint(known)).all() else "number"
-            form |= {"kind": kind, "range": [least, max(most, least + 1)]}
+            form |= {"kind": kind, "range": [least, most if most > least else least + 1]}
         columns[column.name] = form
     return Dictionary.read({"columns": columns}, f"what {dataset.name!r} has")
 

@@ -95,6 +95,14 @@ def test_without_a_dictionary_a_warning_says_what_no_epsilon_covers() -> None:
     assert not any(each.startswith(sentence) for each in said(Drawn(1, dictionary=DICTIONARY, rows=200)))
 
 
+def test_narrow_ranges_stay_narrow_and_constants_have_one() -> None:
+    table = pd.DataFrame({"density": np.linspace(0.99, 1.01, 80), "same": 7, "ill": np.arange(80) % 2 == 0})
+    found = quietly(Drawn(0, rows=300), silos={"a": table, "b": table.sample(frac=1, random_state=0)})
+    X = found.dataset.public.X
+    assert (X[:, 0].min(), X[:, 0].max()) == pytest.approx((0.99, 1.01), abs=0.001)
+    assert set(X[:, 1]) <= {7, 8}
+
+
 @pytest.mark.parametrize(
     ("name", "form"),
     [
