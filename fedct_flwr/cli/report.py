@@ -48,9 +48,7 @@ def report(
     target = output or path / (crates.NAME if crate else NAME)
     check_free(target, force=force)
     if crate:
-        with Output.doing("collecting the crate"):
-            crates.write_crate(path, target, sheet_of_run(path), models=models)
-        Output().say(f"crate: {target}")
+        _write_crate(path, target, models=models)
         return
     with Output.doing(_DRAWING):
         run = read_run(path)
@@ -59,6 +57,17 @@ def report(
     if not len(run.course):
         out.warn(f"no round of {path} has ended yet: the page says so")
     out.say(f"report: {target}")
+
+
+def _write_crate(run: Path, target: Path, *, models: bool) -> None:
+    out, sheet = Output(), ""
+    with Output.doing("collecting the crate"):
+        try:
+            sheet = sheet_of_run(run)
+        except ConfigError as error:
+            out.warn(f"the crate has no privacy sheet: {error}")
+        crates.write_crate(run, target, sheet, models=models)
+    out.say(f"crate: {target}")
 
 
 def check_free(path: Path, *, force: bool) -> None:

@@ -35,6 +35,7 @@ _FILES: Final = {
     _SHEET: "What is promised about records, what was spent, and what is not covered",
 }
 _MODELS: Final = "models"
+_STATUS: Final = {"completed": "Completed", "failed": "Failed"}
 _SHA256: Final = "https://w3id.org/ro/terms/workflow-run#sha256"
 _ABOUT: Final = (
     "A federated co-training run: silos with private records sent labels of public examples. The crate has no records. "
@@ -50,7 +51,7 @@ def check_extra() -> None:
 
 
 def write_crate(folder: Path, target: Path, sheet: str, *, models: bool = False) -> None:
-    """Write the crate of a run with its privacy ``sheet`` (Markdown), whole or not at all.
+    """Write the crate of a run with its privacy ``sheet`` (Markdown; empty: without), whole or not at all.
 
     ``models`` adds the models of silos and coordinator, which may reveal records. Raises RunError for a folder that
     holds no run, or a file that cannot be read or written.
@@ -58,7 +59,7 @@ def write_crate(folder: Path, target: Path, sheet: str, *, models: bool = False)
     run = read_run(folder)
     try:
         with tempfile.TemporaryDirectory() as temporary:
-            contents = {**_contents(folder), _SHEET: sheet.encode()}
+            contents = _contents(folder) | ({_SHEET: sheet.encode()} if sheet else {})
             found = {name: contents[name] for name in _FILES if name in contents}
             found |= dict(_models(folder)) if models else {}
             archive = Path(temporary) / NAME
@@ -118,9 +119,8 @@ def _crate(run: Run, contents: Mapping[str, bytes], scratch: Path) -> Any:
         "public-set", "Dataset", name="The public set", identifier=f"sha256:{settings['public_fingerprint']}",
         description=f"{settings['num_public']} unlabeled public examples, known to all silos; not in the crate",
     )  # fmt: skip
-    completed = run.status == "completed"
     action = context("run", "CreateAction", name=f"{run.study}: {run.full_title}", description=run.status)
-    action["actionStatus"] = f"http://schema.org/{'Completed' if completed else 'Failed'}ActionStatus"
+    action["actionStatus"] = f"http://schema.org/{_STATUS.get(run.status, 'Active')}ActionStatus"
     action["instrument"], action["object"], action["result"] = software[0], public, files
     software[0]["softwareRequirements"] = software[1:]
     root = crate.root_dataset

@@ -75,3 +75,11 @@ def test_without_its_extra_a_crate_says_how_to_get_it(
     outcome = fedct("report", "run", "--crate")
     assert (outcome.code, "'.[crate]'" in outcome.sentence) == (2, True)
     assert not (here / "run" / "crate.zip").exists()
+
+
+def test_a_run_that_has_no_privacy_sheet_has_a_crate_without(fedct: Fedct, here: Path) -> None:
+    pytest.importorskip("rocrate")
+    finished(here / "run", data="heart-disease", algorithm="fedavg", learner="mlp")
+    outcome = fedct("report", "run", "--crate")
+    assert (outcome.code, "no privacy sheet" in " ".join(outcome.err.split())) == (0, True)
+    assert "privacy-sheet.md" not in zipfile.ZipFile(here / "run" / "crate.zip").namelist()
