@@ -27,16 +27,10 @@ MOST_COLUMNS: Final = 200
 _EXAMPLES: Final = 100
 _KINDS: Final = {"integer": "integer", "year": "integer", "number": "number", "date": "date", "datetime": "date"}
 """Of a Table Schema, and the beginnings of REDCap's text validations."""
-_REDCAP: Final = {
-    "Variable / Field Name": "field_name",
-    "Field Type": "field_type",
-    "Choices, Calculations, OR Slider Labels": "select_choices_or_calculations",
-    "Text Validation Type OR Show Slider Number": "text_validation_type_or_show_slider_number",
-    "Text Validation Min": "text_validation_min",
-    "Text Validation Max": "text_validation_max",
-    "Identifier?": "identifier",
-}
-"""Headers of the file that people download, and those of REDCap's API."""
+_REDCAP: Final = ("Variable / Field Name", "field_name")
+"""The first header of the file that people download, and of REDCap's API."""
+_PLACES: Final = (0, 3, 5, 7, 8, 9, 10)
+"""In both: name, field type, choices, validation, its least and largest value, and whether it identifies a person."""
 
 
 class Dictionary(Settings):
@@ -110,7 +104,7 @@ class Dictionary(Settings):
             fields = _of_schema(content["fields"])
         try:
             found = dict(fields)
-        except (KeyError, TypeError, AttributeError, csv.Error):
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError, csv.Error):
             raise ConfigError(
                 f"{where} is neither a Table Schema (JSON with fields) nor a REDCap data dictionary (CSV): give one of "
                 "them, or [columns] in a TOML file"
@@ -137,23 +131,22 @@ def _of_schema(fields: list[Mapping[str, Any]]) -> Iterator[_Field]:
 
 
 def _of_redcap(text: str) -> Iterator[_Field]:
-    for line in csv.DictReader(text.splitlines(), strict=True):
-        row = {_REDCAP.get(key, key): (value or "").strip() for key, value in line.items()}
-        name, kind = row["field_name"], row["field_type"]
-        choices = row["select_choices_or_calculations"]
+    header, *lines = csv.reader(text.splitlines(), strict=True)
+    if header[0] not in _REDCAP:
+        raise KeyError(header[0])
+    for line in lines:
+        name, kind, choices, valid, low, high, identifier = (line[place].strip() for place in _PLACES)
         codes = [choice.partition(",")[0].strip() for choice in choices.split("|")]
-        valid = row["text_validation_type_or_show_slider_number"].partition("_")[0]
-        if row["identifier"].lower() == "y":
+        if identifier.lower() == "y":
             yield name, None
         elif kind == "checkbox":
-            yield from ((f"{name}___{code.lower()}", _form(None, "", "", ["0", "1"])) for code in codes)
+            yield from ((f"{name}___{code.lower()}", _form(None, low, high, ["0", "1"])) for code in codes)
         elif kind in ("radio", "dropdown", "yesno", "truefalse"):
-            yield name, _form(None, "", "", codes if kind in ("radio", "dropdown") else ["0", "1"])
+            yield name, _form(None, low, high, codes if kind in ("radio", "dropdown") else ["0", "1"])
         elif kind == "slider":
-            yield name, _form("integer", row["text_validation_min"] or 0, row["text_validation_max"] or 100, [])
+            yield name, _form("integer", low or 0, high or 100, [])
         else:
-            valid = valid if kind == "text" else ""
-            yield name, _form(_KINDS.get(valid), row["text_validation_min"], row["text_validation_max"], [])
+            yield name, _form(_KINDS.get(valid.partition("_")[0]) if kind == "text" else None, low, high, [])
 
 
 def _form(kind: str | None, low: Any, high: Any, categories: list[Any]) -> dict[str, Any] | None:

@@ -208,3 +208,11 @@ def test_a_coordinator_sends_nobody_to_another_address_in_the_house(fedct: Fedct
     assert found.startswith("! coordinator: at localhost:")
     assert "something else has the right certificate (HTTP status 302)" in found
     assert called == []
+
+
+def test_values_outside_of_the_studys_dictionary_are_counted_to_tens(fedct: Fedct, kit: Kit) -> None:
+    path = kit.config.study / "study.toml"
+    path.write_text(path.read_text() + '\n[columns.age]\nkind = "integer"\nrange = [60, 100]\n')
+    said = checked(fedct, kit, "data: 'age'")
+    assert re.search(r"outside of the study's dictionary, to tens \d*0", said)
+    assert "check unit and coding" in re.sub(r"\s+", " ", fedct("silo", "check", kit.folder, "--offline").out)

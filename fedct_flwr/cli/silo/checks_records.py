@@ -22,6 +22,7 @@ from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
+from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.kinds import kinds_let_out
 from fedct_flwr.learners.base import Resumable
@@ -130,6 +131,13 @@ def inspection(silo: Silo) -> Iterator[Finding]:
         yield Finding(marks[each.severity], f"data: {each.said}{accepted}", each.fix, code=each.name)
     if said := largest(found.table, Words(private=True)):
         yield good(f"data: next to the public set, {said}")
+    for place, column in enumerate(silo.study.schema.columns):
+        form = None if column.text else silo.study.config.columns.get(column.name)
+        if form and (outside := Cells.of(form, column, MOST).place(silo.records.X[:, place].astype(np.float64))[1]):
+            yield warning(
+                f"data: {quoted(column.name)} has values outside of the study's dictionary, to tens {rounded(outside)}",
+                "check unit and coding, or ask the coordinator to correct [columns] in study.toml",
+            )
 
 
 def class_counts(silo: Silo) -> Iterator[Finding]:
