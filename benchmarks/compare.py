@@ -18,14 +18,15 @@ def run(name: str, seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> N
     asked = progress.chosen(rows, [row for row in known if not (fast and row in experiment.slow)], known)
     there = [row for row in experiment.rows if row.name in asked]
     one_thread_per_silo()
-    runs = {row.name: _measure(row, steps, seeds) for row in there}
+    runs = {row.name: measure(row, steps, seeds) for row in there}
     text = f"# FedCT on FashionMNIST: {experiment.title}, {steps} steps, {seeds} seeds\n\n"
-    text += _tables(experiment, there, runs)
+    text += tables(experiment, there, runs)
     settings = {**SETTINGS, "steps": steps, "rows": {row.name: row.settings for row in there}}
     report.write(name, text, runs, settings)
 
 
-def _measure(row: Row, steps: int, seeds: int) -> Runs:
+def measure(row: Row, steps: int, seeds: int) -> Runs:
+    """Each method of a row, for each seed."""
     runs = Runs()
     for seed in range(seeds):
         settings: dict[str, Any] = {**SETTINGS, **row.settings, "seed": seed}
@@ -38,7 +39,8 @@ def _measure(row: Row, steps: int, seeds: int) -> Runs:
     return runs
 
 
-def _tables(experiment: Experiment, rows: list[Row], runs: dict[str, Runs]) -> str:
+def tables(experiment: Experiment, rows: list[Row], runs: dict[str, Runs]) -> str:
+    """Accuracy and cost of each row's methods."""
     methods = [method for method in METHODS if any(method in row.methods for row in rows)]
     accuracies, costs = [], []
     for row in rows:

@@ -20,7 +20,7 @@ from torch.func import functional_call, vmap
 
 from fedct_flwr.learners.networks import augmented
 from fedct_flwr.learners.torch_net import Course, TorchLearner
-from fedct_flwr.learners.trained_network import as_floats, is_of_memory
+from fedct_flwr.learners.trained_network import as_floats, is_of_memory, without_denormals
 from fedct_flwr.text.log import logger
 
 _MOST_ON_CPU: Final = 32
@@ -173,6 +173,7 @@ class Stack:
         if not torch.allclose(self._logits(self._buffers, X), own, rtol=_NEAR, atol=_NEAR, equal_nan=True):
             raise ValueError("silos' networks differ in more than their weights")
 
+    @without_denormals()
     def train(self) -> None:
         """Take all steps, and give each network its weights and its optimizer's state."""
         self._network.train()
@@ -199,11 +200,9 @@ class Stack:
 
     def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The examples of each step, ``(networks, n, ...)``, and their labels."""
-        batches = [course.batches for course in self._courses]
-        size = sum(rows[0].numel() * X[0].nbytes for X, _, rows in batches[0].parts) * len(batches)
-        at_once = max(1, _BLOCK // max(1, size))
-        for first in range(0, len(batches[0]), at_once):
-            X, y = zip(*(each.of(slice(first, first + at_once)) for each in batches), strict=True)
+        blocks = (course.batches.blocks(_BLOCK // len(self._courses)) for course in self._courses)
+        for each in zip(*blocks, strict=True):
+            X, y = zip(*each, strict=True)
             yield from zip(torch.stack(X, dim=1), torch.stack(y, dim=1), strict=True)
 
     def _logits(self, buffers: Mapping[str, Tensor], X: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ Nothing is copied in the hot loop but the batch: data stay on the device, batche
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +30,7 @@ from fedct_flwr.learners.trained_network import (
     said_in_one_sentence,
     seeded,
     weights_in,
+    without_denormals,
 )
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
@@ -41,6 +42,8 @@ _BETWEEN: Final = frozenset({
     nn.Mish, nn.Softplus, nn.Tanh, nn.Sigmoid, nn.Hardtanh, nn.Hardswish,
 })  # fmt: skip
 """Element-wise modules allowed between fully connected layers."""
+_BLOCK: Final = 1 << 19
+"""Bytes of batches that are gathered at a time."""
 _PUBLIC_BATCH: Final = 4
 """Public examples with probabilities for each private one of a minibatch."""
 
@@ -101,8 +104,15 @@ class Batches(NamedTuple):
         X, y = zip(*((X[rows[steps]], labels[rows[steps]]) for X, labels, rows in self.parts), strict=True)
         return (torch.cat(X, dim=1), torch.cat(y, dim=1)) if len(X) > 1 else (X[0], y[0])
 
-    def __len__(self) -> int:
+    @property
+    def steps(self) -> int:
         return len(self.parts[0][2])
+
+    def blocks(self, most_bytes: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All steps' examples and labels, those of several steps gathered at once."""
+        size = sum(rows[0].numel() * X[0].nbytes for X, _, rows in self.parts)
+        at_once = max(1, most_bytes // max(1, size))
+        return (self.of(slice(first, first + at_once)) for first in range(0, self.steps, at_once))
 
 
 @dataclass(eq=False)
@@ -381,7 +391,7 @@ class TorchLearner(TrainedNetwork):
 
     def _finish(self, course: Course) -> None:
         self._known = None
-        self._steps_done += len(course.batches)
+        self._steps_done += course.batches.steps
         if not math.isfinite(course.worst):
             raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")
 
@@ -399,16 +409,17 @@ class TorchLearner(TrainedNetwork):
             shares = shares + pseudo_weight * np.bincount(pseudo, minlength=self._num_classes) / len(pseudo)
         return torch.from_numpy(class_weights(shares).astype(np.float32)).to(self._device)
 
+    @without_denormals()
     @torch.enable_grad()
     def _descend(
         self, course: Course, optimizer: torch.optim.Optimizer, after: Callable[[], None] | None = None
     ) -> float:
         """One optimizer step per batch, with its gradient corrected; the largest loss, or NaN if there was one."""
         network, correct = self._network.train(), self._correcting(course.correction)
-        mixed_precision = torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda")
-        worst = torch.zeros((), device=self._device)
-        for step in range(len(course.batches)):
-            batch, labels = (part[0] for part in course.batches.of(slice(step, step + 1)))
+        on_gpu = self._device.type == "cuda"
+        mixed_precision = torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext()
+        all_losses = []
+        for batch, labels in (each for block in course.batches.blocks(_BLOCK) for each in zip(*block, strict=True)):
             optimizer.zero_grad(set_to_none=True)
             batch = augmented(as_floats(batch), self._training.augment)
             with mixed_precision:
@@ -425,8 +436,8 @@ class TorchLearner(TrainedNetwork):
             if after:
                 after()
             # Looked at once, at the end: to look at every step would make the device wait for us.
-            worst = torch.maximum(worst, loss.detach())
-        return float(worst)
+            all_losses.append(loss.detach())
+        return float(torch.stack(all_losses).max())
 
     def _falling_rate(self) -> Callable[[], None] | None:
         """Set the rate as it is where training stands, if it falls; what sets it after each step."""

@@ -290,6 +290,20 @@ class _Decided(nn.Module):
 
 
 @contextmanager
+def without_denormals() -> Iterator[None]:
+    """Take numbers below 1e-38 for 0, in this thread: a CPU is many times slower with them.
+
+    Adam's moments of a weight without a gradient decay into them, as do those of neurons that are never active: after
+    1,000 steps on FashionMNIST a step took 1.6 times as long.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Set torch's global generator and put it back, both while no other thread creates a network from it."""
     with ExitStack() as before:
