@@ -85,14 +85,19 @@ EXTRAS = {
     "fedct_flwr/labelers/clipping.py": "dp-sgd",
     "fedct_flwr/labelers/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
+    "fedct_flwr/learners/stacked.py": "torch",
     "fedct_flwr/report/page.py": "report",
     "fedct_flwr/report/crate.py": "crate",
     "fedct_flwr/baselines/dp_fedavg.py": "privacy",
     "fedct_flwr/tracking/to_mlflow.py": "mlflow",
     "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
-# Whoever has a model of it has it.
-BROUGHT_ALONG = {"fedct_flwr/models/onnx_export.py": {"catboost"}}
+# There where it is used: the library of a model, a notebook's own, what mbi requires.
+BROUGHT_ALONG = {
+    "fedct_flwr/models/onnx_export.py": {"catboost"},
+    "fedct_flwr/text/console.py": {"IPython"},
+    "fedct_flwr/drawing/marginals.py": {"jax"},
+}
 
 
 def requirements(extra: str) -> list[str]:
