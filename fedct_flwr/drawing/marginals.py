@@ -33,7 +33,7 @@ _FEW: Final = 5.0
 """Records in all, in standard deviations of the noise in one count: with fewer, counts are noise."""
 _SET_ASIDE: Final = 2.0**-11
 """The part of delta that pays for noise that is not exactly Gaussian, in each of two sums."""
-_CLEARLY: Final = 5.0
+_CLEARLY: Final = 15.0
 """Standard deviations of noise that an average count of a pair of groups holds where pairs are worth their share."""
 _LEAST: Final = 1e-12
 _CLEAR: Final = 3.0
