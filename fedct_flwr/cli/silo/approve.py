@@ -89,7 +89,8 @@ def approve(
     console = out.console
     with out.doing("comparing the silo's records with the public set"):
         records, groups = read_grouped(config.data, study)
-        check_protected(groups if config.promises else None, config.silo)
+        if config.promises:
+            check_protected(groups, config.silo)
         found = find_duplicates(records.X, study.public.X, study.schema)
     # Before anybody reads for long: is it a log that an approval can go into?
     with open_log(config) as log:
