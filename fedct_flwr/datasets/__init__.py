@@ -69,7 +69,7 @@ OF_PUBLIC: Final[dict[str, Uses]] = {
 
 
 # A simulated silo's process is asked every round; it should read its data once.
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def load(config: RunConfig) -> FederatedDataset:
     """The data set that the run config names. Raises ConfigError for an unknown name, DataError for bad data."""
     if config.data == STUDY:

@@ -237,7 +237,7 @@ def _r_squared(y: Values, predicted: Values) -> Estimate:
     return Estimate(value, float(low), float(high))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _weights(blocks: int) -> NDArray[np.float64]:
     """How often each block is drawn in each of the bootstrap's replicates ``(replicates, blocks)``; always the same."""
     drawn = np.random.default_rng(0).multinomial(blocks, np.full(blocks, 1 / blocks), size=_REPLICATES)
