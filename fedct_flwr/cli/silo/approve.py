@@ -456,8 +456,8 @@ def _over_all_studies(config: SiloConfig) -> list[str]:
     return _lines(
         *_totals(records, used),
         records.epsilon
-        and f"Epsilon: {records.epsilon:g} at delta {records.delta:g} for each {config.unit}, of which {epsilon:.3g} "
-        "is spent",
+        # Other studies may count records where this one counts patients.
+        and f"Epsilon: {records.epsilon:g} at delta {records.delta:g} for each record, of which {epsilon:.3g} is spent",
         f"Counted for {count(studies, 'silo folder')} in {records.folder}; this one is counted from its agent's start "
         "on, with all that has left before",
     )

@@ -354,12 +354,7 @@ def samples(config: SiloConfig) -> Iterator[Sample]:
         yield "records_readable", "1 if what all studies of these records have used can be told", of, readable
         yield from _of_limits(records, of, "records_", " over all studies")
         if privacy:
-            yield (
-                "records_epsilon_spent",
-                f"Epsilon that all studies have spent, for each {config.unit}",
-                of,
-                privacy["spent"],
-            )
+            yield "records_epsilon_spent", "Epsilon that all studies have spent, for each record", of, privacy["spent"]
             yield "records_epsilon_left", "Epsilon left of the budget over all studies", of, privacy["left"]
     if said["log"]["readable"]:
         refused = Counter(entry.reason for entry in read_entries(config.state) if entry.event is Event.REFUSED)
