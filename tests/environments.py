@@ -20,6 +20,10 @@ _FIRST: Final = {"simulation", "report"}
 """What `make run` installs: the README's first step, which comes before each page."""
 
 
+_BACKPORTS: Final = {"importlib_metadata", "zipp"}
+"""Once imported, importlib_metadata takes the place of the standard library's own finder."""
+
+
 def extras_named(text: str) -> frozenset[str]:
     """The extras that the commands of a text install."""
     return frozenset(_FIRST.union(*(named.split(",") for named in re.findall(r"-e '?\.\[([a-z,-]+)\]", text))))
@@ -57,7 +61,7 @@ def missing_with(extras: frozenset[str]) -> set[str]:
     owners = {module: {canonicalize_name(name) for name in names} for module, names in packages_distributions().items()}
     hidden = [module for module, names in owners.items() if names & everything and not names & there]
     # Some distributions bring a folder of such a name too.
-    return {module for module in hidden if not (ROOT / module).exists()}
+    return {module for module in hidden if not (ROOT / module).exists()} - _BACKPORTS
 
 
 def hide_all_but(extras: frozenset[str], monkeypatch: pytest.MonkeyPatch) -> None:
