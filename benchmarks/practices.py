@@ -72,7 +72,7 @@ def risk(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def patients(place: int, number: int, rng: Generator) -> Examples:
-    """So many of the practice at this place: ``X`` ``(number, 11)`` as ``COLUMNS`` say, ``y`` 1 for kidney disease."""
+    """Patients of the practice at this place: ``X`` ``(number, 11)`` as ``COLUMNS`` say, ``y`` 1 for kidney disease."""
     kind = KINDS[place % len(KINDS)]
     age = np.clip(rng.normal(kind.age, 15, number), 18, 95)
     woman = rng.random(number) < 0.53

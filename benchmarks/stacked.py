@@ -1,4 +1,4 @@
-"""Networks beside bare PyTorch, and silos as one beside one after the other. Never run on CUDA, but written for it."""
+"""Networks next to bare PyTorch, and silos as one next to one by one. Never run on CUDA, but written for it."""
 
 import time
 from collections.abc import Callable

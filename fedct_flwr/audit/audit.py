@@ -18,10 +18,9 @@ from fedct_flwr.audit.members import Candidates, choose, draw, with_members, wit
 from fedct_flwr.audit.rerun import Forge, rerun
 from fedct_flwr.audit.success import Guesses, Success, bound_of_run, guesses, success
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, num_units, take
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, take
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.kinds import kind_of
-from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.learners.base import Choosing, Learner
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.text import transformer_for
@@ -312,8 +311,6 @@ def _labels(site: Site, part: SiloData, public: PublicSet, rows: NDArray[np.intp
 
     unlabeled: HardLabels = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
     # The number of units counts as public: it stays that of the silo, with or without a record.
-    site.privacy.check_unit(grouped=site.groups is not None)
-    units = num_units(site.private.size, site.groups)
-    labeler = labeler_for(site.privacy, site.settings, site.silo, site.schema, public, units)
+    labeler = site.labeler_on(public)
     asked = Asked(part.private, public.X, unlabeled, votes, rows, part.groups)
     return np.stack([labeler.answer(asked, SecureNoise()) for _ in range(site.privacy.rounds)])

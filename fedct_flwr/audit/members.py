@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, take
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, take, unit_of_each
 from fedct_flwr.datasets.groups import first_of
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.seeding import generator
@@ -65,6 +65,6 @@ def with_members(
 
 def with_some(silo: SiloData, candidates: Candidates, members: NDArray[np.bool_]) -> SiloData:
     """The silo without those of its candidates ``(n,)`` that are no members, each with all records of its patient."""
-    units = np.arange(silo.private.size) if silo.groups is None else silo.groups
+    units = unit_of_each(silo.private.size, silo.groups)
     rows = np.flatnonzero(~np.isin(units, units[candidates[silo.name][~members]]))
     return replace(silo, private=take(silo.private, rows), groups=None if silo.groups is None else silo.groups[rows])

@@ -81,6 +81,11 @@ def num_units(num_records: int, groups: Groups | None) -> int:
     return num_records if groups is None else len(np.unique(groups))
 
 
+def unit_of_each(num_records: int, groups: Groups | None) -> NDArray[np.intp]:
+    """The unit of each record ``(n,)``, numbered from 0: its group, or itself where there are none."""
+    return np.arange(num_records) if groups is None else np.unique(groups, return_inverse=True)[1]
+
+
 def hold_out(records: Examples, shares: tuple[float, ...], rng: Generator) -> list[Examples]:
     """Split records at random into parts of these shares (rounded down) and the rest, which comes last."""
     order = rng.permutation(records.size)

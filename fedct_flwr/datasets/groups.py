@@ -68,8 +68,8 @@ def check_protected(groups: Groups | None, silo: SiloName) -> None:
         return
     if missing := int((groups < 0).sum()):
         raise DataError(
-            f"silo {silo!r}: {count(missing, 'record')} without a value in the group column may be anybody's, so no "
-            "patient can be protected: fill them in, or take these records out"
+            f"silo {silo!r}: {count(missing, 'record')} without a value in the group column may belong to any "
+            "patient, so none can be protected: fill them in, or take these records out"
         )
     if len(np.unique(groups)) == 1:
         raise DataError(f"silo {silo!r}: all records have the same value in the group column: name another one")

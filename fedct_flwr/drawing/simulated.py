@@ -129,7 +129,7 @@ def derived(dataset: FederatedDataset) -> Dictionary:
 
 
 def cautions(config: RunConfig) -> Iterator[str]:
-    """What is hardly meant of a drawn public set, a sentence each."""
+    """Warnings about a drawn public set, a sentence each."""
     if config.public == "drawn" and not config.draw_dictionary:
         yield (
             "the drawn public set takes ranges and categories from the silos' tables, which no epsilon covers: a real "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.datasets.federated import num_units as units_of
-from fedct_flwr.datasets.federated import take
+from fedct_flwr.datasets.federated import take, unit_of_each
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.preprocessing import rows, transformed
 from fedct_flwr.learners.workers import spread
@@ -223,7 +223,7 @@ class Transfer:
         if self._mechanism is not None:
             drawn = drawn_by_unit(self._teachers, num_records, groups, _needed(noise))
             return [np.flatnonzero(drawn == teacher) for teacher in range(self._teachers)]
-        of = np.arange(num_records) if groups is None else np.unique(groups, return_inverse=True)[1]
+        of = unit_of_each(num_records, groups)
         order = generator(self._seed, "partition", partition).permutation(units_of(num_records, groups))
         return [np.flatnonzero(np.isin(of, part)) for part in np.array_split(order, self._teachers)]
 
@@ -288,10 +288,7 @@ def _learn(
 
 def drawn_by_unit(num_teachers: int, num_records: int, groups: Groups | None, noise: "Noise") -> NDArray[np.int64]:
     """The teacher of each record ``(n,)``, drawn for each unit: a record, or a group of them."""
-    if groups is None:
-        return uniform_below(noise, num_teachers, num_records)
-    names, of = np.unique(groups, return_inverse=True)
-    return uniform_below(noise, num_teachers, len(names))[of]
+    return uniform_below(noise, num_teachers, units_of(num_records, groups))[unit_of_each(num_records, groups)]
 
 
 def trained(learner: Learner, part: Examples) -> Learner | None:

@@ -81,7 +81,7 @@ class Meeting:
         courses, self._waiting, self._training = self._waiting, [], True
         try:
             errors = self._train(courses)
-        except Exception as error:  # each thread has to hear of it, or it would wait for ever
+        except Exception as error:  # each thread has to get it, or would never stop waiting
             errors = [error] * len(courses)
         self._over |= {id(course): error for course, error in zip(courses, errors, strict=True)}
         self._coming, self._training = self._coming + len(courses), False

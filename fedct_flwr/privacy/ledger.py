@@ -158,7 +158,7 @@ class Ledger:
         ones can be made. Raises LedgerError.
         """
         with self._kept.transaction() as ledger:
-            _check_unit(ledger, study, data_set, budget)
+            _check_unit(ledger, study, data_set, _budget(ledger, study, data_set), budget)
             ledger.execute("UPDATE charges SET time = ?1 WHERE time > ?1", (self._clock(),))
             ledger.execute(
                 "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study, data_set) DO UPDATE SET epsilon = "
@@ -269,8 +269,8 @@ def _date(seconds: float) -> str:
 
 def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budget) -> Budget:
     """The lower of the budget asked for and the one in the ledger. Raises LedgerError for one raised since."""
-    _check_unit(ledger, study, data_set, asked)
     known = _budget(ledger, study, data_set)
+    _check_unit(ledger, study, data_set, known, asked)
     if known is None:
         ledger.execute(
             "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?)",
@@ -286,9 +286,8 @@ def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budg
     return asked
 
 
-def _check_unit(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budget) -> None:
+def _check_unit(ledger: sqlite3.Connection, study: str, data_set: str, known: Budget | None, asked: Budget) -> None:
     """Raise LedgerError for another unit than charges were made for: what left then promises it nothing."""
-    known = _budget(ledger, study, data_set)
     if known and known.unit != asked.unit and charged(ledger, study, data_set):
         raise LedgerError(
             f"study {study} has spent its privacy budget per {known.unit}, and the group column makes it one per "

@@ -85,7 +85,7 @@ class SimulatedNoise:
         return self._rng.geometric(success, shape) - self._rng.geometric(success, shape)
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """RichRepr from a table of all values but those that together have less than 1e-18 of the probability.
+        """Drawn from a table of all values but those that together have less than 1e-18 of the probability.
 
         A table of large scales would be too long, and rounded normal numbers are as good: the total variation is below
         1 / (24 scale**2).

@@ -91,10 +91,18 @@ class Site:
         """Whose labels leave, where the silo has a protection; made when first asked for. Raises ConfigError."""
         if self.settings.name == AUTO and (said := self.privacy.chosen.of_auto):
             logger.info("Silo %s: %s", self.silo, said)
+        return self.labeler_on(self.public)
+
+    def labeler_on(self, public: PublicSet) -> "Labeler":
+        """A new labeler of these public examples. Raises ConfigError, or DataError for patients it cannot protect."""
         self.privacy.check_unit(grouped=self.groups is not None)
         check_protected(self.groups, self.silo)
-        size = num_units(self.private.size, self.groups)
-        return labeler_for(self.privacy, self.settings, self.silo, self.schema, self.public, size)
+        return labeler_for(self.privacy, self.settings, self.silo, self.schema, public, self.units)
+
+    @property
+    def units(self) -> int:
+        """What a promise protects each of: private records, or patients where a group column names them."""
+        return num_units(self.private.size, self.groups)
 
     def students(self, votes: int, keep: Path | None) -> "Transfer":
         """The untrained students whose ``votes`` leave, kept in ``keep``. Raises ConfigError or DataError."""
@@ -112,7 +120,7 @@ class Site:
             self.public,
             self.private.X,
             votes,
-            num_units=num_units(self.private.size, self.groups),
+            num_units=self.units,
             workers=self.workers,
             keep=keep,
         )

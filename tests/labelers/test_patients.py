@@ -126,7 +126,7 @@ def test_what_was_spent_per_record_is_no_promise_to_patients(tmp_path: Path) -> 
 
 
 def tables(visits: int) -> dict[str, pd.DataFrame]:
-    """Four silos of 60 patients, each with so many records."""
+    """Four silos of 60 patients, each with this many records."""
     found = {}
     for number, name in enumerate(("a", "b", "c", "d")):
         rng = np.random.default_rng(number)
