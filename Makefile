@@ -26,7 +26,7 @@ SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prun
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/.simulation ## Train four real hospitals together on Flower's simulation engine
+run: $(VENV)/.simulation ## Train four real hospitals together, on eight splits of their data
 	@$(BIN)/fedct simulate $(ARGS)
 
 test: $(VENV)/.dev check ## Run the tests of every change (minutes)

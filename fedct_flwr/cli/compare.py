@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -10,7 +11,7 @@ import typer
 
 from fedct_flwr.algorithms.table import DEFAULT
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.repeats import run_one
+from fedct_flwr.cli.repeats import at_once, run_one
 from fedct_flwr.cli.run_options import (
     OPTIONS,
     Accept,
@@ -161,11 +162,9 @@ def _run(folder: Path, plan: Plan, named: Mapping[str, Any]) -> None:
     # What a folder of before names is imported only where this command names it too.
     trusted = [package(name) for name in named_in(plan.settings)]
 
-    def begin(path: Path, seed: int, goes_on: bool) -> None:
-        run_one({**plan.settings, "seed": seed}, path, goes_on, "loopback", named, trusted)
-
+    begin = partial(run_one, plan.settings, "loopback", named, trusted)
     with bar(folder.name, len(plan.seeds)) as advance:
-        run_seeds(folder, plan, begin, lambda run: advance(1))
+        run_seeds(folder, plan, begin, lambda run: advance(1), processes=at_once("loopback"))
 
 
 def _show(out: Output, found: Standings) -> None:

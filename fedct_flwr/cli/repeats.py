@@ -1,12 +1,15 @@
 """``fedct simulate --repeats``: the same simulation under several seeds."""
 
+import contextlib
 import math
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from joblib import cpu_count
 from rich.markup import escape
 
 from fedct_flwr.algorithms.table import find_algorithm
@@ -36,6 +39,9 @@ from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import RunError
+
+_MOST_AT_ONCE: Final = 4
+_LOOK_SECONDS: Final = 0.3
 
 
 def begun_repeats(folder: Path, repeats: int | None) -> Plan:
@@ -76,25 +82,15 @@ def run_repeats(
     out.say(f"{len(plan.seeds)} seeds from {plan.seeds[0]} on, in {from_here(folder)}")
     start = time.monotonic()
 
-    def enough(seeds: int) -> bool:
-        # The next one takes as long as those before.
-        return (time.monotonic() - start) * (seeds + 1) / seeds > seconds
+    def enough(ended: int, next_ones: int) -> bool:
+        # The next ones take as long as those before.
+        return (time.monotonic() - start) * (ended + next_ones) / ended > seconds
 
+    told = partial(_tell, out) if seconds == math.inf else lambda run: None
+    begin = partial(run_one, plan.settings, engine, named, packages)
     try:
-        with bar("splits", len(plan.seeds)) as advance:
-
-            def begin(path: Path, seed: int, goes_on: bool) -> None:
-                chosen, ended = {**plan.settings, "seed": seed}, 0
-
-                def one_round(record: Mapping[str, Any]) -> None:
-                    nonlocal ended
-                    ended += 1
-                    advance(1 / (ended * (ended + 1)))  # no run says beforehand how many rounds it takes
-
-                run_one(chosen, path, goes_on, engine, named, packages, one_round)
-                advance(1 / (ended + 1))
-
-            run_seeds(folder, plan, begin, partial(_tell, out) if seconds == math.inf else lambda run: None, enough)
+        with _rounds_shown(folder, plan):
+            run_seeds(folder, plan, begin, told, enough, at_once(engine))
     except BaseException as error:
         if not isinstance(error, RunError) or folder.exists():
             out.say(
@@ -125,20 +121,49 @@ def _gains(found: Repeats) -> Section:
     return Section("splits", f"{len(found.seeds)} splits", [figure] if "local" in found.methods else [])
 
 
+def at_once(engine: Engine) -> int:
+    """Number of runs at a time: each has its data in memory, and Flower's engine takes all cores for one."""
+    return 1 if engine == "flower" else min(_MOST_AT_ONCE, cpu_count())
+
+
+@contextlib.contextmanager
+def _rounds_shown(folder: Path, plan: Plan) -> Iterator[None]:
+    """A bar of splits, which moves with each round."""
+    over = threading.Event()
+    with bar("splits", len(plan.seeds)) as advance:
+
+        def watch() -> None:
+            before = 0.0
+            while not over.wait(_LOOK_SECONDS):
+                # No run says beforehand how many rounds it takes.
+                rounds = [len(RunFolder(seed_folder(folder, seed)).rounds()) for seed in plan.seeds]
+                now = sum(ended / (ended + 1) for ended in rounds)
+                advance(now - before)
+                before = now
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join()
+
+
 def run_one(
     settings: Mapping[str, Any],
-    path: Path,
-    goes_on: bool,
     engine: Engine,
-    named: Collection[str] = (),
-    packages: Collection[str] | None = None,
-    told: Callable[[Mapping[str, Any]], None] = lambda record: None,
+    named: Collection[str],
+    packages: Collection[str] | None,
+    path: Path,
+    seed: int,
+    goes_on: bool,
 ) -> None:
     """Begin a run in a new folder, or resume it there, and score it. Raises as ``Simulation``."""
     begun = RunFolder(path).settings() if goes_on else None
-    chosen = {**begun, "resume": True} if begun is not None else dict(settings)
+    chosen = {**begun, "resume": True} if begun is not None else {**settings, "seed": seed}
     simulation = Simulation.checked(chosen, path, named=named, begun=begun, packages=packages)
-    simulation.run(simulation.runner(engine), Monitor(simulation.folder, told))
+    simulation.run(simulation.runner(engine), Monitor(simulation.folder, lambda record: None))
     simulation.score()
 
 

@@ -240,7 +240,7 @@ def simulate(
     tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
     if areas := auc_table(rows, how.title, scoreboard.methods_of(config)):
         tables.append(areas)
-    out.show(document, *tables)
+    out.show(document, how.full_title, *tables)
     for note in document["notes"]:
         console.print(f"[yellow]{escape(note)}[/]")
     _print_gaps(console, simulation, rows)

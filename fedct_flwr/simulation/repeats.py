@@ -7,6 +7,7 @@ how far the mean over these seeds may lie off the mean over all seeds; it does n
 import json
 import math
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from joblib import Parallel, delayed, parallel_config
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
@@ -38,6 +40,8 @@ PLAN: Final = "repeats.json"
 TESTS: Final = {"pooled": "pooled test", "own": "own test"}
 """The pooled test first: it has more records."""
 _FEWEST: Final = 2
+_SECONDS_TO_START: Final = 2.0
+"""A run shorter than a process takes to start is not worth one."""
 _OF_ONE_RUN: Final = frozenset({"seed", "run-dir", "resume"})
 
 Begin: TypeAlias = Callable[[Path, int, bool], None]
@@ -131,26 +135,33 @@ def run_seeds(
     plan: Plan,
     begin: Begin,
     told: Callable[[Run], None],
-    enough: Callable[[int], bool] = lambda seeds: False,
+    enough: Callable[[int, int], bool] = lambda ended, next_ones: False,
+    processes: int = 1,
 ) -> None:
     """Run the seeds of a plan that have not ended, and tell each run, also those that had.
 
-    ``enough`` is asked after each seed, with their number, whether the others are left out.
+    Where the first takes a while, the others run in ``processes`` at a time, and ``begin`` must be picklable.
+    ``enough`` is asked, with the numbers of those that ended and of those that would be next, whether the others are
+    left out.
 
     A run that was stopped goes on from its checkpoint; one without any starts over. Raises RunError for the first run
     that fails; the others stay, and the next call goes on there.
     """
     plan.write(folder)
+    ended, at_once, start = 0, 1, time.monotonic()
     try:
-        for number, seed in enumerate(plan.seeds):
-            if number and enough(number):
-                Plan(plan.settings, plan.seeds[:number]).write(folder)
+        while seeds := plan.seeds[ended : ended + at_once]:
+            if ended and enough(ended, len(seeds)):
+                Plan(plan.settings, plan.seeds[:ended]).write(folder)
                 break
-            path = seed_folder(folder, seed)
-            if not is_complete(path):
-                _begin(path, seed, begin)
-            _check_same(seed_folder(folder, plan.seeds[0]), path)
-            told(read_run(path))
+            with parallel_config("loky", inner_max_num_threads=1):
+                Parallel(n_jobs=len(seeds))(delayed(_begin)(seed_folder(folder, seed), seed, begin) for seed in seeds)
+            for seed in seeds:
+                _check_same(seed_folder(folder, plan.seeds[0]), seed_folder(folder, seed))
+                told(read_run(seed_folder(folder, seed)))
+            ended += len(seeds)
+            if time.monotonic() - start > _SECONDS_TO_START:
+                at_once = processes
     except BaseException:
         # Where nothing has begun, nothing is left behind.
         if {path.name for path in folder.iterdir()} <= {PLAN}:
@@ -166,6 +177,8 @@ def is_complete(path: Path) -> bool:
 
 
 def _begin(path: Path, seed: int, begin: Begin) -> None:
+    if is_complete(path):
+        return
     can_go_on = (path / "checkpoint.npz").is_file() and RunFolder(path).exists()
     if path.exists() and not can_go_on:
         # Nothing of it can be used.

@@ -77,7 +77,7 @@ def test_it_goes_on_where_it_was_stopped(fedct: Fedct, here: Path, monkeypatch: 
     run, calls = command.run_one, []
 
     def stopping(*arguments: Any) -> None:
-        calls.append(arguments[1])
+        calls.append(arguments[-2])
         if len(calls) == 5:
             raise KeyboardInterrupt
         run(*arguments)

@@ -134,5 +134,7 @@ def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path
     worst = [min(row.pooled["federated"] for row in rows) for rows in found.rows]
     assert found.of_worst("pooled")["federated"].mean == pytest.approx(np.mean(worst))
     assert [name for name, _ in found.lines[0][1]] == ["a", "b", "mean", "worst silo", "mean AUC"]
-    run_seeds(tmp_path / "r", Plan({}, (0, 1, 2)), lambda *_: pytest.fail("enough"), lambda run: None, lambda n: n == 2)
+    run_seeds(
+        tmp_path / "r", Plan({}, (0, 1, 2)), lambda *_: pytest.fail("enough"), lambda run: None, lambda n, _: n == 2
+    )
     assert Repeats(tmp_path / "r").plan.seeds == (0, 1)

@@ -246,7 +246,8 @@ def _show(
     tables: list[RenderableType] = []
     if config.report_scores:
         scores.save(rows, run_folder.path / scores.FILE)
-        tables = ["", scoreboard.table(rows, how.title, methods, scoreboard.of_global_models(run_folder))]
+        globally = scoreboard.of_global_models(run_folder)
+        tables = ["", how.full_title, scoreboard.table(rows, how.title, methods, globally)]
     # Real silos keep what they make of the consensus to themselves.
     verdict = who_gained.document(rows, run_folder, compared[1] if compared else None)
     with contextlib.suppress(OSError):
