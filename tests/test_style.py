@@ -13,7 +13,6 @@ from tests.prose import sentences
 from tests.readme import ROOT
 
 WRITTEN: Final = [*PAGES, ROOT / "SECURITY.md"]
-DECISIONS: Final = sorted(set((ROOT / "docs" / "decisions").glob("*.md")) - {ROOT / "docs" / "decisions" / "index.md"})
 README_BYTES: Final = 7000
 LONGEST: Final = 25
 RELATIVE: Final = {"Who", "What", "Whoever", "Whatever"}
@@ -75,14 +74,6 @@ def test_docstrings_comments_and_messages_are_plain() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_bytes()) <= README_BYTES
-
-
-@pytest.mark.parametrize("page", DECISIONS, ids=name)
-def test_a_decision_is_short_and_has_its_three_headings(page: Path) -> None:
-    lines = page.read_text("utf-8").splitlines()
-    assert len(lines) <= 40
-    assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequences"]
-    assert f"]({page.name})" in (page.parent / "index.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ iteration confirms it, and rare classes vanish. So the shares serve one thing on
 
 Then a vote for a class that the silo seldom names says much, and the votes of a silo that names a single class say
 nothing. MACE holds the prior uniform throughout (D. Hovy, T. Berg-Kirkpatrick, A. Vaswani, E. Hovy, "Learning whom to
-trust with MACE", NAACL 2013) and misreads good silos of a rare class: docs/decisions/dawid_skene.md has figures.
+trust with MACE", NAACL 2013) and misreads good silos of a rare class: docs/decisions.md links figures.
 
 The default for hard labels. It does not hold where nearly half of the silos err in the same way while the others
 differ: benchmarks/results/README.md, 14.
