@@ -1,10 +1,12 @@
 """A silo's own settings, ``silo.toml``, and its Flower node's. The silo alone decides them."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import unquote, urlsplit
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.limits import AT_LEAST, AT_ONCE, YOUNGER, RecordsSettings
@@ -36,10 +38,31 @@ def _strings(value: object) -> object:
     return {str(key): str(name) for key, name in value.items()} if isinstance(value, Mapping) else value
 
 
-class DataSettings(Settings):
-    """Where the silo's records are. A table in a file, with a label column, or a folder of images for each class."""
+_PASSWORD: Final = re.compile(r"password\s*=", re.IGNORECASE)
 
-    file: RelativePath
+
+def is_server(database: str) -> bool:
+    """Whether it is the address of a PostgreSQL server, not a path."""
+    return database.startswith(("postgresql://", "postgres://"))
+
+
+def _database(value: str, info: ValidationInfo) -> str:
+    folder = (info.context or {}).get("folder")
+    return str(Path(folder) / value) if folder and value and "://" not in value else value
+
+
+class DataSettings(Settings):
+    """Where the silo's records are: in a ``file``, or in a ``database`` that a ``query`` reads."""
+
+    file: OptionalRelativePath = None
+    """A table, or a folder with a folder of images for each class."""
+    query: OptionalRelativePath = None
+    """A file of SQL that reads the records from ``database``: one SELECT of the label and the study's columns."""
+    database: Annotated[str, AfterValidator(_database)] = ""
+    """A PostgreSQL server ('postgresql://host/name'), a SQLite or DuckDB file, or a folder of Parquet files. User and
+    password are in the environment (PGUSER, PGPASSWORD), or in the file that PGPASSFILE names."""
+    query_timeout: float = Field(default=300.0, ge=1, le=86400)
+    """Seconds after which a query is given up."""
     label: str = ""
     """The label column of a table."""
     mapping: Annotated[dict[str, str], BeforeValidator(_strings)] = Field(default_factory=dict)
@@ -53,6 +76,24 @@ class DataSettings(Settings):
     patient's records on one side of the split."""
     images: GroupedImages = GroupedImages()
     """Where ``file`` is a folder of images."""
+
+    @property
+    def source(self) -> Path:
+        """Where the records are: the file or the folder, or the query that reads them."""
+        return self.query or self.file or Path()
+
+    # Of all keys together: an error of one would quote its value.
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if bool(self.file) == bool(self.query) or bool(self.query) != bool(self.database):
+            raise ValueError("name a file with the records, or a query and its database, and leave the others empty")
+        if _PASSWORD.search(unquote(self.database)) or ("://" in self.database and urlsplit(self.database).password):
+            raise ValueError(
+                "a password stands in database: take it out, and set PGPASSWORD, or PGPASSFILE to a file of passwords"
+            )
+        if "://" in self.database and not is_server(self.database):
+            raise ValueError("database must be a path, or begin with postgresql://")
+        return self
 
     @model_validator(mode="after")
     def _check_test(self) -> Self:

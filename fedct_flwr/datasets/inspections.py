@@ -211,7 +211,9 @@ def inspect_records(
         return _NOTHING
     tables, agreed = form_of(data, study), study.config.tables
     if data.label not in records.column_names or records.num_rows == 0:
-        raise DataError(f"{data.file} has no records, or no column {data.label!r}: correct file or label in silo.toml")
+        raise DataError(
+            f"{data.source} has no records, or no column {data.label!r}: correct file or label in silo.toml"
+        )
     words = Words(private=True, settings=tables.place)
     accept = known_names([*tables.accept, *agreed.accept])
     found = inspect_tables(
@@ -227,7 +229,7 @@ def inspect_records(
     findings = _for_silo(found.findings)
     columns = study.schema.columns
     if not found.refused and {column.name for column in columns} <= {*records.column_names}:
-        X = encode(records.select([column.name for column in columns]), columns, data.file)
+        X = encode(records.select([column.name for column in columns]), columns, data.source)
         shared = [*shared_records({"": study.public.X, silo: X}, {}, words, study.schema.categorical)]
         more = [each for each in shared if each.code == "shared-records" or (each.silo and not tables.group)]
         findings += with_accepted([*more, *_outside_stated(found.table, agreed, silo)], accept)

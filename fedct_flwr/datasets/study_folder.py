@@ -33,6 +33,7 @@ from fedct_flwr.datasets.image_folder import (
     read_images,
 )
 from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, no_column, read_table
 from fedct_flwr.datasets.tables import class_name, class_names, columns_of, encode, map_labels
@@ -153,7 +154,7 @@ def read_records(data: DataSettings, study: StudyFolder, path: Path | None = Non
 
 def table_of(data: DataSettings, study: StudyFolder) -> pa.Table | None:
     """A silo's records as its file holds them, for ``read_grouped``; None of images. Raises DataError."""
-    return None if study.config.image_size else _table_in(data.file, data.label, study, form_of(data, study))
+    return None if study.config.image_size else _table_in(data.source, data.label, study, form_of(data, study), data)
 
 
 def read_grouped(
@@ -163,7 +164,7 @@ def read_grouped(
 
     ``table`` is what ``table_of`` has read of the silo's file, if it has.
     """
-    path = path or data.file
+    path = path or data.source
     if study.config.image_size:
         if data.tables.group:
             raise ConfigError(
@@ -177,7 +178,8 @@ def read_grouped(
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if not data.label:
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
-    _check_named(data.tables, [path])
+    if path != data.query:
+        _check_named(data.tables, [path])
     return _read_table(path, data.label, study, data, table)
 
 
@@ -223,8 +225,14 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
             check_named(key, names, found, tables, lacking)
 
 
-def _table_in(path: Path, label: str, study: StudyFolder, tables: TableSettings) -> pa.Table:
-    return read_table(path, [label, *(column.name for column in study.schema.columns if column.spelled)], tables)
+def _table_in(
+    path: Path, label: str, study: StudyFolder, tables: TableSettings, data: DataSettings | None = None
+) -> pa.Table:
+    held = read_query(data) if data and path == data.query else None
+    if held is not None:
+        for key, names in tables.named.items():
+            check_named(key, names, held.column_names, tables, f"the query {path} does not give")
+    return read_table(path, [label, *(column.name for column in study.schema.columns if column.spelled)], tables, held)
 
 
 def _read_table(
@@ -234,7 +242,7 @@ def _read_table(
     columns, tables = study.schema.columns, form_of(data, study) if data else study.config.tables
     group = data.tables.group if data else ""
     own = [label, group] if group else [label]
-    table = _table_in(path, label, study, tables) if table is None else table
+    table = _table_in(path, label, study, tables, data) if table is None else table
     if label not in table.column_names:
         raise no_column(path, label, table.column_names)
     if table.num_rows == 0:

@@ -122,21 +122,24 @@ _NO_FILE: Final = {
 _WITH_ZEROS: Final = r"^([+-]?[0-9]+)[.,]0*$"
 
 
-def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = PLAIN) -> pa.Table:
+def read_table(
+    path: Path, text: Collection[str] = (), tables: TableSettings = PLAIN, held: pa.Table | None = None
+) -> pa.Table:
     """Read a table with its header in the first line, as ``tables`` says. Empty fields are missing values.
 
     In CSV and Excel files the columns named in ``text`` are text whatever they look like. Files of another ending than
     ``ENDINGS`` are CSV. Dates are numbers, if the settings name their form. Columns to be left out, those with neither
-    a name nor any value, and empty records at the end are dropped. Raises DataError, which quotes no record.
+    a name nor any value, and empty records at the end are dropped. ``held`` is what a query at ``path`` has given.
+    Raises DataError, which quotes no record.
     """
     told = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
-    table = _read(path, told, tables)
+    table = _read(path, told, tables) if held is None else held
     # One list of each: a table makes a new one whenever it is asked.
     table = table.slice(0, _records_of(table.columns))
     everything = list(zip(table.column_names, table.columns, strict=True))
     kept = [(name, values) for name, values in everything if name not in tables.leave_out and _is_there(name, values)]
     names = [name for name, _ in kept]
-    if repeated := _repeated(names):
+    if repeated := repeated_names(names):
         raise _same_name(path, repeated)
     columns = [_as_told(values, name, told, tables, path) for name, values in kept]
     fields = [
@@ -181,12 +184,13 @@ def _read(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa
     if not ending.endswith(".parquet"):
         return read_delimited(path, text, tables)
     # Before reading: a table with columns of the same name cannot be read.
-    if repeated := _repeated(names_in_parquet(path)):
+    if repeated := repeated_names(names_in_parquet(path)):
         raise _same_name(path, repeated)
     return read_parquet(path)
 
 
-def _repeated(names: list[str]) -> list[str]:
+def repeated_names(names: list[str]) -> list[str]:
+    """Names that stand there more than once."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 

@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.query import query_digest
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital.duplicates import DuplicateReport
@@ -39,7 +40,7 @@ from fedct_flwr.hospital.keys import load_egress_key, load_public_key
 from fedct_flwr.hospital.log_entry import REVOKED, Event, LogEntry, is_revoked
 from fedct_flwr.learners.catalog import LANGUAGE
 from fedct_flwr.learners.encoder_folder import fingerprint, located
-from fedct_flwr.types import ConfigError, LearnerError, RunError
+from fedct_flwr.types import ConfigError, DataError, LearnerError, RunError
 from fedct_flwr.wire.codec import VERSION
 
 _PURPOSE: Final = b"fedct approver "
@@ -69,9 +70,10 @@ def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
 
     That is: versions of this format and of the messages, the silo's name, the study (name, classes, columns, public
     set, test set), learner and the files of its language model, policy, privacy (where something is promised), label
-    column and mapping, which share of the records is for testing, and to which coordinator all of it goes, as
-    ``silo.toml`` writes it. Not where files lie, and not the records: they may grow. A test file counts as one,
-    wherever it lies. Raises LearnerError for a language model that cannot be read.
+    column and mapping, the text of a query, which share of the records is for testing, and to which coordinator all of
+    it goes, as ``silo.toml`` writes it. Not where files or databases are, and not the records: they may grow. A test
+    file counts as one, wherever it lies. Raises LearnerError for a language model that cannot be read, and DataError
+    for such a query.
     """
     agreed = {
         "format": [_FORMAT, VERSION],
@@ -83,16 +85,17 @@ def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
         **({"approvers": as_hex(approvers_of(config))} if config.approvers else {}),
         **({"records": config.records.decides} if config.records.folder else {}),
         **({"language-model": model} if (model := language_model(config)) else {}),
+        **({"query": query_digest(config.data.query)} if config.data.query else {}),
         **config.decides_model,
     }
     return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
 
 
 def approving_digest(config: SiloConfig, study: StudyFolder) -> bytes:
-    """The digest that approves the terms as they are now; empty where nothing can, by a model that cannot be read."""
+    """The digest that approves the terms as they are now; empty where a model or a query cannot be read."""
     try:
         return terms_digest(config, study)
-    except LearnerError:
+    except (LearnerError, DataError):
         return b""
 
 

@@ -28,7 +28,7 @@ class FileWatch:
     def __init__(self, silo_file: Path, config: SiloConfig) -> None:
         self._silo_file = silo_file
         self._config = config
-        self._before, self._records = self._now(), _stamp(config.data.file)
+        self._before, self._records = self._now(), _stamp(config.data.source)
 
     def unchanged(self) -> bool:
         """Whether all are as they were at the start."""
@@ -36,12 +36,11 @@ class FileWatch:
 
     def records_unchanged(self) -> bool:
         """Whether the silo's records are, which decide nothing of what may leave: they are new each night at some."""
-        return _stamp(self._config.data.file) == self._records
+        return _stamp(self._config.data.source) == self._records
 
     def _now(self) -> tuple[tuple[str, int, int], ...]:
-        files = {self._silo_file, self._config.egress_key}
-        if self._config.data.test_file:
-            files.add(self._config.data.test_file)
+        data = self._config.data
+        files = {self._silo_file, self._config.egress_key, *filter(None, (data.test_file, data.query))}
         with contextlib.suppress(OSError):
             files.update(self._config.study.iterdir())
         return tuple(_stamp(path) for path in sorted(files))

@@ -12,7 +12,7 @@ A line is a JSON object, keys sorted, no spaces, ASCII:
 - ``request``: SHA-256 of the whole question, as it came; empty where there was none, and in lines of earlier versions
 - ``code``: hash of the code that the coordinator offered with the message, which is never executed
 - ``reason``: why something was refused, a name of ``Refusal``; of ``Fault`` in a secure sum
-- ``details``: with an approval, what was approved
+- ``details``: with an approval, what was approved; with opened, SHA-256 of a query, of its result, and its records
 - ``previous``: the hash of the line before; in the first line, a hash of the silo's name and its public key
 - ``hash``: SHA-256 over all of the above; ``signature``: Ed25519 over the hash
 """

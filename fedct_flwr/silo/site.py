@@ -1,6 +1,7 @@
 """Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from fedct_flwr.datasets.groups import check_protected, split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, table_of
 from fedct_flwr.kinds.joint import STEPS
@@ -59,6 +61,8 @@ class Site:
     """Which private records belong together: a split of them keeps each group on one side."""
     findings: tuple[Finding, ...] = ()
     """What the inspection says of a real silo's records; no value of a cell is in it."""
+    result: Mapping[str, object] | None = None
+    """What the log tells of a query for the records, see ``result_of``."""
 
     @cached_property
     def guard(self) -> Guard | None:
@@ -160,11 +164,12 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     check_allowed(config.learner.name, config.learner.packages)
     table = table_of(config.data, study)
     found = inspect_records(config.data, study, config.silo, table)
-    refuse(found.findings, {"": study.config.public, config.silo: config.data.file})
+    refuse(found.findings, {"": study.config.public, config.silo: config.data.source})
     own = _own_records(config, study, table)
+    result = result_of(config.data, table) if config.data.query and table is not None else None
     del table
     if own.private.size == 0:
-        raise DataError(f"{config.data.file} leaves no records to train on: lower test-fraction")
+        raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")
     return Site(
         config.silo,
         own.private,
@@ -180,6 +185,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         workers=os.cpu_count() or 1,
         groups=own.groups,
         findings=tuple(found.said),
+        result=result,
     )
 
 

@@ -171,7 +171,7 @@ def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, k
 
 
 def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit) -> None:
-    data = kit.config.data.file
+    data = kit.config.data.source
     lines = data.read_text("utf-8").splitlines()
     grouped = [f"{lines[0]},patient", *(f"{line},p{number // 7}" for number, line in enumerate(lines[1:]))]
     data.write_text("\n".join(grouped) + "\n", "utf-8")

@@ -18,13 +18,14 @@ from rich.text import Text
 from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config import DataSettings, SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.groups import check_protected
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_grouped, read_study
+from fedct_flwr.datasets.query import query_digest, query_text, result_of
+from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_grouped, read_study, table_of
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
@@ -88,7 +89,9 @@ def approve(
     out = Output(as_json=json_)
     console = out.console
     with out.doing("comparing the silo's records with the public set"):
-        records, groups = read_grouped(config.data, study)
+        table = table_of(config.data, study)
+        records, groups = read_grouped(config.data, study, table=table)
+        result = result_of(config.data, table) if config.data.query and table is not None else {}
         if config.promises:
             check_protected(groups, config.silo)
         found = find_duplicates(records.X, study.public.X, study.schema)
@@ -114,7 +117,7 @@ def approve(
             raise RunError(
                 "the approval was revoked while you read this, so nothing was approved: run the command again"
             )
-        said: dict[str, object] = {"by": by, "reason": reason}
+        said: dict[str, object] = {"by": by, "reason": reason, "result": result}
         if approvers:
             said["approvers"] = signed = approval.sign(config, entries, approval.terms_digest(config, study), by, key)
             if not signed:
@@ -290,6 +293,7 @@ def sections(
             model and f"SHA-256 of the language model in the learner's folder: {model}",
             accepted and f"This study disables these data checks, also for your table: {listed(accepted)}",
         ),
+        "The query that reads the records": _query(config.data),
         "What the study states": [
             f"{title}: {quoted(stated, 300) if (stated := getattr(governance, field)) else 'not stated'}"
             for field, title in _STATED.items()
@@ -359,6 +363,18 @@ def _classes(names: Sequence[str]) -> list[str]:
         *(f"Class {number} of {len(names):,}: {quoted(name)}" for number, name in enumerate(names[:_MOST_CLASSES], 1)),
         more > 0 and f"And {more:,} more classes, which stand in {STUDY_FILE} in the study's folder",
     )
+
+
+def _query(data: DataSettings) -> list[str]:
+    """The SQL, each line numbered, so that none passes for a sentence of the page."""
+    if not data.query:
+        return []
+    lines = enumerate(query_text(data.query).splitlines(), 1)
+    return [
+        f"Database: {data.database}",
+        f"SHA-256 of the query: {query_digest(data.query)}",
+        *(f"{number:3} | {line}" for number, line in lines),
+    ]
 
 
 def _summands(sums: SumTerms) -> list[str]:

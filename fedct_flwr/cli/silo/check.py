@@ -26,6 +26,7 @@ CHECKS: Final = (
     Check("disk", checks.disk),
     Check("study", records.study, "its folder cannot be read", "ask the coordinator for the study's folder again"),
     Check("records", records.records, "the file cannot be read as a table", _NOT_A_TABLE),
+    Check("query", records.query, "the egress log cannot be read", "fedct silo verify says more"),
     Check("images", records.images, "they cannot be used", _FOLDERS),
     Check("labels", records.labels, "some are missing, or are no class of the study", _MEANT),
     Check("data", records.inspection),

@@ -2,7 +2,8 @@
 
 Formal guarantee: a finding holds words of this program, names and numbers of the study (which are public), settings of
 ``silo.toml`` but neither its mapping nor where the records lie, counts of records as ``rounded`` has them, and the
-number of a record in which a column is not what the study says, without its value. The text of an error, which may
+number of a record in which a column is not what the study says, without its value; and of a query what the database
+says of its text, before it has run. The text of an error, which may
 quote a file, goes into ``details``, which is shown only to who asks for it on the spot.
 """
 
@@ -22,6 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
@@ -35,7 +37,7 @@ from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.groups import check_protected
 from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspections import inspect_records
-from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
 from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
@@ -86,12 +88,27 @@ class Silo:
         with unread("the study"):
             return read_study(config.study)
 
+    @property
+    def table(self) -> pa.Table | None:
+        """The silo's records as a file or a query has them; None of images. Raises what reading them raises."""
+        if isinstance(self._table, FedctError):
+            raise self._table
+        return self._table
+
+    @cached_property
+    def _table(self) -> pa.Table | FedctError | None:
+        """Not asked for again where it fails: that may take long."""
+        try:
+            return table_of(self.config.data, self.study)
+        except FedctError as error:
+            return error
+
     @cached_property
     def grouped(self) -> tuple[Examples, Groups | None]:
         """The silo's records, and which of them are one patient's."""
         config, study = self.config, self.study
         with unread("the records"):
-            return read_grouped(config.data, study)
+            return read_grouped(config.data, study, table=self.table)
 
     @property
     def records(self) -> Examples:
@@ -103,7 +120,7 @@ class Silo:
         """What the inspection finds of the silo's records."""
         config, study = self.config, self.study
         with unread("the records"):
-            return inspect_records(config.data, study, config.silo)
+            return inspect_records(config.data, study, config.silo, self.table)
 
     def shown(self, path: Path) -> str:
         """A path for others to read: from the silo's folder on, and of what lies elsewhere only the last name."""

@@ -18,12 +18,13 @@ from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.inspection.finding import Severity, Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
+from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
-from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.study_folder import read_grouped, read_records, read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
+from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.kinds import kinds_let_out
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
@@ -51,8 +52,8 @@ def study(silo: Silo) -> Iterator[Finding]:
 def records(silo: Silo) -> Iterator[Finding]:
     """Whether the data file can be read and has the study's columns."""
     config, agreed = silo.config, silo.study
-    if not config.data.file.exists():
-        yield bad("records: nothing is there where silo.toml says", "put the file there, or correct file under [data]")
+    if not config.data.source.exists():
+        yield bad("records: nothing is there where silo.toml says", "put it there, or correct its path under [data]")
     elif agreed.config.image_size:
         return
     elif not config.data.label:
@@ -61,13 +62,33 @@ def records(silo: Silo) -> Iterator[Finding]:
         try:
             yield from _table(silo)
         except FormError as error:
-            said, _, fix = str(error).replace(str(config.data.file), "the file").partition(": ")
+            what = "at query" if config.data.query else "the file"
+            said, _, fix = str(error).replace(str(config.data.source), what).partition(": ")
             yield bad(f"records: {said}", fix, error)
+
+
+def query(silo: Silo) -> Iterator[Finding]:
+    """What has changed of a query and its result since they were approved; nothing where a file has the records."""
+    data, table = silo.config.data, silo.table if silo.fits else None
+    if not data.query or table is None:
+        return
+    approvals = [entry for entry in read_entries(silo.config.state) if entry.event is Event.APPROVED]
+    then, now = approvals[-1].details.get("result") if approvals else None, result_of(data, table)
+    if not isinstance(then, dict):
+        yield good(f"query: SHA-256 of its text {now['query']}; it was not approved yet")
+        return
+    if then.get("query") != now["query"]:
+        yield warning("query: its text has changed since the approval", "read it, then fedct silo approve")
+    if then.get("result") == now["result"]:
+        yield good("query: its result is that of the approval")
+    else:
+        before, today = rounded(int(then.get("records", 0))), rounded(table.num_rows)
+        yield good(f"query: its result has changed since the approval; records, to tens: {before} then, {today} now")
 
 
 def images(silo: Silo) -> Iterator[Finding]:
     """Whether folders of images are classes of the study; nothing for tables."""
-    if silo.study.config.image_size and silo.config.data.file.exists():
+    if silo.study.config.image_size and silo.config.data.source.exists():
         read_records(silo.config.data, silo.study)
         yield good("records: the images can be read, and their folders are classes of the study")
 
@@ -75,19 +96,18 @@ def images(silo: Silo) -> Iterator[Finding]:
 def labels(silo: Silo) -> Iterator[Finding]:
     """Whether each label is a class of the study; nothing where the table is not the study's."""
     if silo.fits:
-        read_records(silo.config.data, silo.study)
+        read_grouped(silo.config.data, silo.study, table=silo.table)
         yield good("labels: each of them is a class of the study")
     elif not silo.study.config.image_size:
         raise Unread("the table")
 
 
 def _table(silo: Silo) -> Iterator[Finding]:
-    data, schema, group = silo.config.data, silo.study.schema, silo.config.data.tables.group
-    text = [data.label, *(column.name for column in schema.columns if column.spelled)]
-    table = read_table(data.file, text, form_of(data, silo.study))
+    data, schema, group, table = silo.config.data, silo.study.schema, silo.config.data.tables.group, silo.table
+    assert table is not None  # noqa: S101 - there are no images
     found, columns = set(table.column_names), [column.name for column in schema.columns]
     missing, extra = [name for name in columns if name not in found], found - {data.label, group, *columns}
-    unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, data.file)]
+    unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, data.source)]
     said = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
     more = "take out of the file what is not in the public set; fedct silo check --details names them"
     correct = "correct {} in silo.toml"
@@ -106,7 +126,7 @@ def _table(silo: Silo) -> Iterator[Finding]:
         return
     silo.fits = True
     yield good(f"records: all {len(schema.columns)} columns of the study are there, and a label column")
-    if more_sheets := len(other_sheets(data.file, data.tables)):
+    if more_sheets := len(other_sheets(data.source, data.tables)):
         others = "1 with contents is" if more_sheets == 1 else f"{more_sheets} with contents are"
         yield warning(
             f"records: only the first sheet of the file is read, and {others} not",

@@ -36,7 +36,14 @@ _LEARNERS: Final = (AUTO, *SHORT_NAMES, *LANGUAGE)
 
 NewFolder: TypeAlias = Annotated[Path, typer.Argument(help="The folder to make.")]
 Records: TypeAlias = Annotated[
-    Path, typer.Option(help="The silo's records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
+    Path,
+    typer.Option(
+        help="The silo's records: a table (CSV, TSV, Excel, Parquet), a folder of images, or SQL (--database)."
+    ),
+]
+Database: TypeAlias = Annotated[
+    str,
+    typer.Option(help="What SQL reads records from: postgresql://..., a SQLite or DuckDB file, a folder of Parquet."),
 ]
 Label: TypeAlias = Annotated[str, typer.Option(help="The label column of the records; not for images.")]
 Learner: TypeAlias = Annotated[
@@ -54,13 +61,14 @@ def init(
     superlink: Annotated[str, typer.Option(help="The coordinator's address, HOST:PORT.")] = "",
     ca: Annotated[Path | None, typer.Option(help="The coordinator's certificate, ca.crt.")] = None,
     learner: Learner = AUTO,
+    database: Database = "",
 ) -> None:
     """Make a silo's folder by hand: settings with every key explained, keys, a secret, and a copy of the study.
 
     With an invitation from the coordinator, fedct silo join does all of this. Nothing is overwritten. The folder is
     made as a whole or not at all, and only its owner may read it.
     """
-    made = make_silo(NewSilo(folder, data, silo, study, label, superlink, ca, learner=learner))
+    made = make_silo(NewSilo(folder, data, silo, study, label, superlink, ca, learner=learner, database=database))
     say_to_send(made)
     if not superlink:
         Output().say(f"Ask the coordinator for its address, and write it into {made / SILO_FILE} as superlink")
@@ -90,6 +98,7 @@ class NewSilo:
     clients: tuple[Path, ...] = ()
     learner: str = AUTO
     file: str = ""
+    database: str = ""
     supernode: str = ""
     more: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -108,7 +117,9 @@ def make_silo(new: NewSilo) -> Path:
     given: dict[str, object] = {
         "silo": new.silo,
         # Relative where it lies in the silo's folder.
-        "data.file": new.file or str(data.relative_to(folder) if data.is_relative_to(folder) else data),
+        f"data.{'query' if new.database else 'file'}": new.file
+        or str(data.relative_to(folder) if data.is_relative_to(folder) else data),
+        **({"data.database": _database(new.database)} if new.database else {}),
         "data.label": new.label,
         "learner.name": new.learner,
         # The hospital itself has named the learner, and so trusts its package.
@@ -152,6 +163,10 @@ def make_silo(new: NewSilo) -> Path:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return from_here(folder)
+
+
+def _database(given: str) -> str:
+    return given if "://" in given else str(Path(given).absolute())
 
 
 def check_new(folder: Path) -> None:
@@ -208,6 +223,9 @@ _AS_COMMENTS: Final = frozenset({"data.tables", "data.images", "records"})
 """Tables that a silo rarely needs."""
 _EXAMPLES: Final[Mapping[str, str]] = {
     "approvers": '# approvers = { anna = "keys/anna.pub", ben = "keys/ben.pub" }',
+    "data.query": '# query = "cohort.sql"',
+    "data.database": '# database = "postgresql://database.hospital:5432/clinic"',
+    "data.query-timeout": "# query-timeout = 300",
     "data.test-file": '# test-file = "test.csv"',
     "data.mapping": '# [data.mapping]\n# "what the records say" = "a class of the study"',
     "learner.params": "# [learner.params]\n# max_depth = 5",
@@ -230,7 +248,8 @@ def _table(model: type[BaseModel], path: str, given: Mapping[str, object], more:
             inner.append((here, info))
             continue
         lines = [*_comment(f"{' '.join((info.description or '').split())} {more.get(here, '')}")]
-        lines.append(_EXAMPLES.get(here) or f"{key} = {_toml(given.get(here, _default(info)))}")
+        example = None if here in given else _EXAMPLES.get(here)
+        lines.append(example or f"{key} = {_toml(given.get(here, _default(info)))}")
         yield from (line if path not in _AS_COMMENTS or line.startswith("#") else f"# {line}" for line in lines)
         yield ""
     for here, info in inner:

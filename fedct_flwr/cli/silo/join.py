@@ -15,6 +15,7 @@ from fedct_flwr.cli.invitation import CERTIFICATES, COORDINATOR_KEY, Invitation,
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.cli.silo.init import (
+    Database,
     Label,
     Learner,
     NewFolder,
@@ -54,6 +55,7 @@ def join(
         str,
         typer.Option(help="What the coordinator has told by a second way; asked for if it is not given here."),
     ] = "",
+    database: Database = "",
 ) -> None:
     """Make a silo's folder from the coordinator's invitation: settings, keys, certificates, and the study.
 
@@ -67,7 +69,7 @@ def join(
             raise ConfigError(f"{invitation} contradicts itself: ask the coordinator for a new invitation")
         new = NewSilo(
             folder, data, said.silo, files / "study", label, said.superlink, files / "ca.crt",
-            clients=(files / "client.crt", files / "client.key"), learner=learner,
+            clients=(files / "client.crt", files / "client.key"), learner=learner, database=database,
             more={f"connection/{COORDINATOR_KEY}": said.signer},
         )  # fmt: skip
         made = make_silo(_in_containers(new) if containers else new)

@@ -1,0 +1,283 @@
+"""A silo's records by a query: one SELECT for PostgreSQL, SQLite or DuckDB, which also reads a folder of Parquet.
+
+The database only reads: one statement, in a read-only transaction or of a database opened so, within a time and an
+amount of memory. DuckDB reads no other file. In PostgreSQL the user's rights limit a query: a superuser is refused.
+
+Formal guarantee: an error holds words of a database only of a statement that it has not run yet, so they name tables
+and columns of the query. No error holds a record, an address, a user's name or a password.
+"""
+
+import hashlib
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, InvalidStateError
+from contextlib import closing, contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.csv
+
+from fedct_flwr.config import DataSettings
+from fedct_flwr.config.silo import is_server
+from fedct_flwr.datasets.dates import is_dated
+from fedct_flwr.datasets.delimited import KindError
+from fedct_flwr.datasets.table_files import is_number, is_text, repeated_names, usual
+from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.types import DataError
+
+MOST_SQL: Final = 1 << 16
+"""Bytes of a query, which a person is to read."""
+_MOST_BYTES: Final = 1 << 30
+"""Of memory for a result."""
+_ROWS: Final = 1 << 14
+"""Fetched at a time."""
+_CONNECT_SECONDS: Final = 10
+_GRACE_SECONDS: Final = 1.0
+"""After which PostgreSQL ends a statement by itself that this process has given up."""
+_LONGEST: Final = 200
+_SELECT: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:select|with)\b", re.IGNORECASE | re.DOTALL)
+_SQLITE: Final = b"SQLite format 3\0"
+_READ_ONLY: Final = re.compile(r"read-?(only|write)", re.IGNORECASE)
+_STATE: Final = re.compile(r"SQLSTATE: (\w{5})")
+
+Stops = list[Callable[[], None]]
+"""What ends a statement at work, called by another thread."""
+
+
+def query_text(path: Path) -> str:
+    """The SQL of a query. Raises DataError for a file that holds no SELECT, or more than a person reads."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_SQL + 1)
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise KindError(f"cannot read {path} ({error.strerror}): correct query under [data] in silo.toml") from None
+    except UnicodeDecodeError:
+        raise KindError(f"{path} is not UTF-8: save the query as that") from None
+    if len(content) > MOST_SQL or not _SELECT.match(text):
+        raise KindError(f"{path} is no query: write one SELECT, or WITH and SELECT, of at most {MOST_SQL:,} bytes")
+    return text
+
+
+def query_digest(path: Path) -> str:
+    """SHA-256 of a query's text in hexadecimal digits. Raises DataError as ``query_text``."""
+    return hashlib.sha256(query_text(path).encode()).hexdigest()
+
+
+def read_query(data: DataSettings) -> pa.Table:
+    """What the query of ``silo.toml`` gives, sorted by its columns, as a database promises no order.
+
+    Columns are numbers, truth values, text or dates. Raises DataError for a query that fails, that gives too much or
+    takes too long, for a database that is away, and for a missing driver.
+    """
+    path, seconds = data.source, data.query_timeout
+    # Drivers write more behind it, which a comment at its end would take in.
+    sql = f"{query_text(path).rstrip().removesuffix(';')}\n"
+    outcome: Future[pa.Table] = Future()
+    stops: Stops = []
+
+    def work() -> None:
+        with suppress(InvalidStateError):
+            try:
+                outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), path, outcome.cancelled))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+    # A thread that no exit waits for: a driver cannot be interrupted while its server is silent.
+    threading.Thread(target=work, name="query", daemon=True).start()
+    try:
+        table = outcome.result(seconds)
+    except TimeoutError:
+        outcome.cancel()
+        for stop in stops:
+            stop()
+        fix = "narrow it, or raise query-timeout under [data] in silo.toml"
+        raise KindError(f"the query {path} has no answer within {seconds:g} s: {fix}") from None
+    order = [(field.name, "ascending") for field in table.schema if not pa.types.is_null(field.type)]
+    return table.sort_by(order) if order else table
+
+
+def result_of(data: DataSettings, table: pa.Table) -> dict[str, object]:
+    """What a log tells of a query: SHA-256 of its text and of its result, and how many records that has."""
+    digest = hashlib.sha256(b"fedct result 1 ")
+    # As text: two databases give the same numbers as different types.
+    for batch in table.combine_chunks().to_batches(_ROWS):
+        pyarrow.csv.write_csv(batch, written := pa.BufferOutputStream())
+        digest.update(written.getvalue())
+    return {"query": query_digest(data.source), "result": digest.hexdigest(), "records": table.num_rows}
+
+
+def _gathered(tables: Iterator[pa.Table], path: Path, cancelled: Callable[[], bool]) -> pa.Table:
+    """All of a result, in types that every reader of tables knows. Raises DataError."""
+    parts: list[pa.Table] = []
+    room = _MOST_BYTES
+    with closing(tables):  # type: ignore[type-var]  # all are generators
+        for part in tables:
+            room -= part.nbytes
+            if room < 0:
+                raise KindError(f"the query {path} gives more than {_MOST_BYTES >> 30} GiB: narrow it")
+            if cancelled():
+                break
+            if repeated := repeated_names(part.column_names):
+                fix = "name them apart, with AS"
+                raise KindError(f"the query {path} gives several columns of the same name, {listed(repeated)}: {fix}")
+            parts.append(part)
+    try:
+        table = pa.concat_tables(parts, promote_options="permissive")
+    except pa.ArrowException:
+        raise KindError(_mixed(path)) from None
+    plain = [_plain(values, name, path) for name, values in zip(table.column_names, table.columns, strict=True)]
+    return pa.table(plain, names=table.column_names)
+
+
+def _plain(values: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        # PostgreSQL's numeric arrives as text, which holds all of its digits.
+        numeric = getattr(kind, "type_name", "") == "numeric"
+        values = pa.chunked_array([piece.storage for piece in values.chunks], kind.storage_type)
+        values = values.cast(pa.float64()) if numeric else values
+    elif pa.types.is_decimal(kind):
+        values = values.cast(pa.float64())
+    values = usual(values)
+    if not (is_number(values.type) or is_text(values.type) or is_dated(values.type)):
+        raise KindError(f"the query {path} gives {quoted(name)} as {kind}: CAST it to a number or text")
+    return values
+
+
+def _mixed(path: Path) -> str:
+    return f"the query {path} gives numbers and text in one column: CAST that to one of them"
+
+
+@contextmanager
+def _failing(path: Path, *, words: bool = False) -> Iterator[None]:
+    """Raise DataError for whatever a driver raises, with the database's own ``words`` where they hold no record."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        text = str(error)
+        state = found[1] if (found := _STATE.search(text)) else ""
+        if state == "57014" or "interrupted" in text.lower():
+            raise TimeoutError from None
+        if state in ("25006", "25001") or _READ_ONLY.search(text):
+            why = "writes, and may only read: leave its SELECT alone"
+        elif state == "42501":
+            why = "reads what this user may not: GRANT the user SELECT on its tables"
+        elif words:
+            why = f"does not fit the database: correct it, {quoted(_said(text), _LONGEST)}"
+        else:
+            why = f"fails in the database{f' (SQLSTATE {state})' * bool(state)}: run it there to see why"
+        raise KindError(f"the query {path} {why}") from None
+
+
+def _said(text: str) -> str:
+    """The first line of what a database says, without the driver's words in front."""
+    return re.split(r"[Ee](?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
+
+
+def _driver(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        name = module.partition(".")[0]
+        fix = f"pip install -c constraints.txt -e '.[{extra}]'"
+        raise KindError(f"the query needs {name}, which is not installed: {fix}") from None
+
+
+def _reader(database: str) -> Callable[[DataSettings, str, Stops], Iterator[pa.Table]]:
+    """What reads from this database: a server's address, or a path by what the file there begins with."""
+    if is_server(database):
+        return _postgresql
+    try:
+        with Path(database).open("rb") as file:
+            return _sqlite if file.read(len(_SQLITE)) == _SQLITE else _duckdb
+    except IsADirectoryError:
+        return _duckdb
+    except OSError as error:
+        raise KindError(f"the database is not there ({error.strerror}): correct database under [data]") from None
+
+
+def _postgresql(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table]:
+    dbapi = _driver("adbc_driver_postgresql.dbapi", "postgresql")
+    join = "&" if "?" in data.database else "?"
+    try:
+        connection = dbapi.connect(f"{data.database}{join}connect_timeout={_CONNECT_SECONDS}")
+    except dbapi.Error as error:
+        # Only a server that answers says so.
+        if "FATAL" in str(error):
+            why = "refuses this user: set PGUSER and PGPASSWORD, or PGPASSFILE, and correct database under [data]"
+        else:
+            why = "does not answer: start it, or correct database under [data] in silo.toml"
+        raise KindError(f"the database {why}") from None
+    with connection, connection.cursor() as cursor:
+        with _failing(data.source):
+            cursor.execute("SET TRANSACTION READ ONLY")
+            cursor.execute(f"SET LOCAL statement_timeout = {1000 * (data.query_timeout + _GRACE_SECONDS):.0f}")
+            cursor.execute("SELECT current_setting('is_superuser')")
+            (powerful,) = cursor.fetchone()
+        if powerful == "on":
+            raise KindError("the database's user is a superuser: make one that may only SELECT, and set PGUSER to it")
+        with _failing(data.source, words=True):
+            cursor.adbc_prepare(sql)
+        with _failing(data.source):
+            cursor.execute(sql)
+            yield from _batches(cursor.fetch_record_batch())
+
+
+def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table]:
+    # Of its own library: the driver of Arrow takes a column's type from its first rows, and cannot be interrupted.
+    with closing(sqlite3.connect(f"file:{quote(data.database)}?mode=ro", uri=True)) as connection:
+        stops.append(connection.interrupt)
+        with _failing(data.source, words=True):
+            connection.execute(f"EXPLAIN {sql}").close()
+        with _failing(data.source):
+            cursor = connection.execute(sql)
+            names = [column[0] for column in cursor.description]
+            yield pa.table([pa.nulls(0)] * len(names), names)
+            while rows := cursor.fetchmany(_ROWS):
+                try:
+                    columns = [pa.array(values) for values in zip(*rows, strict=True)]
+                except pa.ArrowException:
+                    raise KindError(_mixed(data.source)) from None
+                yield pa.table(columns, names)
+
+
+def _duckdb(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table]:
+    duckdb, place = _driver("duckdb", "duckdb"), Path(data.database)
+    # Nothing is written, not even what does not fit into memory.
+    closed = {"enable_external_access": False, "temp_directory": ""}
+    try:
+        if place.is_dir():
+            connection = duckdb.connect(config={"temp_directory": ""})
+            for file in sorted(place.glob("*.parquet")):
+                connection.read_parquet(str(file)).create_view(file.stem)
+            inside = str(place).replace("'", "''")
+            connection.execute(f"SET allowed_directories = ['{inside}']")
+            connection.execute("SET enable_external_access = false")
+        else:
+            connection = duckdb.connect(str(place), read_only=True, config=closed)
+        connection.execute("SET lock_configuration = true")
+    except duckdb.Error:
+        fix = "close what has it open, or correct database under [data]"
+        raise KindError(f"the database is neither SQLite nor one that this DuckDB opens: {fix}") from None
+    with closing(connection):
+        stops.append(connection.interrupt)
+        with _failing(data.source, words=True):
+            if len(connection.extract_statements(sql)) > 1:
+                raise duckdb.Error("there is more than one statement in it")
+            relation = connection.sql(sql)
+        with _failing(data.source):
+            yield from _batches(relation.to_arrow_reader(_ROWS))
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    yield reader.schema.empty_table()
+    for batch in reader:
+        yield pa.Table.from_batches([batch])

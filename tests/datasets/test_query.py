@@ -1,0 +1,346 @@
+"""Records by a query: what three databases give, and each way in which that can fail."""
+
+import hashlib
+import socket
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from fedct_flwr.config import DataSettings
+from fedct_flwr.datasets import query
+from fedct_flwr.datasets.query import query_text, read_query, result_of
+from fedct_flwr.types import ConfigError, DataError
+from tests import postgresql
+from tests.postgresql import Server
+
+ROWS = [(3, 1.5, "a", None), (1, None, "b'c", None), (2, -0.25, None, None)]
+MAKE = "CREATE TABLE visits (patient INTEGER, crp REAL, ward TEXT, empty INTEGER)"
+INSERT = "INSERT INTO visits VALUES (3, 1.5, 'a', NULL), (1, NULL, 'b''c', NULL), (2, -0.25, NULL, NULL)"
+SELECT = "-- all\nSELECT patient, crp, ward, empty FROM visits; "
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) AS crp FROM n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with postgresql.server() as found:
+        found.run(MAKE, INSERT, "GRANT SELECT ON visits TO reader", "CREATE TABLE secret (a INTEGER)")
+        found.run("CREATE SEQUENCE numbers", "GRANT ALL ON numbers TO reader")
+        yield found
+
+
+@pytest.fixture(params=["sqlite", "duckdb", "parquet", pytest.param("postgresql", marks=postgresql.installed)])
+def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same table in each of them."""
+    if request.param == "postgresql":
+        found: Server = request.getfixturevalue("server")
+        monkeypatch.setenv("PGUSER", "reader")
+        monkeypatch.setenv("PGPASSWORD", found.password)
+        return found.database
+    if request.param == "parquet":
+        folder = tmp_path / "it's parquet"
+        folder.mkdir()
+        columns = [pa.array(values) for values in zip(*ROWS, strict=True)]
+        pa.parquet.write_table(pa.table(columns, ["patient", "crp", "ward", "empty"]), folder / "visits.parquet")
+        return str(folder)
+    path = str(tmp_path / f"clinic.{request.param}")
+    with sqlite3.connect(path) if request.param == "sqlite" else duckdb.connect(path) as connection:
+        connection.execute(MAKE)
+        connection.execute(INSERT)
+    return path
+
+
+def settings(folder: Path, database: str, sql: str, **more: object) -> DataSettings:
+    (folder / "cohort.sql").write_text(sql, "utf-8")
+    return DataSettings.read(
+        {"query": "cohort.sql", "database": database, "label": "ward", **more}, "silo.toml", folder
+    )
+
+
+def failure(data: DataSettings) -> str:
+    with pytest.raises(DataError) as error:
+        read_query(data)
+    said = str(error.value)
+    # "what: what to do" on one line.
+    assert ": " in said
+    assert "\n" not in said
+    return said
+
+
+# --- what arrives
+
+
+def test_databases_give_the_same_records_in_the_same_order(tmp_path: Path, database: str) -> None:
+    data = settings(tmp_path, database, SELECT)
+    table = read_query(data)
+    assert table.column("patient").to_pylist() == [1, 2, 3]
+    assert table.column("crp").to_pylist() == [None, -0.25, 1.5]
+    assert table.column("ward").to_pylist() == ["b'c", None, "a"]
+    assert table.column("empty").null_count == 3
+    # The same fingerprint whichever database holds them.
+    written = b'"patient","crp","ward","empty"\n1,,"b\'c",\n2,-0.25,,\n3,1.5,"a",\n'
+    assert result_of(data, table) == {
+        "query": hashlib.sha256(SELECT.encode()).hexdigest(),
+        "result": hashlib.sha256(b"fedct result 1 " + written).hexdigest(),
+        "records": 3,
+    }
+
+
+def test_a_comment_at_the_end_and_blanks_are_nothing(tmp_path: Path, database: str) -> None:
+    table = read_query(settings(tmp_path, database, "/* x */ SELECT patient FROM visits -- the end"))
+    assert table.column("patient").to_pylist() == [1, 2, 3]
+
+
+def test_an_empty_result_has_its_columns(tmp_path: Path, database: str) -> None:
+    table = read_query(settings(tmp_path, database, "SELECT patient, crp FROM visits WHERE patient > 9"))
+    assert (table.num_rows, table.column_names) == (0, ["patient", "crp"])
+
+
+def test_types_are_numbers_text_truth_and_dates(tmp_path: Path, database: str) -> None:
+    sql = "SELECT CAST(1.50 AS NUMERIC(5, 2)) AS n, sum(patient) AS s, avg(crp) AS m, count(*) AS c FROM visits"
+    assert read_query(settings(tmp_path, database, sql)).to_pylist() == [{"n": 1.5, "s": 6, "m": 0.625, "c": 3}]
+
+
+@postgresql.installed
+def test_types_of_postgresql(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGUSER", "reader")
+    monkeypatch.setenv("PGPASSWORD", server.password)
+    sql = "SELECT date '2020-02-29' AS d, true AS t, 'x'::char(2) AS c, 'NaN'::numeric AS n, '{}'::json AS j"
+    (row,) = read_query(settings(tmp_path, server.database, sql)).to_pylist()
+    assert (str(row["d"]), row["t"], row["c"], row["j"]) == ("2020-02-29", True, "x ", "{}")
+    assert row["n"] != row["n"]
+    data = settings(tmp_path, server.database, "SELECT ARRAY[1, 2] AS list")
+    assert failure(data).endswith("gives 'list' as list<item: int32>: CAST it to a number or text")
+
+
+def test_a_whole_column_decides_its_type(tmp_path: Path) -> None:
+    path = tmp_path / "clinic.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (a, b)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(None, number) for number in range(20_000)])
+        connection.execute("INSERT INTO t VALUES (2.5, 0.5)")
+    table = read_query(settings(tmp_path, str(path), "SELECT a, b FROM t"))
+    assert [str(field.type) for field in table.schema] == ["double", "double"]
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO t VALUES ('Meier', 1)")
+    said = failure(settings(tmp_path, str(path), "SELECT a, b FROM t"))
+    assert said.endswith("gives numbers and text in one column: CAST that to one of them")
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM visits", "COPY visits TO 'x.csv'", "CREATE TABLE x AS SELECT 1", "ATTACH 'x.db' AS x", "", "--\n",
+        "SET x = 1", "SELECTED", "SELECT 1" + " " * 70_000,
+    ],
+)  # fmt: skip
+def test_only_a_select_is_sent(tmp_path: Path, sql: str) -> None:
+    # The database is not even there.
+    said = failure(settings(tmp_path, "nowhere.db", sql))
+    assert said.endswith("is no query: write one SELECT, or WITH and SELECT, of at most 65,536 bytes")
+
+
+def test_a_query_that_writes_is_refused(tmp_path: Path, database: str, request: pytest.FixtureRequest) -> None:
+    if request.node.callspec.params["database"] == "sqlite":
+        sql = "WITH x AS (SELECT 1) DELETE FROM visits RETURNING patient"
+    elif request.node.callspec.params["database"] == "postgresql":
+        sql = "WITH x AS (DELETE FROM visits RETURNING patient) SELECT * FROM x"
+    else:
+        sql = "WITH x AS (SELECT 1) INSERT INTO visits SELECT 1, 2, 'x', 3"
+    said = failure(settings(tmp_path, database, sql))
+    if request.node.callspec.params["database"] == "parquet":
+        assert "does not fit the database: correct it," in said
+    else:
+        assert said.endswith("writes, and may only read: leave its SELECT alone")
+    assert read_query(settings(tmp_path, database, SELECT)).num_rows == 3
+
+
+@postgresql.installed
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT nextval('numbers')",
+        "SELECT set_config('transaction_read_only', 'off', true)",
+        "SELECT set_config('transaction_read_only', 'off', false) FROM visits",
+    ],
+)
+def test_a_transaction_stays_read_only(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    monkeypatch.setenv("PGUSER", "reader")
+    monkeypatch.setenv("PGPASSWORD", server.password)
+    assert failure(settings(tmp_path, server.database, sql)).endswith("may only read: leave its SELECT alone")
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1 AS a; SELECT 2 AS a", "SELECT 1) TO STDOUT; DELETE FROM visits; COPY (SELECT 1"]
+)
+def test_several_statements_are_refused(tmp_path: Path, database: str, sql: str) -> None:
+    assert " does not fit the database: correct it, " in failure(settings(tmp_path, database, sql))
+    assert read_query(settings(tmp_path, database, SELECT)).num_rows == 3
+
+
+def test_a_name_that_the_database_lacks_is_quoted(tmp_path: Path, database: str) -> None:
+    said = failure(settings(tmp_path, database, "SELECT nope FROM visits"))
+    assert " does not fit the database: correct it, " in said
+    assert "nope" in said
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, database: str) -> None:
+    said = failure(settings(tmp_path, database, "SELECT patient, crp, patient FROM visits"))
+    assert said.endswith("gives several columns of the same name, 'patient': name them apart, with AS")
+
+
+def test_an_error_that_quotes_a_record_is_not_shown(tmp_path: Path, database: str) -> None:
+    if ".sqlite" in database:
+        pytest.skip("SQLite casts all text to numbers")
+    said = failure(settings(tmp_path, database, "SELECT CAST(ward AS INTEGER) AS w FROM visits"))
+    assert "b'c" not in said
+    assert " fails in the database" in said
+    assert said.endswith(": run it there to see why")
+
+
+def test_a_query_that_never_ends_is_stopped(tmp_path: Path, database: str) -> None:
+    before = threading.active_count()
+    data, began = settings(tmp_path, database, ENDLESS, **{"query-timeout": 1}), time.monotonic()
+    assert failure(data).endswith(
+        "has no answer within 1 s: narrow it, or raise query-timeout under [data] in silo.toml"
+    )
+    assert time.monotonic() - began < 5
+    end = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.05)
+    # It does not go on in silence.
+    assert threading.active_count() <= before
+
+
+def test_a_result_has_a_size(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "_MOST_BYTES", 1 << 20)
+    endless = ENDLESS.replace("SELECT count(*) AS crp", "SELECT i AS crp")
+    assert failure(settings(tmp_path, database, endless)).endswith("narrow it")
+
+
+@pytest.mark.parametrize(("module", "extra"), [("adbc_driver_postgresql.dbapi", "postgresql"), ("duckdb", "duckdb")])
+def test_a_missing_driver_names_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    database = "postgresql://localhost/x" if extra == "postgresql" else str(tmp_path)
+    assert failure(settings(tmp_path, database, "SELECT 1")).endswith(f"pip install -c constraints.txt -e '.[{extra}]'")
+
+
+# --- a database that is away, and its users
+
+
+@pytest.mark.parametrize("where", ["nothing listens", "no such host", "silence"])
+def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    pytest.importorskip("adbc_driver_postgresql")
+    monkeypatch.setattr(query, "_CONNECT_SECONDS", 2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        if where == "nothing listens":
+            listener.close()
+        host = "nowhere.invalid" if where == "no such host" else "127.0.0.1"
+        said = failure(settings(tmp_path, f"postgresql://anna@{host}:{port}/clinic", "SELECT 1"))
+    assert said == "the database does not answer: start it, or correct database under [data] in silo.toml"
+
+
+@pytest.mark.parametrize("what", ["nothing", "text", "a folder"])
+def test_a_file_that_is_no_database(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "clinic"
+    if what == "text":
+        path.write_text("patient,crp\n1,2\n", "utf-8")
+    elif what == "a folder":
+        path.mkdir()
+    said = failure(settings(tmp_path, "clinic", "SELECT patient FROM visits"))
+    assert said.startswith("the query " if what == "a folder" else "the database is n")
+    assert str(path) not in said
+
+
+def test_duckdb_reads_no_other_file(tmp_path: Path, database: str) -> None:
+    if ".duckdb" not in database and "parquet" not in database:
+        pytest.skip("another database")
+    (tmp_path / "other.csv").write_text("a\nMeier\n", "utf-8")
+    for sql in (f"SELECT * FROM read_csv('{tmp_path}/other.csv')", f"SELECT * FROM '{tmp_path}/other.csv'"):
+        assert "Meier" not in failure(settings(tmp_path, database, sql))
+
+
+@postgresql.installed
+def test_a_wrong_password_is_not_shown(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGUSER", "reader")
+    monkeypatch.setenv("PGPASSWORD", "hunter2")
+    said = failure(settings(tmp_path, server.database, "SELECT 1"))
+    assert said.startswith("the database refuses this user: set PGUSER and PGPASSWORD, or PGPASSFILE")
+    assert "hunter2" not in said
+    assert "reader" not in said
+
+
+@postgresql.installed
+def test_a_password_from_a_file(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "passwords"
+    file.write_text(f"127.0.0.1:*:*:reader:{server.password}\n", "utf-8")
+    file.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(file))
+    data = settings(tmp_path, server.database.replace("//", "//reader@"), SELECT)
+    assert read_query(data).num_rows == 3
+
+
+@postgresql.installed
+def test_users_who_may_too_much_or_too_little(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", server.password)
+    monkeypatch.setenv("PGUSER", "owner")
+    said = failure(settings(tmp_path, server.database, SELECT))
+    assert said.startswith("the database's user is a superuser: ")
+    monkeypatch.setenv("PGUSER", "reader")
+    said = failure(settings(tmp_path, server.database, "SELECT a FROM secret"))
+    assert said.endswith("reads what this user may not: GRANT the user SELECT on its tables")
+
+
+# --- settings
+
+
+@pytest.mark.parametrize(
+    "database",
+    [
+        "postgresql://anna:hunter2@host/x", "postgres://host/x?password=hunter2", "postgresql://host/x?p%61ssword=hunter2",
+        "host=x password=hunter2", "host=x password = hunter2", "mysql://anna:hunter2@host/x",
+    ],
+)  # fmt: skip
+def test_a_password_in_the_settings_is_refused_and_not_quoted(tmp_path: Path, database: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        settings(tmp_path, database, SELECT)
+    assert "hunter2" not in str(error.value)
+    assert "a password stands in database: take it out, and set PGPASSWORD" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"query": "a.sql"}, {"database": "a.db"}, {"file": "a.csv", "query": "a.sql", "database": "a.db"},
+     {"file": "a.csv", "database": "a.db"}],
+)  # fmt: skip
+def test_records_come_from_one_place(given: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="name a file with the records, or a query and its database"):
+        DataSettings.read(given, "silo.toml")
+
+
+def test_another_kind_of_server_is_refused() -> None:
+    with pytest.raises(ConfigError, match="database must be a path, or begin with postgresql://"):
+        DataSettings.read({"query": "a.sql", "database": "mysql://host/x"}, "silo.toml")
+
+
+def test_a_query_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="correct query under"):
+        query_text(tmp_path / "cohort.sql")
+    (tmp_path / "cohort.sql").write_bytes("SELECT 'ü'".encode("latin-1"))
+    with pytest.raises(DataError, match="not UTF-8"):
+        query_text(tmp_path / "cohort.sql")
