@@ -1,0 +1,221 @@
+"""A silo whose records a query gives: what is approved and logged, what has changed since, and what fails."""
+
+import runpy
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from fedct_flwr.datasets.query import read_query, result_of
+from fedct_flwr.hospital.file_watch import FileWatch
+from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.silo.site import real_site
+from tests import postgresql
+from tests.cli.runner import Outcome
+from tests.cli.silos import YES, Fedct, Kit, words
+from tests.readme import ROOT
+
+OMOP = ROOT / "examples" / "omop"
+PASSWORD = "hunter2"
+CLINIC = runpy.run_path(str(OMOP / "make_clinic.py"))
+
+
+@pytest.fixture
+def clinic(here: Path) -> Path:
+    path = here / "clinic.db"
+    with sqlite3.connect(path) as connection:
+        for statement in CLINIC["TABLES"]:
+            connection.execute(statement)
+        for name, row in CLINIC["rows"](1):
+            connection.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+    return path
+
+
+@pytest.fixture
+def kit(fedct: Fedct, here: Path, clinic: Path, monkeypatch: pytest.MonkeyPatch) -> Kit:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    folder = here / "silo"
+    made = fedct(
+        "silo", "init", folder, "--silo", "essen", "--study", OMOP / "study", "--data", folder / "study/cohort.sql",
+        "--database", clinic.name, "--label", "kidney_disease",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    return Kit(folder, OMOP)
+
+
+def check(fedct: Fedct, kit: Kit) -> Outcome:
+    outcome = fedct("silo", "check", kit.folder, "--offline")
+    assert PASSWORD not in outcome.out + outcome.err
+    return outcome
+
+
+def approve(fedct: Fedct, kit: Kit) -> Outcome:
+    outcome = fedct("silo", "approve", kit.folder, *YES)
+    assert PASSWORD not in outcome.out + outcome.err
+    return outcome
+
+
+def sql(kit: Kit) -> Path:
+    return kit.folder / "study" / "cohort.sql"
+
+
+def write(kit: Kit, text: str) -> None:
+    sql(kit).write_text(text, "utf-8")
+
+
+def run_in(clinic: Path, statement: str) -> None:
+    with sqlite3.connect(clinic) as connection:
+        connection.execute(statement)
+
+
+def test_what_is_approved_is_shown_and_logged(fedct: Fedct, kit: Kit) -> None:
+    outcome = approve(fedct, kit)
+    assert outcome.code == 0
+    assert "The query that reads the records Database: " in words(outcome.out)
+    shown = [line.strip() for line in sql(kit).read_text("utf-8").splitlines()]
+    assert all(" ".join(line.split()) in words(outcome.out) for line in shown)
+    (entry,) = read_entries(kit.state)
+    assert entry.details["result"] == result_of(kit.config.data, read_query(kit.config.data))
+    assert PASSWORD not in (kit.state / "egress.jsonl").read_text("utf-8")
+    assert "✓ query: its result is that of the approval" in words(check(fedct, kit).out)
+    # The agent, of what it has read.
+    assert real_site(kit.config, kit.study).result == entry.details["result"]
+
+
+def test_another_text_is_not_what_was_approved(fedct: Fedct, kit: Kit) -> None:
+    approve(fedct, kit)
+    files = FileWatch(kit.file, kit.config)
+    assert kit.is_approved
+    assert files.unchanged()
+    write(kit, sql(kit).read_text("utf-8") + "-- and no more\n")
+    assert not kit.is_approved
+    assert not files.unchanged()
+    page = words(check(fedct, kit).out)
+    assert "! query: its text has changed since the approval" in page
+    assert "query: its result is that of the approval" in page
+    assert "! approval: study or settings have changed since, so nothing leaves" in page
+    # The database may move, as a file may.
+    approve(fedct, kit)
+    shutil.copyfile(kit.config.data.database, kit.folder / "moved.db")
+    kit.edit(kit.config.data.database, "moved.db")
+    assert kit.is_approved
+
+
+def test_a_result_may_change(fedct: Fedct, kit: Kit, clinic: Path) -> None:
+    approve(fedct, kit)
+    run_in(clinic, "DELETE FROM person WHERE person_id < 60")
+    page = words(check(fedct, kit).out)
+    assert "✓ query: its result has changed since the approval; records, to tens: 290 then, 240 now" in page
+    assert kit.is_approved
+
+
+def test_the_order_in_the_database_is_nothing(fedct: Fedct, kit: Kit, clinic: Path) -> None:
+    approve(fedct, kit)
+    run_in(clinic, "CREATE TABLE turned AS SELECT * FROM person ORDER BY person_id DESC")
+    run_in(clinic, "DROP TABLE person")
+    run_in(clinic, "ALTER TABLE turned RENAME TO person")
+    assert "✓ query: its result is that of the approval" in words(check(fedct, kit).out)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT year_of_birth AS age FROM person", "missing are 'sex', 'hypertension', 'hba1c'"),
+        (
+            "SELECT year_of_birth AS age, gender_concept_id AS age FROM person",
+            "of the same name, 'age'",
+        ),
+        ("SELECT name FROM person", "correct it, 'no such column: name'"),
+        ("DELETE FROM person", "is no query: write one SELECT"),
+        ("WITH x AS (SELECT 1) DELETE FROM person RETURNING person_id", "writes, and may only read"),
+        ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "within 1 s"),
+        ("SELECT year_of_birth AS age FROM person WHERE 1 = 2", "missing are"),
+    ],
+)
+def test_a_wrong_query_charges_nothing(fedct: Fedct, kit: Kit, clinic: Path, text: str, said: str) -> None:
+    kit.edit("# query-timeout = 300", "query-timeout = 1")
+    write(kit, text)
+    before = clinic.read_bytes()
+    found = check(fedct, kit)
+    assert found.code == 3
+    assert said.partition(":")[0] in words(found.out)
+    # Where the database lies is not said.
+    assert str(clinic) not in found.out
+    outcome = approve(fedct, kit)
+    assert outcome.code not in (0, 1)
+    assert outcome.sentence
+    assert not kit.events
+    assert clinic.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("database", "said"),
+    [
+        ("postgresql://anna@127.0.0.1:1/clinic", "the database does not answer: start it"),
+        ("nowhere.db", "the database is not there (No such file or directory): correct database under [data]"),
+    ],
+)
+def test_a_database_that_is_away_charges_nothing(fedct: Fedct, kit: Kit, database: str, said: str) -> None:
+    approve(fedct, kit)
+    kit.edit(kit.config.data.database, database)
+    assert words(approve(fedct, kit).sentence).startswith(said)
+    found = check(fedct, kit)
+    assert found.code == 3
+    assert said.partition(":")[0] in words(found.out)
+    assert kit.events == [Event.APPROVED]
+
+
+def test_a_group_column_comes_from_the_query(fedct: Fedct, kit: Kit) -> None:
+    kit.file.write_text(kit.file.read_text("utf-8") + '\n[data.tables]\ngroup = "patient"\n', "utf-8")
+    assert "group in silo.toml under [data.tables] names 'patient', which the query" in approve(fedct, kit).sentence
+    write(kit, sql(kit).read_text("utf-8").replace("SELECT\n    2023", "SELECT p.person_id AS patient,\n    2023"))
+    assert approve(fedct, kit).code == 0
+
+
+def test_a_password_in_the_settings_is_not_quoted(fedct: Fedct, kit: Kit) -> None:
+    kit.edit(kit.config.data.database, f"postgresql://anna:{PASSWORD}@127.0.0.1:1/clinic")
+    for command in ("check", "approve", "status", "start"):
+        outcome = fedct("silo", command, kit.folder)
+        assert outcome.code != 0
+        assert PASSWORD not in outcome.out + outcome.err
+
+
+@postgresql.installed
+def test_the_example_gives_the_same_in_every_database(
+    fedct: Fedct, kit: Kit, clinic: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = read_query(kit.config.data)
+    assert expected.num_rows == 287
+    rows: dict[str, list[tuple[object, ...]]] = {}
+    for name, row in CLINIC["rows"](1):
+        rows.setdefault(name, []).append(row)
+    (here / "parquet").mkdir()
+    with sqlite3.connect(clinic) as connection:
+        for name in rows:
+            cursor = connection.execute(f"SELECT * FROM {name}")
+            names = [column[0] for column in cursor.description]
+            table = pa.table([pa.array(values) for values in zip(*cursor, strict=True)], names)
+            if "value_as_number" in names:
+                table = table.set_column(4, "value_as_number", table["value_as_number"].cast(pa.float64()))
+            pa.parquet.write_table(table, here / "parquet" / f"{name}.parquet")
+    parquet = kit.config.data.model_copy(update={"database": str(here / "parquet")})
+    assert result_of(parquet, read_query(parquet)) == result_of(parquet, expected)
+    with postgresql.server() as server:
+        monkeypatch.setenv("PGUSER", "reader")
+        monkeypatch.setenv("PGPASSWORD", server.password)
+        values = {name: ", ".join(map(repr, each)) for name, each in rows.items()}
+        server.run(
+            "CREATE SCHEMA cdm", "SET search_path TO cdm", *CLINIC["TABLES"],
+            *(f"INSERT INTO {name} VALUES {text}" for name, text in values.items()),
+            "GRANT USAGE ON SCHEMA cdm TO reader", "GRANT SELECT ON ALL TABLES IN SCHEMA cdm TO reader",
+        )  # fmt: skip
+        kit.edit(kit.config.data.database, f"{server.database}?options=-csearch_path%3Dcdm")
+        assert result_of(kit.config.data, read_query(kit.config.data)) == result_of(parquet, expected)
+        outcome = approve(fedct, kit)
+        assert outcome.code == 0, outcome.err
+        assert server.password not in outcome.out + (kit.state / "egress.jsonl").read_text("utf-8")
+        assert check(fedct, kit).code == 0
