@@ -1,6 +1,5 @@
 """A rule of one's own: a function of the votes, or a class that no table names. In this process alone."""
 
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
@@ -24,7 +23,7 @@ def rule_of(given: Any) -> LabelSharing:
     """A rule as it is, or one that asks a function, known to run configs of this process. Raises ConfigError."""
     from fedct_flwr.algorithms.table import ALGORITHMS
 
-    if inspect.isfunction(given) or inspect.ismethod(given) or inspect.isbuiltin(given):
+    if callable(given) and not isinstance(given, type):
         given = _asking(given)
     if not isinstance(given, LabelSharing):
         raise ConfigError(
@@ -46,7 +45,7 @@ def is_own(rule: Any) -> bool:
 
 
 def _asking(asked: Function) -> LabelSharing:
-    label = asked.__name__.strip("<>") or "function"
+    label = getattr(asked, "__name__", type(asked).__name__).strip("<>") or "function"
 
     @dataclass(frozen=True)
     class Own(LabelSharing):

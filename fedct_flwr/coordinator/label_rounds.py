@@ -64,10 +64,10 @@ def run(method: LabelSharing, study: Study, grid: Grid) -> dict[str, Any]:
         study.folder.save_values(targets, terms.quantity)
         return {"fixed_point": strategy.fixed_point}
     if config.rounds == 1 and (targets == ABSTAIN).all():
-        raise RunError(
-            f"no label was agreed upon for any of {config.asked_about(terms.num_public)} public examples: "
-            "train better teachers with more records each, or lower partitions or the quorum"
-        )
+        once = "train better teachers with more records each, or lower partitions or the quorum"
+        advice = once if method.asks_once else "the silos' votes tell no classes apart, so give them another learner"
+        asked = config.asked_about(terms.num_public)
+        raise RunError(f"no label was agreed upon for any of {asked} public examples: {advice}")
     study.folder.save_labels(targets, terms.classes)
     promise = promised_by_noise(spent) if spent else promised(config, method.kind)
     return {

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ def test_a_function_of_the_votes_decides() -> None:
     assert [votes.shape for votes in seen] == [(3, 40)]
     np.testing.assert_array_equal(found.consensus, seen[0][-1].astype(bool))
     assert "FedCT (last_silo)" in repr(found)
+    bound = partial(last_silo)
+    np.testing.assert_array_equal(run(bound).consensus, found.consensus)
 
 
 @dataclass(frozen=True)
