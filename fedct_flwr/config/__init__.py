@@ -4,7 +4,7 @@ from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
-from fedct_flwr.config.study import CoordinatorConfig, ModelDescription, StudyConfig, StudyJoint
+from fedct_flwr.config.study import CoordinatorConfig, ModelDescription, StudyConfig, StudyDraw, StudyJoint
 from fedct_flwr.config.tables import TableSettings
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "RunConfig",
     "SiloConfig",
     "StudyConfig",
+    "StudyDraw",
     "StudyJoint",
     "TableSettings",
     "TransferSettings",

@@ -30,18 +30,30 @@ class StudySums(Settings):
     """Silos that may collude with the coordinator, and see no other silo's part."""
 
 
-class StudyJoint(Settings):
-    """``[joint]``: the joint labeler (``fedct-joint``) that silos train by secure sums with noise."""
+class _StudyPlan(Settings):
+    """What secure sums with noise tell about records."""
 
     records: int = Field(ge=1, le=1 << 21)
-    """Records of all silos together, roughly: it sets the length of a step, and no guarantee depends on it. The number
+    """Records of all silos together, roughly: it sets how fine the sums are, and no guarantee depends on it. The number
     is written here so that no silo has to tell how many records it has."""
     epsilon: float = Field(default=1.0, gt=0)
-    """What one training tells about a record, in total over all its steps."""
+    """What all sums of one training, or of one drawn set, tell about a record in total."""
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """The chance that epsilon does not hold, in total."""
+
+
+class StudyJoint(_StudyPlan):
+    """``[joint]``: the joint labeler (``fedct-joint``) that silos train by secure sums with noise."""
+
     labeler: Literal["linear", "additive"] = "linear"
     """A linear model on features of the public set, or one that adds up a curve for each column."""
+
+
+class StudyDraw(_StudyPlan):
+    """``[draw]``: the public set to draw from counts of silos' values, by secure sums with noise."""
+
+    pairs: Literal["auto", "yes", "no"] = "auto"
+    """Whether pairs of columns are counted too; auto: where there are enough records for the noise."""
 
 
 class StudyGovernance(Settings):
@@ -81,6 +93,8 @@ class StudyConfig(Settings):
     """Who takes part in secure sums, if there are any."""
     joint: StudyJoint | None = None
     """The joint labeler that silos may train, if there is one."""
+    draw: StudyDraw | None = None
+    """The public set that silos' counts lead to, if one is to be drawn."""
     governance: StudyGovernance = StudyGovernance()
     """Who is responsible, and what happens to the labels."""
     columns: dict[VisibleName, ColumnForm] = Field(default_factory=dict)
@@ -98,6 +112,11 @@ class StudyConfig(Settings):
             raise ValueError("tables is for tables, and image-size for images: leave one of them out")
         if self.joint and not self.sums.keys:
             raise ValueError("joint needs secure sums: add the silos' keys under [sums.keys], or leave [joint] out")
+        if self.draw and not (self.sums.keys and self.columns):
+            raise ValueError(
+                "draw needs secure sums and a data dictionary: add the silos' keys under [sums.keys], and what each "
+                "column may hold under [columns], or leave [draw] out"
+            )
         return self
 
 

@@ -71,8 +71,8 @@ class StudyFolder:
     def digest(self) -> bytes:
         """SHA-256 (32 bytes) over name, classes, columns with their categories, public set, test set, form of images.
 
-        And over what ``[tables]`` says the columns mean, ``[columns]``, ``[sums]``, ``[joint]`` and ``[governance]``; a
-        study without them has the digest that it always had.
+        And over what ``[tables]`` says the columns mean, ``[columns]``, ``[sums]``, ``[joint]``, ``[draw]`` and
+        ``[governance]``; a study without them has the digest that it always had.
         """
         agreed: dict[str, object] = {
             "study": self.config.study,
@@ -89,6 +89,8 @@ class StudyFolder:
             agreed["sums"] = self.sums.digest.hex()
         if self.config.joint:
             agreed["joint"] = self.config.joint.model_dump(mode="json")
+        if self.config.draw:
+            agreed["draw"] = self.config.draw.model_dump(mode="json")
         if stated := self.config.governance.model_dump(exclude_defaults=True):
             agreed["governance"] = stated
         if self.config.columns:

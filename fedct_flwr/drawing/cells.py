@@ -5,6 +5,7 @@ Numbers have intervals of one width, and each end of the range a cell of its own
 what was clipped. The last cell of each column is for missing values.
 """
 
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.config.columns import ColumnForm
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Column
+from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import ConfigError, DataError, Features
 
@@ -140,11 +143,21 @@ class Form:
         self.cells = [Cells.of(form, column, intervals) for form, column in zip(forms, columns, strict=True)]
         self.rules = [(i, names.index(form.at_most)) for i, form in enumerate(forms) if form.at_most in names]
 
-    def place(self, X: Features) -> tuple[NDArray[np.intp], dict[str, int]]:
-        """The cells ``(records, columns)``, and by column how many values lie outside of the dictionary."""
+    @property
+    def sizes(self) -> list[int]:
+        """Cells of each column."""
+        return [cells.size for cells in self.cells]
+
+    def place(self, X: Features) -> tuple[NDArray[np.intp], str]:
+        """The cells ``(records, columns)``, and how many values lie outside of the dictionary: empty, or in words."""
         pairs = [cells.place(values.astype(np.float64)) for cells, values in zip(self.cells, X.T, strict=True)]
-        outside = {column.name: count for column, (_, count) in zip(self.columns, pairs, strict=True) if count}
-        return np.stack([cells for cells, _ in pairs], axis=1), outside
+        outside = {column.name: found for column, (_, found) in zip(self.columns, pairs, strict=True) if found}
+        words = (
+            f"{count(sum(outside.values()), 'value')} outside of the data dictionary, in "
+            f"{', '.join(f'{quoted(name)} ({found})' for name, found in outside.items())}: they count as the nearest "
+            "end of the range, or as missing"
+        )
+        return np.stack([cells for cells, _ in pairs], axis=1), words if outside else ""
 
     def uniform(self, rows: int, rng: Generator) -> Features:
         """Examples ``(rows, columns)`` that are spread evenly. Raises DataError for a rule that no example keeps."""
@@ -167,6 +180,12 @@ class Form:
                 digits = _DIGITS - math.floor(math.log10(form.range[1] - form.range[0]))
                 found[column.name] = pa.array(known.round(max(digits, 0)), mask=missing)
         return pa.table(found)
+
+    def csv(self, X: Features) -> bytes:
+        """The same as a CSV file."""
+        written = io.BytesIO()
+        pyarrow.csv.write_csv(self.table(X), written)
+        return written.getvalue()
 
     def kept(self, rows: int, draw: Callable[[], Features]) -> Features:
         """The first ``rows`` examples of all that ``draw`` gives that keep the rules. Raises DataError if none do."""

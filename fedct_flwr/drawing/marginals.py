@@ -9,7 +9,6 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -17,8 +16,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import minimum_spanning_tree
 
+from fedct_flwr.config import StudyDraw
+from fedct_flwr.datasets.dictionary import Dictionary
+from fedct_flwr.datasets.schema import Column
 from fedct_flwr.drawing.cells import FEWEST, MOST, Cells, Form
-from fedct_flwr.privacy.noise_shares import NoiseShares, least_multiplier
+from fedct_flwr.privacy.noise_shares import NoiseShares, least_multiplier, may_be_noise
 from fedct_flwr.types import ConfigError, Features
 
 GRID: Final = 1 << 30
@@ -27,6 +29,7 @@ ONE_WAY: Final = 0.5
 """Share of the budget for histograms where pairs are counted too."""
 GROUPS: Final = 2
 """Of a column's values in counts of pairs, and one more for missing ones."""
+MOST_GROUPS: Final = GROUPS + 1
 _RARE: Final = 0.02
 """Probability of all values together that noise may hide."""
 _FEW: Final = 5.0
@@ -36,25 +39,20 @@ _SET_ASIDE: Final = 2.0**-11
 _CLEARLY: Final = 15.0
 """Standard deviations of noise that an average count of a pair of groups holds where pairs are worth their share."""
 _LEAST: Final = 1e-12
+_ROUGHLY: Final = 2
+"""Times as many records as were announced are still believed."""
 _CLEAR: Final = 3.0
 """Standard deviations above what noise alone gives, from which on two columns count as dependent."""
 _SURE: Final = 3.0
 """Standard deviations of noise that an average interval holds, and neighbouring ones that are merged."""
 
 
-def one_way(cells: NDArray[np.intp], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Records in each cell of each column, one column after the other ``(sum of sizes,)``, in units of ``GRID``."""
-    found = [np.bincount(column, minlength=size) for column, size in zip(cells.T, sizes, strict=True)]
-    return np.concatenate(found) * GRID
+Groups: TypeAlias = Sequence[NDArray[np.integer[Any]]]
+"""For each column the group of each of its cells."""
 
 
-def pairs(cells: NDArray[np.intp], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Records in each pair of cells of two columns, one pair of columns after the other."""
-    found = [
-        np.bincount(cells[:, i] * sizes[j] + cells[:, j], minlength=sizes[i] * sizes[j])
-        for i, j in itertools.combinations(range(len(sizes)), 2)
-    ]
-    return np.concatenate(found) * GRID
+def _sizes(groups: Groups) -> list[int]:
+    return [int(group.max()) + 1 for group in groups]
 
 
 class Histogram(NamedTuple):
@@ -142,26 +140,69 @@ class Plan:
     delta: float
     pairs: bool = False
     honest: int = 1
+    records: int = 1
+    """Of all silos together, roughly, as they announced it."""
 
-    def noise(self, sums: int, numbers: int, share: float) -> NoiseShares:
-        """Of counts of which each record changes ``sums`` by one, for this share of the budget.
+    @classmethod
+    def of(cls, dictionary: Dictionary, columns: Sequence[Column], agreed: StudyDraw, honest: int = 1) -> Self:
+        """What silos with about as many records as was ``agreed`` count. Raises ConfigError.
+
+        No guarantee depends on how many records there are.
+        """
+        facts = agreed.records, len(columns), agreed.epsilon, agreed.delta
+        form = Form(dictionary, columns, intervals_for(*facts))
+        counted = pays(*facts) if agreed.pairs == "auto" else agreed.pairs == "yes"
+        return cls(form, agreed.epsilon, agreed.delta, counted, honest, agreed.records)
+
+    def counts(self, cells: NDArray[np.intp], groups: Groups | None) -> NDArray[np.int64]:
+        """Records in each cell of each column, or in each pair of ``groups``, in units of ``GRID`` ``(numbers,)``.
+
+        ``cells``: ``(records, columns)``. One column, or pair of columns, stands after the other.
+        """
+        if groups is None:
+            found = [np.bincount(column, minlength=size) for column, size in zip(cells.T, self.form.sizes, strict=True)]
+        else:
+            coarse = [group[place].astype(np.intp) for group, place in zip(groups, cells.T, strict=True)]
+            columns = itertools.combinations(zip(coarse, _sizes(groups), strict=True), 2)
+            found = [np.bincount(a * n + b, minlength=m * n) for (a, m), (b, n) in columns]
+        return np.concatenate(found) * GRID
+
+    def noise(self, groups: Groups | None) -> NoiseShares:
+        """Of the counts of each column's cells, or of each pair of ``groups``.
 
         Formal guarantees:
-            One record added or removed changes ``sums`` of the counts by one each: sqrt(sums) in Euclidean length.
-            Noise whose multiplier is that of the whole budget divided by sqrt(share) costs ``share`` of the budget as
-            zCDP, so shares that add up to one cost (``epsilon``, ``delta``) together. ``NoiseShares`` has the rest.
+            One record added or removed changes as many counts by one as there are columns, or pairs of them: by that
+            number's square root in Euclidean length, whatever the groups are. Noise whose multiplier is that of the
+            whole budget divided by the square root of a share costs that share of the budget as zCDP, and the shares
+            of the two sums add up to one, so they cost (``epsilon``, ``delta``) together. ``NoiseShares`` has the rest.
 
         Raises ConfigError where no noise keeps the budget.
         """
+        sizes, share = self.form.sizes, ONE_WAY if self.pairs else 1.0
+        changed, numbers = len(sizes), sum(sizes)
+        if groups is not None:
+            tables = [a * b for a, b in itertools.combinations(_sizes(groups), 2)]
+            changed, numbers, share = len(tables), sum(tables), 1 - ONE_WAY
         multiplier = least_multiplier(self.epsilon, self.delta) / math.sqrt(share)
-        found = NoiseShares(multiplier, GRID * math.sqrt(sums), 1, numbers, self.honest)
+        found = NoiseShares(multiplier, GRID * math.sqrt(changed), 1, numbers, self.honest)
         if found.slack(self.epsilon) > self.delta * _SET_ASIDE:
             raise ConfigError(f"draw-epsilon {self.epsilon:g} is too large for counts with noise: lower it")
         return found
 
+    def wrong(self, opened: NDArray[np.int64], noise: NoiseShares, silos: int) -> str:
+        """Why no counts of about ``records``, and noise of ``silos`` silos, add up to this sum; empty if some do.
 
-Ask: TypeAlias = Callable[[Callable[[NDArray[np.intp]], NDArray[np.int64]], NoiseShares], NDArray[np.int64]]
-"""The sum over all silos of a function of their records' cells, and of their shares of noise, in units of ``GRID``."""
+        Of honest silos it is refused with a probability of at most ``noise_shares.UNLIKELY``.
+        """
+        counts, most = opened / GRID, _ROUGHLY * self.records
+        rest = np.maximum(np.maximum(counts - most, -counts), 0)
+        if may_be_noise(rest, noise.share_scale * math.sqrt(silos) / GRID):
+            return ""
+        return f"that no counts add up to: a silo breaks the protocol, or all have more than {most:,} records together"
+
+
+Ask: TypeAlias = Callable[[Groups | None, NoiseShares], NDArray[np.int64]]
+"""The sum over all silos of ``Plan.counts`` of their records, and of their shares of noise, in units of ``GRID``."""
 
 
 def draw(plan: Plan, ask: Ask, rows: int, rng: Generator) -> tuple[Features, str]:
@@ -169,10 +210,8 @@ def draw(plan: Plan, ask: Ask, rows: int, rng: Generator) -> tuple[Features, str
 
     All randomness of ``rng`` is post-processing. Raises ConfigError.
     """
-    form = plan.form
-    sizes = [cells.size for cells in form.cells]
-    noise = plan.noise(len(sizes), sum(sizes), ONE_WAY if plan.pairs else 1.0)
-    opened = ask(partial(one_way, sizes=sizes), noise) / GRID
+    form, sizes, noise = plan.form, plan.form.sizes, plan.noise(None)
+    opened = ask(None, noise) / GRID
     deviation = noise.scale / GRID
     parts = np.split(opened, np.cumsum(sizes)[:-1])
     columns = [Histogram.of(cells, part, deviation) for cells, part in zip(form.cells, parts, strict=True)]
@@ -193,19 +232,12 @@ def _of_pairs(
 ) -> Features:
     """Groups of values by a tree of pairs, and each value from its group by the column's histogram."""
     groups = [column.groups() for column in columns]
-    sizes = [int(group.max()) + 1 for group in groups]
     of_cell = [group[column.merged] for group, column in zip(groups, columns, strict=True)]
-    every = list(itertools.combinations(range(len(sizes)), 2))
-    shapes = [(sizes[i], sizes[j]) for i, j in every]
-
-    def count(cells: NDArray[np.intp]) -> NDArray[np.int64]:
-        coarse = np.stack([of[place] for of, place in zip(of_cell, cells.T, strict=True)], axis=1)
-        return pairs(coarse, sizes)
-
-    ends = np.cumsum([a * b for a, b in shapes])
-    noise = plan.noise(len(every), int(ends[-1]), 1 - ONE_WAY)
+    sizes, every = _sizes(groups), list(itertools.combinations(range(len(groups)), 2))
+    ends = np.cumsum([sizes[i] * sizes[j] for i, j in every])
+    noise = plan.noise(of_cell)
     deviation = noise.scale / GRID
-    parts = np.split(ask(count, noise) / GRID, ends[:-1])
+    parts = np.split(ask(of_cell, noise) / GRID, ends[:-1])
     single = [np.bincount(group, column.probabilities) for group, column in zip(groups, columns, strict=True)]
     strength = np.zeros((len(sizes), len(sizes)))
     for (i, j), part in zip(every, parts, strict=True):

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config import RunConfig, StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.groups import check_protected, first_of
 from fedct_flwr.datasets.public_set import PublicSet
-from fedct_flwr.drawing.cells import MOST, Form
+from fedct_flwr.drawing.cells import Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import listed
 from fedct_flwr.types import ConfigError, DataError
 
 
@@ -71,30 +69,30 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
             "leave public = 'drawn' out, or take any public corpus as public set"
         )
     dictionary = Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
-    rng, intervals = generator(config.seed, "drawn set"), MOST
+    rng, plan = generator(config.seed, "drawn set"), None
     if config.draw_epsilon:
         marginals = _marginals()
         for silo in dataset.silos:
             check_protected(silo.groups, silo.name)
         records = sum(silo.units for silo in dataset.silos)
-        # No guarantee depends on how many records there are, roughly: real silos agree on a number.
-        facts = records, len(schema.columns), config.draw_epsilon, config.draw_delta
-        intervals = marginals.intervals_for(*facts)
-        pairs = marginals.pays(*facts) if config.draw_pairs == "auto" else config.draw_pairs == "yes"
-    form = Form(dictionary, schema.columns, intervals)
+        agreed = StudyDraw.model_construct(
+            records=records, epsilon=config.draw_epsilon, delta=config.draw_delta, pairs=config.draw_pairs
+        )
+        plan = marginals.Plan.of(dictionary, schema.columns, agreed)
+    form = plan.form if plan else Form(dictionary, schema.columns)
     # A patient counts by one record, the first: then that is the unit, and no count needs more noise.
     placed = [form.place(silo.private.X[first_of(silo.groups)]) for silo in dataset.silos]
     notes = [
-        f"silo {silo.name!r} has {count(sum(outside.values()), 'value')} outside of the data dictionary, in "
-        f"{listed([*outside])}: they count as the nearest end of the range, or as missing"
-        for silo, (_, outside) in zip(dataset.silos, placed, strict=True)
-        if outside
+        f"silo {silo.name!r} has {outside}" for silo, (_, outside) in zip(dataset.silos, placed, strict=True) if outside
     ]
-    if config.draw_epsilon:
+    if plan:
         noise = SimulatedNoise(generator(config.seed, "noise of the drawn set"))
-        plan = marginals.Plan(form, config.draw_epsilon, config.draw_delta, pairs=pairs)
         cells = np.concatenate([cells for cells, _ in placed])
-        X, note = marginals.draw(plan, lambda count, shares: count(cells) + shares.share(noise), config.draw_rows, rng)
+
+        def ask(groups: Any, shares: Any) -> Any:
+            return plan.counts(cells, groups) + shares.share(noise)
+
+        X, note = marginals.draw(plan, ask, config.draw_rows, rng)
         notes += [note] if note else []
     else:
         X = form.uniform(config.draw_rows, rng)

@@ -55,7 +55,9 @@ def test_uniform_examples_keep_ranges_kinds_and_all_categories() -> None:
 def test_what_is_outside_is_clipped_and_counted() -> None:
     X = np.array([[17, 0, 501, 3, 2], [101, np.nan, -1, 0, 5.5]])
     cells, outside = form_of().place(X)
-    assert outside == {"age": 2, "admitted": 1, "crp": 2, "ward": 1, "code": 1}
+    assert outside.startswith(
+        "7 values outside of the data dictionary, in 'age' (2), 'admitted' (1), 'crp' (2), 'ward' (1), 'code' (1): they"
+    )
     sizes = [cells.size for cells in form_of().cells]
     assert cells[0].tolist() == [0, 0, sizes[2] - 2, sizes[3] - 1, sizes[4] - 1]
     assert cells[1].tolist() == [sizes[0] - 2, sizes[1] - 1, 0, 0, 1]

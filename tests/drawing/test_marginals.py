@@ -1,6 +1,5 @@
 """Sets drawn from noisy counts: close to the records where noise is small, harmless where it is large, and private."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.drawing.cells import Form, columns_of
-from fedct_flwr.drawing.marginals import GRID, Plan, draw, one_way
+from fedct_flwr.drawing.marginals import GRID, Groups, Plan, draw
 from fedct_flwr.privacy.accounting import epsilon as price
 from fedct_flwr.privacy.accounting import fits
 from fedct_flwr.privacy.events import composed
@@ -50,22 +49,21 @@ def drawn(
     columns: dict[str, Any] = COLUMNS,
 ) -> tuple[Features, str]:
     rng, form = np.random.default_rng(seed), form_of(columns)
-    cells = form.place(X)[0]
+    plan, cells = Plan(form, epsilon, 1e-5, pairs=pairs), form.place(X)[0]
 
-    def ask(count: Callable[[NDArray[np.intp]], NDArray[np.int64]], shares: NoiseShares) -> NDArray[np.int64]:
-        opened = count(cells)
+    def ask(groups: Groups | None, shares: NoiseShares) -> NDArray[np.int64]:
+        opened = plan.counts(cells, groups)
         noise = np.rint(rng.normal(0, shares.scale, opened.shape)) if noisy else np.zeros(opened.shape)
         return opened + noise.astype(np.int64)
 
-    return draw(Plan(form, epsilon, 1e-5, pairs=pairs), ask, rows, rng)
+    return draw(plan, ask, rows, rng)
 
 
 def test_counts_have_one_of_each_record_in_each_column() -> None:
     form = form_of()
     X = records(100, np.random.default_rng(0))
-    sizes = [cells.size for cells in form.cells]
-    counts = one_way(form.place(X)[0], sizes)
-    assert [int(part.sum()) for part in np.split(counts, np.cumsum(sizes)[:-1])] == [100 * GRID] * 4
+    counts = Plan(form, 1.0, 1e-5).counts(form.place(X)[0], None)
+    assert [int(part.sum()) for part in np.split(counts, np.cumsum(form.sizes)[:-1])] == [100 * GRID] * 4
 
 
 def test_columns_are_drawn_as_they_are_distributed() -> None:
@@ -137,7 +135,8 @@ def test_a_column_of_one_value_is_drawn_nearly_alone() -> None:
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
 def test_all_noise_together_costs_what_is_promised(epsilon: float, pairs: bool) -> None:
     plan = Plan(form_of(), epsilon, 1e-5, pairs=pairs)
-    sums = [plan.noise(4, 200, 0.5), plan.noise(6, 96, 0.5)] if pairs else [plan.noise(4, 200, 1.0)]
+    groups = [np.arange(size) % 3 for size in plan.form.sizes]
+    sums = [plan.noise(None), *([plan.noise(groups)] if pairs else [])]
     event = composed(*(one.event() for one in sums))
     slack = sum(one.slack(epsilon) for one in sums)
     assert fits(event, epsilon, 1e-5 - slack)
@@ -146,7 +145,7 @@ def test_all_noise_together_costs_what_is_promised(epsilon: float, pairs: bool) 
 
 def test_an_epsilon_that_no_noise_keeps_is_one_sentence() -> None:
     with pytest.raises(ConfigError, match="lower it"):
-        Plan(form_of(), 1000.0, 1e-5).noise(4, 200, 1.0)
+        Plan(form_of(), 1000.0, 1e-5).noise(None)
 
 
 def leak(*, noisy: bool) -> float:

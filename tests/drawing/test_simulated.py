@@ -112,7 +112,7 @@ def test_narrow_ranges_stay_narrow_and_constants_have_one() -> None:
 )
 def test_values_outside_of_the_dictionary_are_counted(name: str, form: dict[str, Any]) -> None:
     found = "\n".join(said(Drawn(1, dictionary={**DICTIONARY, name: form}, rows=200)))
-    assert re.search(rf"silo 'a' has \d+ values outside of the data dictionary, in '{name}': they count as", found)
+    assert re.search(rf"silo 'a' has \d+ values outside of the data dictionary, in '{name}' \(\d+\): they", found)
 
 
 def test_few_records_are_said() -> None:
