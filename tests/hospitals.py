@@ -19,7 +19,7 @@ def restart() -> None:
     """Forget what a silo's process keeps in memory, as when it ends and begins anew."""
     silo_context._settings.cache_clear()
     silo_context._own_site.cache_clear()
-    silo_context._own_sums.cache_clear()
+    silo_context._own_study.cache_clear()
 
 
 def dataset() -> datasets.FederatedDataset:

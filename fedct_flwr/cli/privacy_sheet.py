@@ -31,6 +31,7 @@ from fedct_flwr.types import ConfigError, RunError, SiloName
 _ADDING: Final = "adding up what was spent"
 _T = TypeVar("_T")
 _JOINT: Final = "joint labeler"
+_DRAWN: Final = "drawn public set"
 
 
 def privacy_sheet(
@@ -153,9 +154,10 @@ def _of_silo(config: SiloConfig) -> _Page:
     if config.adds_noise:
         from fedct_flwr.silo.joint import together_in
 
-        budget: dict[str, Any] = {"epsilon": privacy.epsilon, "delta": privacy.delta, "together": together_in(study)}
+        together = together_in(study, draws=config.draws)
+        budget: dict[str, Any] = {"epsilon": privacy.epsilon, "delta": privacy.delta, "together": together}
         text = page("joint", study.name, accounts, metrics=False, simulated=False, **budget)
-        return _Page(study.name, _JOINT, text, accounts)
+        return _Page(study.name, _DRAWN if config.draws else _JOINT, text, accounts)
     text = sheet(
         study.name,
         privacy,

@@ -46,6 +46,8 @@ class Method:
     """Whether silos end with no model of their own, but with the student of all, where one is set."""
     fixed_rounds: ClassVar[int] = 0
     """Rounds that it always has; 0: as many as the run config allows."""
+    also_real: ClassVar[Collection[str]] = ()
+    """Settings of simulated silos that it takes with real ones too."""
     trains_together: ClassVar[bool] = False
     """Whether silos train one labeler together, for epsilon and delta, which each silo's ledger is charged with."""
     one_architecture: ClassVar[bool] = True

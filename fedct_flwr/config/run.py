@@ -306,7 +306,7 @@ class RunConfig(SimulatedSilos):
         """
         settings, defaults = self.to_flower(), self.defaults()
         self.method.check_real()
-        shared = {"epsilon", "delta"} if self.method.protects_silos else set()
+        shared = {*self.method.also_real, *(("epsilon", "delta") if self.method.protects_silos else ())}
         if self.student:
             shared |= set(map(kebab, Training.model_fields))
         for name in (*map(kebab, SimulatedSilos.model_fields), "min-summands", "may-collude", "joint-labeler"):

@@ -109,10 +109,13 @@ class Policy(Settings):
     was approved in between. Those of local rounds and of the consensus's weight hold for each question.
     """
 
-    kinds: tuple[Literal["hard", "shares", "soft", "counts", "sum", "count-sum", "soft-sum", "joint"], ...] = ("hard",)
+    kinds: tuple[Literal["hard", "shares", "soft", "counts", "sum", "count-sum", "soft-sum", "joint", "draw"], ...] = (
+        "hard",
+    )
     """Messages that may leave: one class for each queried example (hard; shares, where other silos learn the share of
     the votes that each class has), probabilities (soft), votes (counts), parts of secure sums of labels (sum), of votes
-    (count-sum), of probabilities (soft-sum), or of gradients with noise (joint, which stands alone)."""
+    (count-sum), of probabilities (soft-sum), of gradients with noise (joint, which stands alone), or of counts of each
+    column's values with noise (draw, which stands alone)."""
     metrics: bool = False
     """Whether test scores may leave (four numbers on each reply)."""
     max_rounds: int = Field(default=100, ge=1, le=MAX_INT)
@@ -164,7 +167,9 @@ class Policy(Settings):
         return self.model_dump(mode="json", exclude=set() if self.adds else {*AT_LEAST})
 
 
-_ADDED: Final = ("sum", "count-sum", "soft-sum", "joint")
+_NOISY: Final = ("joint", "draw")
+"""Kinds that stand alone, as their guarantee covers no other."""
+_ADDED: Final = ("sum", "count-sum", "soft-sum", *_NOISY)
 _WITH_NOISE: Final = ("sum", "count-sum")
 """Kinds to whose sums silos can add noise in shares."""
 _TAUGHT: Final = ("counts", "count-sum")
@@ -174,7 +179,7 @@ _UNCOVERED: Final = ("soft", "soft-sum")
 
 _PROTECTED: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.labeler)
 _EFFECTS: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
-    ("privacy", ("epsilon", "delta"), (*_PROTECTED, "joint")),
+    ("privacy", ("epsilon", "delta"), (*_PROTECTED, *_NOISY)),
     ("privacy", ("rounds", "queries"), _PROTECTED),
     *(("privacy", own_keys([name]), (name,)) for name in _PROTECTED),
     # Students have teachers of their own, under [transfer].
@@ -238,8 +243,13 @@ class SiloConfig(Settings):
 
     @property
     def adds_noise(self) -> bool:
-        """Whether it lets parts of the joint labeler's sums out, and nothing else."""
-        return "joint" in self.policy.kinds
+        """Whether it lets parts of sums out whose noise protects records, and nothing else."""
+        return not {*_NOISY}.isdisjoint(self.policy.kinds)
+
+    @property
+    def draws(self) -> bool:
+        """Whether these sums count values, for a public set that is drawn."""
+        return "draw" in self.policy.kinds
 
     @property
     def promises(self) -> bool:
@@ -311,20 +321,21 @@ class SiloConfig(Settings):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
+        noisy = "draw" if self.draws else "joint"
         if self.adds_noise and len(self.policy.kinds) > 1:
             raise ValueError(
-                "the guarantee of 'joint' covers no other kind of message: leave 'joint' the only one of kinds under "
-                "[policy], or leave it out"
+                f"the guarantee of {noisy!r} covers no other kind of message: leave {noisy!r} the only one of kinds "
+                "under [policy], or leave it out"
             )
         if self.adds_noise and self.privacy.enabled:
             raise ValueError(
-                "with kinds = ['joint'] silos add their noise to sums: set protection = 'none' under [privacy], where "
-                "epsilon and delta are the budget"
+                f"with kinds = [{noisy!r}] silos add their noise to sums: set protection = 'none' under [privacy], "
+                "where epsilon and delta are the budget"
             )
         if self.policy.metrics and self.promises:
             raise ValueError(
                 "scores are computed from private records without noise: set metrics = false under [policy], or "
-                + ("leave 'joint' out of kinds" if self.adds_noise else "protection = 'none' under [privacy]")
+                + (f"leave {noisy!r} out of kinds" if self.adds_noise else "protection = 'none' under [privacy]")
             )
         if self.policy.sum_epsilon and (self.policy.metrics or not set(self.policy.kinds) <= {*_WITH_NOISE}):
             raise ValueError(

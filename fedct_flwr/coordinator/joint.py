@@ -3,14 +3,9 @@
 The labeler: ``labelers/joint_linear.py``. Each step is a round, in which each silo adds a noisy gradient; in one more
 round each silo's own model learns the labels, whatever learner it is, and nothing leaves.
 
-A silo adds once to each step, whatever becomes of the sum: the same noise in two sums would protect less. So a step
-whose sum cannot be opened is lost. It has been paid for, and training goes on with the next one from the same weights.
+A step whose sum cannot be opened is lost (``noisy_sums.py``): training goes on with the next one from the same weights.
 """
 
-import hashlib
-import time
-from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,22 +15,17 @@ from numpy.typing import NDArray
 from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulated_plan
-from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
+from fedct_flwr.coordinator.noisy_sums import Lost, NoisySums
 from fedct_flwr.coordinator.study import Study
-from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums, sum_terms
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds import GRADIENTS, HARD
 from fedct_flwr.kinds.base import Decision
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.privacy.budget import unit_of
-from fedct_flwr.runs.records import IN_WRONG_SUM, RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.log import logger
-from fedct_flwr.types import RunError, SiloName
-from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.types import RunError
 from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.messages import to_record
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
@@ -60,16 +50,14 @@ class Training:
     def __init__(self, algorithm: JointSettings, study: Study, grid: Grid) -> None:
         from fedct_flwr.silo.joint import joint_labeler
 
-        self._algorithm, self._study, self._grid = algorithm, study, prompt(grid)
+        self._algorithm, self._study = algorithm, study
         self._plan = (
             real_plan(study.subject, study.config.seed)
             if study.dataset is None
             else simulated_plan(algorithm, study.config, study.dataset, len(study.roster.silos))
         )
         self._labeler = joint_labeler(self._plan, study.subject.public, study.subject.schema)
-        self._questions = Questions(study.roster, study.config.min_silos)
-        self._terms = sum_terms(study)
-        self._sums = Sums(self._terms, study.roster)
+        self._sums = NoisySums(study, grid, GRADIENTS)
         self._lost_in_a_row = 0
         self._query = Query(0, study.terms.num_public)
 
@@ -90,7 +78,7 @@ class Training:
             progress = progress._replace(step=min(before.round, plan.steps), **before.state)
         nothing, learned = no_targets(study.terms.num_public), before is not None and before.round > plan.steps
         if not learned:
-            study.roster.wait(self._grid)
+            self._sums.wait()
         while progress.step < plan.steps:
             joint = self._plan._replace(weights=progress.weights)
             instruction = Instruction(progress.step + 1, self._query, nothing, joint=joint)
@@ -101,8 +89,10 @@ class Training:
         labels = labeler.label(labeler.weights(progress), study.subject.public.X)
         if not learned:
             instruction = Instruction(plan.steps + 1, self._query, labels, joint=self._plan)
-            valid, absent, asked = self._ask(instruction)
-            self._log(instruction, len(asked), valid, absent, {}, learned=True)
+            valid, absent, asked = self._sums.ask(instruction)
+            votes = dict.fromkeys(valid, labels)
+            facts = GRADIENTS.facts(votes, [], Decision(labels, nothing, labels), study.terms).of_round
+            self._sums.note(instruction, len(asked), valid, absent, facts=facts)
             study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, _kept(progress)))
         study.folder.save_labels(labels, study.terms.classes)
         told = {
@@ -117,49 +107,31 @@ class Training:
         return {"joint": told, **made}
 
     def _opened(self, instruction: Instruction) -> NDArray[np.uint64] | None:
-        """The sum of a step; None where it cannot be opened. Raises RunError where too few silos are ready for one."""
-        valid, absent, asked = self._ask(instruction)
-        if len(valid) < self._terms.min_summands:
-            # No silo has added yet, so the step can be asked for again.
-            raise RunError(
-                f"step {instruction.round} has {len(valid)} silos ready and min-summands is "
-                f"{self._terms.min_summands}: "
-                + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
-                + "; see to them, then resume the run"
-            )
-        shape = GRADIENTS.shape(instruction, hashlib.sha256(asked).digest())
-        deadline = self._study.config.round_deadline
+        """The sum of a step; None where it is lost. Raises RunError where that cannot go on."""
         try:
-            found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)
-        except RunError as error:
-            self._lose(instruction, len(asked), absent | dict.fromkeys(valid, NOT_IN_SUM), error)
-            return None
-        silos = len(found.summands)
-        # The number of records was announced, roughly. What a silo adds may be garbage.
-        if not self._labeler.could_be(found.total, _ROUGHLY * self._plan.records, silos):
-            why = RunError(
-                f"step {instruction.round} has a secure sum that no records of {silos} silos add up to: one of them "
-                "does not follow the protocol, and the sum does not show which, or they have more than "
-                f"{_ROUGHLY} times the {self._plan.records} records that were agreed upon"
-            )
-            self._lose(instruction, len(asked), absent | dict.fromkeys(valid, IN_WRONG_SUM), why)
+            found = self._sums.opened(instruction, self._wrong)
+        except Lost as why:
+            self._lost_in_a_row += 1
+            if self._lost_in_a_row == _LOST_IN_A_ROW:
+                raise RunError(
+                    f"{why}; no sum was opened for {_LOST_IN_A_ROW} steps in a row: see to the silos, then resume the "
+                    "run"
+                ) from None
+            logger.warning("%s; this step is lost, and training goes on with the next one", why)
+            self._sums.wait()
             return None
         self._lost_in_a_row = 0
-        absent |= {silo: NOT_IN_SUM for silo in valid if silo not in found.summands}
-        added = {silo: valid[silo] for silo in found.summands}
-        self._log(instruction, len(asked), added, absent, sent)
-        return found.total
+        return found
 
-    def _lose(self, instruction: Instruction, asked_bytes: int, absent: Mapping[str, str], why: RunError) -> None:
-        """Go on without the sum of a step, but not for long. Raises RunError."""
-        self._log(instruction, asked_bytes, {}, absent, {})
-        self._lost_in_a_row += 1
-        if self._lost_in_a_row == _LOST_IN_A_ROW:
-            raise RunError(
-                f"{why}; no sum was opened for {_LOST_IN_A_ROW} steps in a row: see to the silos, then resume the run"
-            )
-        logger.warning("%s; this step is lost, and training goes on with the next one", why)
-        self._study.roster.wait(self._grid)
+    def _wrong(self, total: NDArray[np.uint64], silos: int) -> str:
+        # The number of records was announced, roughly. What a silo adds may be garbage.
+        if self._labeler.could_be(total, _ROUGHLY * self._plan.records, silos):
+            return ""
+        return (
+            f"that no records of {silos} silos add up to: one of them does not follow the protocol, and the sum does "
+            f"not show which, or they have more than {_ROUGHLY} times the {self._plan.records} records that were "
+            "agreed upon"
+        )
 
     def _check_lost(self) -> int:
         """How many steps have no sum. Raises RunError where labels would come of too few steps."""
@@ -171,43 +143,3 @@ class Training:
                 "start a new run, for which they have to approve another budget"
             )
         return lost
-
-    def _ask(self, instruction: Instruction) -> tuple[dict[SiloName, tuple[Answer, float]], dict[str, str], bytes]:
-        study, deadline = self._study, self._study.config.round_deadline
-        payload = encode_instruction(instruction, study.terms)
-        self._questions.ask(self._grid, lambda silo: to_record(payload), instruction.round, deadline)
-        replies = self._questions.receive(self._grid, deadline)
-        read = partial(read_answer, terms=study.terms, instruction=instruction)
-        return *self._questions.sort(instruction.round, replies, read), payload
-
-    def _log(
-        self,
-        instruction: Instruction,
-        asked_bytes: int,
-        valid: Mapping[SiloName, tuple[Answer, float]],
-        absent: Mapping[str, str],
-        sent: Mapping[SiloName, int],
-        *,
-        learned: bool = False,
-    ) -> None:
-        nothing, labels = no_targets(self._study.terms.num_public), instruction.targets
-        facts: Mapping[str, Any] = {}
-        if learned:
-            votes = dict.fromkeys(valid, labels)
-            facts = GRADIENTS.facts(votes, [], Decision(labels, nothing, labels), self._study.terms).of_round
-        silos = {
-            silo: SiloRecord(answer.size + sent.get(silo, 0), round(seconds, 3), {}, answer.known_scores)
-            for silo, (answer, seconds) in valid.items()
-        }
-        self._study.folder.append_round(
-            RoundRecord(
-                round=instruction.round,
-                seconds=round(time.time() - self._questions.asked_at, 3),
-                queried=len(nothing),
-                facts=facts,
-                instruction_bytes=asked_bytes,
-                bytes_sent=sum(record.bytes_sent for record in silos.values()),
-                silos=silos,
-                absent=dict(absent),
-            )
-        )

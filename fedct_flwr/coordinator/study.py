@@ -30,6 +30,8 @@ class Subject(NamedTuple):
     image_mode: Literal["gray", "color"] = "color"
     sums: SumTerms | None = None
     joint: Joint | None = None
+    folder: StudyFolder | None = None
+    """Of real silos."""
 
     @classmethod
     def simulated(cls, dataset: FederatedDataset) -> "Subject":
@@ -41,7 +43,7 @@ class Subject(NamedTuple):
     def real(cls, study: StudyFolder) -> "Subject":
         """Of a study's folder."""
         form = study.config.image_size, study.config.image_mode
-        return cls(study.schema, study.public, study.test, *form, study.sums, joint_of(study))
+        return cls(study.schema, study.public, study.test, *form, study.sums, joint_of(study), study)
 
 
 @dataclass(frozen=True, eq=False)

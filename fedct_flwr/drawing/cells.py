@@ -115,7 +115,8 @@ def _positions(form: ColumnForm, column: Column) -> NDArray[np.float64]:
     known = column.categories or ()
     if unknown := [name for name in form.categories if name not in known]:
         raise ConfigError(
-            f"the data dictionary has values of {quoted(column.name)} that no table has: {listed(unknown)}"
+            f"the data dictionary has values of {quoted(column.name)} that no table has: {listed(unknown)}; take "
+            "them out, or add an example with each to the public set"
         )
     return np.array(sorted(known.index(name) for name in form.categories), dtype=np.float64)
 

@@ -186,7 +186,7 @@ class Plan:
         multiplier = least_multiplier(self.epsilon, self.delta) / math.sqrt(share)
         found = NoiseShares(multiplier, GRID * math.sqrt(changed), 1, numbers, self.honest)
         if found.slack(self.epsilon) > self.delta * _SET_ASIDE:
-            raise ConfigError(f"draw-epsilon {self.epsilon:g} is too large for counts with noise: lower it")
+            raise ConfigError(f"epsilon {self.epsilon:g} is too large for counts with noise: lower it")
         return found
 
     def wrong(self, opened: NDArray[np.int64], noise: NoiseShares, silos: int) -> str:

@@ -28,19 +28,20 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
     added = config.policy.adds
     if not added:
         return
-    terms, policy, joint = study.sums, config.policy, study.config.joint
-    if terms is None or (config.adds_noise and joint is None):
-        table = "sums" if terms is None else "joint"
+    terms, policy, table = study.sums, config.policy, "draw" if config.draws else "joint"
+    plan = study.config.draw if config.draws else study.config.joint
+    if terms is None or (config.adds_noise and plan is None):
+        table = "sums" if terms is None else table
         raise ConfigError(
             f"kinds under [policy] has {added[0]!r}, and the study has no [{table}] in study.toml: ask the coordinator "
             f"for it, or leave {added[0]!r} out"
         )
-    if config.adds_noise and joint:
+    if config.adds_noise and plan:
         check_all_installed(config)
         privacy = config.privacy
-        if joint.epsilon > privacy.epsilon or joint.delta > privacy.delta:
+        if plan.epsilon > privacy.epsilon or plan.delta > privacy.delta:
             raise ConfigError(
-                f"[joint] in study.toml costs each record epsilon {joint.epsilon:g} at delta {joint.delta:g}, and "
+                f"[{table}] in study.toml costs each record epsilon {plan.epsilon:g} at delta {plan.delta:g}, and "
                 f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"
             )
     if config.silo not in terms.keys:

@@ -39,7 +39,7 @@ from fedct_flwr.hospital.approval import approval_in, approving_digest
 from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage
-from fedct_flwr.kinds import ADDED, GRADIENTS, HARD, SUMS, kind_of, kinds_let_out
+from fedct_flwr.kinds import ADDED, HARD, SUMS, kind_of, kinds_let_out
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
@@ -164,8 +164,8 @@ class Gate:
         self._policy: Policy = config.policy
         self._terms = terms_of(study)
         self._joint = joint_of(study)
-        # What the log calls messages of secure sums: of labels or probabilities, or of the joint labeler.
-        self._added = GRADIENTS.policy if config.adds_noise else SUMS[HARD.name].policy
+        # What the log calls messages of secure sums: of labels or probabilities, or of those with noise for records.
+        self._added = config.policy.kinds[0] if config.adds_noise else SUMS[HARD.name].policy
         self._approving = approving_digest(config, study)
         self._log = log
         self._unchanged = unchanged

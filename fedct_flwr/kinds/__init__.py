@@ -6,7 +6,7 @@ from typing import Final
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.kinds.counts import COUNTS
 from fedct_flwr.kinds.hard import HARD
-from fedct_flwr.kinds.joint import GRADIENTS
+from fedct_flwr.kinds.joint import GRADIENTS, HISTOGRAMS
 from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
 from fedct_flwr.kinds.shares import SHARES
 from fedct_flwr.kinds.summed import NOISY_SUMS, NOTHING, SUMS, Summed
@@ -15,16 +15,16 @@ from fedct_flwr.wire.content import Instruction, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 __all__ = [
-    "ADDED", "COUNTS", "GRADIENTS", "HARD", "KINDS", "NOISY_SUMS", "PROBABILITIES", "SHARES", "SUMS", "VALUES",
-    "in_sums", "kind_by", "kind_for", "kind_in_policy", "kind_of", "kind_of_votes", "kinds_let_out",
+    "ADDED", "COUNTS", "GRADIENTS", "HARD", "HISTOGRAMS", "KINDS", "NOISY_SUMS", "PROBABILITIES", "SHARES", "SUMS",
+    "VALUES", "in_sums", "kind_by", "kind_for", "kind_in_policy", "kind_of", "kind_of_votes", "kinds_let_out",
 ]  # fmt: skip
 
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES, SHARES)}
 
 
-_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS)
+_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS, HISTOGRAMS)
 """Those that real silos answer: one of each name in a policy and study."""
-ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS))
+ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS, HISTOGRAMS))
 """What policies call the kinds that leave in secure sums alone."""
 
 
@@ -62,6 +62,8 @@ def in_sums(kind: Kind, *, noisy: bool = False) -> Summed:
 
 def kind_of(instruction: Instruction, terms: Terms) -> Kind:
     """The kind that an instruction asks for."""
+    if instruction.histograms is not None:
+        return HISTOGRAMS
     if instruction.joint is not None:
         return GRADIENTS
     asked = instruction.votes, instruction.soft is not None, terms

@@ -1,4 +1,4 @@
-"""Steps of the joint labeler's training: silos add noisy gradients, and in the end learn the labeler's labels."""
+"""Sums with noise for records: steps of the joint labeler's training, and counts of columns' values."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -10,7 +10,7 @@ from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.summed import OnlyReady
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.types import HardLabels, SiloName, Votes
-from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
+from fedct_flwr.wire.content import NO_TERMS, Fit, Instruction, Scores, Soft, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 STEPS: Final = 15
@@ -19,7 +19,27 @@ BITS: Final = 64
 """Of each number in a sum."""
 
 
-class Gradients(OnlyReady):
+_BEWARE: Final = (
+    "The guarantee counts the noise of other honest silos. It needs partners that add theirs, and keys that are their "
+    "own. A partner that lies can spoil the {}, and no sum shows it"
+)
+
+
+class NoisySum(OnlyReady):
+    """What silos add with shares of noise that protect records."""
+
+    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
+        """Raise Refused (QUERY): there is more to say, see ``Joint`` and ``Histograms``."""
+        raise Refused(Refusal.QUERY)
+
+    def shape(self, instruction: Instruction, subject: bytes) -> Shape:
+        """Of the sum that is opened; ``subject``: 32 bytes. Raises Refused (MALFORMED) where silos are not to add."""
+        if noisy_sum(instruction) is not self:
+            raise Refused(Refusal.MALFORMED)
+        return Shape(self.cost(instruction, NO_TERMS).labels, BITS, subject)
+
+
+class Gradients(NoisySum):
     """Gradients with a share of noise ``(size, classes)``, in a sum; or nothing, where silos learn the labels."""
 
     name: ClassVar[str] = "sums of noisy gradients"
@@ -30,27 +50,14 @@ class Gradients(OnlyReady):
         "linear model's training, to which the silos together have added noise"
     )
     in_short: ClassVar[str] = "parts of secure sums of gradients with noise"
-    beware: ClassVar[str] = (
-        "The guarantee counts the noise of other honest silos. It needs partners that add theirs, and keys that are "
-        "their own. A partner that lies can spoil the model, and no sum shows it"
-    )
+    beware: ClassVar[str] = _BEWARE.format("model")
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         joint = instruction.joint
         return Cost(0 if joint is None or joint.weights is None else joint.weights.size)
 
-    def shape(self, instruction: Instruction, subject: bytes) -> Shape:
-        """Of the sum that a step opens. Raises Refused (MALFORMED) where silos are not asked to add."""
-        if instruction.joint is None or instruction.joint.weights is None:
-            raise Refused(Refusal.MALFORMED)
-        return Shape(instruction.joint.weights.size, BITS, subject)
-
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
         return HARD.cotrain(bench, replace(instruction, joint=None))
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """Raise Refused (QUERY): a step has more to say, see ``Joint``."""
-        raise Refused(Refusal.QUERY)
 
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
@@ -60,9 +67,33 @@ class Gradients(OnlyReady):
         return Facts(of_round, {silo: {} for silo in votes}, ("changed",), f"{changed} labels by the joint labeler")
 
 
+class HistogramCounts(NoisySum):
+    """Counts of each column's values with a share of noise, in a sum; the silo's own model has no part in it."""
+
+    name: ClassVar[str] = "sums of noisy histograms"
+    policy: ClassVar[str] = "draw"
+    shared: ClassVar[str] = "sums of counts of values with noise, from which a single silo's cannot be read"
+    leaves: ClassVar[str] = (
+        "masked numbers that look random. Only their sum over the silos that take part can be opened: how many records "
+        "have each value of a column, or of two columns, with noise that the silos together have added"
+    )
+    in_short: ClassVar[str] = "parts of secure sums of counts with noise"
+    beware: ClassVar[str] = _BEWARE.format("public set")
+
+    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
+        return Cost(instruction.histograms.numbers if instruction.histograms else 0)
+
+    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+        """Raise Refused (QUERY): nothing is learned."""
+        raise Refused(Refusal.QUERY)
+
+
 GRADIENTS: Final = Gradients()
+HISTOGRAMS: Final = HistogramCounts()
 
 
-def adds_gradient(instruction: Instruction) -> bool:
-    """Whether an instruction asks for a step of the joint labeler's training, in which the own model has no part."""
-    return instruction.joint is not None and instruction.joint.weights is not None
+def noisy_sum(instruction: Instruction) -> Gradients | HistogramCounts | None:
+    """What silos are asked to add with noise for records, in which the own model has no part; None: they are not."""
+    if instruction.histograms is not None:
+        return HISTOGRAMS
+    return GRADIENTS if instruction.joint is not None and instruction.joint.weights is not None else None

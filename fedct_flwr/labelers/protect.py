@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     # Needs dp_accounting, which a study without protection does not.
     from fedct_flwr.labelers.labeler import Labeler
 
-_EXTRAS: Final = {"privacy": ("dp_accounting", "opendp"), "dp-sgd": ("dp_accounting", "opendp", "torch", "opacus")}
+_EXTRAS: Final = {
+    "privacy": ("dp_accounting", "opendp"),
+    "drawn": ("dp_accounting", "opendp", "mbi"),
+    "dp-sgd": ("dp_accounting", "opendp", "torch", "opacus"),
+}
 
 
 def check_installed(privacy: PrivacySettings) -> None:
@@ -27,7 +31,7 @@ def check_all_installed(config: SiloConfig) -> None:
     """The same for all that bounds what leaves a real silo, noise in sums too."""
     check_installed(config.privacy)
     if config.adds_noise:
-        check_extra("privacy", "kinds = ['joint']")
+        check_extra("privacy", f"kinds = {[*config.policy.kinds]}")
 
 
 def check_extra(extra: str, what: str) -> None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
-from fedct_flwr.config import PrivacySettings, SiloConfig, StudyJoint
+from fedct_flwr.config import PrivacySettings, SiloConfig, StudyDraw, StudyJoint
 from fedct_flwr.config.privacy import COVER_VOTES
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.markdown import template
+from fedct_flwr.text.plural import count
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,10 @@ def together_words(account: Spending) -> list[str]:
 
 @dataclass(frozen=True)
 class Together:
-    """How silos train together: ``steps`` sums of ``numbers`` numbers each, with the noise of ``honest`` silos counted.
+    """How silos add together: ``steps`` sums of ``numbers`` numbers each, with the noise of ``honest`` silos counted.
 
     ``noise_multiplier``: standard deviation of the counted noise in one sum, for a record's largest change of 1.
+    ``draws``: they count values for a drawn public set, and ``numbers`` is the most of any sum; else they train.
     """
 
     steps: int
@@ -149,22 +151,28 @@ class Together:
     noise_multiplier: float
     min_summands: int
     may_collude: int
+    draws: bool = False
 
 
 def promise_together(
-    together: Together, joint: StudyJoint, privacy: PrivacySettings, unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+    together: Together,
+    agreed: StudyJoint | StudyDraw,
+    privacy: PrivacySettings,
+    unit: PrivacyUnit = PrivacyUnit.EXAMPLE,
 ) -> list[str]:
     """What is promised, in sentences for who approves it."""
+    once, sums = ("drawn set", "counts") if together.draws else ("training", "steps")
     return [
-        f"What leaves looks random: parts of {together.steps} sums of {together.numbers:,} numbers. Opened is only a "
-        f"sum of at least {together.min_summands} silos, and the silos' noise is in it",
-        f"Unit: {UNITS[unit]}. One training costs it epsilon {joint.epsilon:g}, delta {joint.delta:g}, all steps "
+        f"What leaves looks random: parts of {count(together.steps, 'sum')} of {together.numbers:,} numbers"
+        f"{' at most' * together.draws}. Opened is only a sum of at least {together.min_summands} silos, and the "
+        "silos' noise is in it",
+        f"Unit: {UNITS[unit]}. One {once} costs it epsilon {agreed.epsilon:g}, delta {agreed.delta:g}, all {sums} "
         "together",
         f"All runs of the study together may cost epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, as [privacy] "
         "says. The silo's ledger is charged before a number is sent, and beyond that it sends none",
         f"It holds against everybody, the coordinator too, if at most {together.may_collude} of the silos collude. The "
         f"noise of {together.honest} honest silos is counted in each sum",
-        f"The study says that all silos have about {joint.records:,} records. How many this silo has does not leave",
+        f"The study says that all silos have about {agreed.records:,} records. How many this silo has does not leave",
     ]
 
 

@@ -18,7 +18,7 @@ from flwr.app import Context
 
 from fedct_flwr import datasets
 from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.labelers.protect import check_extra, check_installed
 from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.runs.places import default_path
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
     from fedct_flwr.privacy.budget import Budget
     from fedct_flwr.privacy.noise_shares import VoteShares
-    from fedct_flwr.secure_sum.terms import Terms as SumTerms
     from fedct_flwr.silo.noisy_sum import NoiseAdder
     from fedct_flwr.silo.release import Answering, Purse, Release
 
@@ -67,7 +66,9 @@ class SiloContext:
     judgment: Path | None = None
     runs_kept: int = 8
     purse_of: "Callable[[], Purse] | None" = None
-    """What the silo's part in a joint labeler is paid with."""
+    """What the silo's part in sums with noise for records is paid with."""
+    study_of: Callable[[], StudyFolder] | None = None
+    """The study of a real silo that counts values for a drawn public set."""
     noise_adder_of: "Callable[[], NoiseAdder] | None" = None
     """What the silo adds its share of noise to sums of votes with; None where it adds to no such sum."""
 
@@ -129,6 +130,7 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
             before=model_before(own, site),
             judgment=judgment_of(own, site.terms.study),
             purse_of=partial(_own_purse_of_joint, own) if own.adds_noise else None,
+            study_of=partial(_own_study, node.silo_file) if own.draws else None,
             noise_adder_of=partial(_own_noise_adder, node.silo_file) if own.policy.sum_epsilon else None,
         )
     config = _run_config(context)
@@ -210,8 +212,12 @@ def _settings(silo_file: Path) -> SiloConfig:
 
 @lru_cache(maxsize=16)
 def _own_site(silo_file: Path) -> Site:
-    config = _settings(silo_file)
-    return real_site(config, read_study(config.study))
+    return real_site(_settings(silo_file), _own_study(silo_file))
+
+
+@lru_cache(maxsize=16)
+def _own_study(silo_file: Path) -> StudyFolder:
+    return read_study(_settings(silo_file).study)
 
 
 def _model_digest(config: SiloConfig) -> bytes:
@@ -280,18 +286,13 @@ def _simulated_purse_of_joint(config: RunConfig, site: Site, run: RunFolder | No
     return _simulated_purse(config, site, run, budget, "joint noise")
 
 
-@lru_cache(maxsize=16)
-def _own_sums(silo_file: Path) -> "SumTerms | None":
-    return read_study(_settings(silo_file).study).sums
-
-
 def _own_noise_adder(silo_file: Path) -> "NoiseAdder":
     """A real silo's, by its own policy and the study's terms of sums. Raises ConfigError where the study has none."""
     check_extra("privacy", "sum-epsilon")
     from fedct_flwr.privacy.noise_shares import surely_honest
     from fedct_flwr.silo.noisy_sum import NoiseAdder, budget_of_sums
 
-    own, sums = _settings(silo_file), _own_sums(silo_file)
+    own, sums = _settings(silo_file), _own_study(silo_file).sums
     if sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
     purse = _own_purse(own, budget_of_sums(own.policy), shared=False)

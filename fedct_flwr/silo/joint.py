@@ -38,8 +38,12 @@ def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinea
     return _made(plan_of(joint, len(schema.classes)), public, schema, joint.seed)
 
 
-def together_in(study: StudyFolder) -> Together:
-    """How real silos train together in a study, for people. Raises ConfigError where they do not, or DataError."""
+def together_in(study: StudyFolder, *, draws: bool = False) -> Together:
+    """How real silos train together in a study, for people, or count. Raises ConfigError or DataError."""
+    if draws:
+        from fedct_flwr.silo.drawing import drawn_in
+
+        return drawn_in(study)
     joint, sums = joint_of(study), study.sums
     if joint is None or sums is None:
         raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")

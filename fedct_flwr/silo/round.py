@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from fedct_flwr.kinds import GRADIENTS, kind_of
-from fedct_flwr.kinds.joint import Gradients, adds_gradient
+from fedct_flwr.kinds import kind_of
+from fedct_flwr.kinds.joint import Gradients, noisy_sum
 from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.personal import Personal, Question
@@ -37,7 +37,7 @@ def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Ca
     instruction = decode_instruction(payload, context.site.terms)
     question = Question.asked(payload, instruction, context)
     kind = kind_of(instruction, context.site.terms)
-    learns = kind.own_model and not adds_gradient(instruction)
+    learns = kind.own_model and noisy_sum(instruction) is None
     afterwards = partial(personal.keep, question) if learns else _nothing
     last = answers.last(run_id)
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these. Nor
@@ -69,8 +69,8 @@ def _new_reply(question: Question, payload: bytes, context: SiloContext, persona
     kind = kind_of(instruction, site.terms)
     if instruction.noise and context.noise_adder_of is None:
         raise Refused(Refusal.POLICY)
-    if adds_gradient(instruction):
-        return _step(context, payload, instruction)
+    if noisy_sum(instruction):
+        return _added(context, payload, instruction)
     if isinstance(kind, Gradients) and context.purse_of and context.purse_of().real:
         # The answer only says that the step was heard: the model learns afterwards, and whether it could stays secret.
         return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
@@ -102,16 +102,24 @@ def _own_votes(question: Question, context: SiloContext, personal: Personal, *, 
     return _voted(context, partial(personal.votes, question), promised=promised, otherwise=abstaining)
 
 
-def _step(context: SiloContext, payload: bytes, instruction: Instruction) -> bytes:
-    """The reply to a step of the joint labeler's training: what the silo adds is ready. Raises Refused, ConfigError."""
-    from fedct_flwr.silo.joint import noisy_gradient
-
-    if instruction.joint is None or context.purse_of is None:
+def _added(context: SiloContext, payload: bytes, instruction: Instruction) -> bytes:
+    """The reply where silos add with noise for records: what the silo adds is ready. Raises Refused, ConfigError."""
+    kind, site = noisy_sum(instruction), context.site
+    if kind is None or context.purse_of is None:
         raise Refused(Refusal.POLICY)
-    gradient = noisy_gradient(context.site, instruction.joint, context.purse_of(), payload)
-    shape = GRADIENTS.shape(instruction, hashlib.sha256(payload).digest())
-    Ready(context.state).keep(gradient, shape, context.runs_kept)
-    return encode_reply(Reply(instruction.round, context.site.silo, NOTHING), context.site.terms)
+    if instruction.joint is not None:
+        from fedct_flwr.silo.joint import noisy_gradient
+
+        vector = noisy_gradient(site, instruction.joint, context.purse_of(), payload)
+    elif instruction.histograms is None or context.study_of is None:
+        raise Refused(Refusal.POLICY)
+    else:
+        from fedct_flwr.silo.drawing import noisy_counts
+
+        vector = noisy_counts(site, context.study_of(), instruction.histograms, context.purse_of(), payload)
+    shape = kind.shape(instruction, hashlib.sha256(payload).digest())
+    Ready(context.state).keep(vector, shape, context.runs_kept)
+    return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
 
 
 def _protected_reply(

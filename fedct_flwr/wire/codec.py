@@ -16,8 +16,8 @@ from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds import kind_by, kind_of, kind_of_votes
 from fedct_flwr.kinds.hard import labels_message, read_labels
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, SiloName, Votes
-from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import LARGEST_NOISE, LEAST_NOISE, NO_TERMS, Fit, Instruction, Joint, Reply, Scores, Terms
+from fedct_flwr.wire import content, labels_pb2
+from fedct_flwr.wire.content import NO_TERMS, Fit, Histograms, Instruction, Joint, Reply, Scores, Terms
 from fedct_flwr.wire.packing import packed_size
 from fedct_flwr.wire.probabilities import MAX_VALUE
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -38,6 +38,18 @@ def put_joint(joint: Joint, message: labels_pb2.Instruction) -> None:
         setattr(message.joint, name, value)
     if weights is not None:
         message.joint.weights = weights.astype("<f8").tobytes()
+
+
+def take_histograms(message: labels_pb2.Instruction) -> Histograms | None:
+    """Take a question for counts out of a message. Raises Refused (MALFORMED) where it asks for something else too."""
+    if not message.HasField("histograms"):
+        return None
+    asked = message.histograms
+    otherwise = message.votes or message.summed or message.answer
+    if otherwise or any(map(message.HasField, ("soft", "joint", "targets"))) or not asked.numbers:
+        raise Refused(Refusal.MALFORMED)
+    groups = np.frombuffer(asked.groups, dtype=np.uint8) if asked.groups else None
+    return Histograms(asked.study, asked.numbers, groups)
 
 
 def take_joint(message: labels_pb2.Instruction, terms: Terms) -> Joint | None:
@@ -97,6 +109,9 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
     kind.put_learning(instruction, message, terms)
     if instruction.joint is not None:
         put_joint(instruction.joint, message)
+    if (counts := instruction.histograms) is not None:
+        groups = b"" if counts.groups is None else counts.groups.tobytes()
+        message.histograms.CopyFrom(labels_pb2.Histograms(study=counts.study, numbers=counts.numbers, groups=groups))
     return message.SerializeToString(deterministic=True)
 
 
@@ -125,11 +140,10 @@ def _decoded(payload: bytes, terms: Terms) -> Instruction:
     query = Query(message.query.seed, message.query.size)
     joint = take_joint(message, terms)
     # No noise takes no bytes; noise outside the limits or without a sum is malformed.
-    if message.noise and not (message.summed and LEAST_NOISE <= message.noise <= LARGEST_NOISE):
+    if message.noise and not (message.summed and content.LEAST_NOISE <= message.noise <= content.LARGEST_NOISE):
         raise Refused(Refusal.MALFORMED)
-    instruction = Instruction(
-        message.round, query, targets, message.votes, soft, message.summed, joint, message.noise, message.answer
-    )
+    asks = message.votes, soft, message.summed, joint, message.noise, message.answer, take_histograms(message)
+    instruction = Instruction(message.round, query, targets, *asks)
     _check_canonical(payload, encode_instruction(instruction, terms))
     return instruction
 

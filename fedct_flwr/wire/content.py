@@ -86,6 +86,18 @@ class Joint(NamedTuple):
 _OF_PLAN: Final = Joint._fields.index("seed")
 
 
+class Histograms(NamedTuple):
+    """Asks for ``numbers`` counts of values with noise, of each column's cells, or with ``groups`` of pairs of columns.
+
+    ``study`` (32 bytes) is the digest of the study, whose data dictionary says what the cells are. ``groups``: uint8,
+    one for each cell, one column after the other.
+    """
+
+    study: bytes
+    numbers: int
+    groups: NDArray[np.uint8] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """Coordinator to silo: train on ``targets``, then label the examples of ``query``.
@@ -108,6 +120,8 @@ class Instruction:
     """Of a secure sum, whose shares silos add: its standard deviation, in votes of one silo. 0: none."""
     answer: str = ""
     """The name of the kind that is asked for, where neither of the above tells it."""
+    histograms: Histograms | None = None
+    """Asks for these counts instead."""
 
 
 class Scores(NamedTuple):

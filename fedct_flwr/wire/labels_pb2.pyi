@@ -152,8 +152,18 @@ class Joint(_message.Message):
     weights: bytes
     def __init__(self, records: _Optional[int] = ..., steps: _Optional[int] = ..., epsilon: _Optional[float] = ..., delta: _Optional[float] = ..., honest: _Optional[int] = ..., columns: _Optional[int] = ..., seed: _Optional[int] = ..., weights: _Optional[bytes] = ...) -> None: ...
 
+class Histograms(_message.Message):
+    __slots__ = ("study", "numbers", "groups")
+    STUDY_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    study: bytes
+    numbers: int
+    groups: bytes
+    def __init__(self, study: _Optional[bytes] = ..., numbers: _Optional[int] = ..., groups: _Optional[bytes] = ...) -> None: ...
+
 class Instruction(_message.Message):
-    __slots__ = ("terms", "round", "query", "targets", "votes", "soft", "joint", "answer", "summed", "noise")
+    __slots__ = ("terms", "round", "query", "targets", "votes", "soft", "joint", "histograms", "answer", "summed", "noise")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
@@ -161,6 +171,7 @@ class Instruction(_message.Message):
     VOTES_FIELD_NUMBER: _ClassVar[int]
     SOFT_FIELD_NUMBER: _ClassVar[int]
     JOINT_FIELD_NUMBER: _ClassVar[int]
+    HISTOGRAMS_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     SUMMED_FIELD_NUMBER: _ClassVar[int]
     NOISE_FIELD_NUMBER: _ClassVar[int]
@@ -171,10 +182,11 @@ class Instruction(_message.Message):
     votes: int
     soft: Soft
     joint: Joint
+    histograms: Histograms
     answer: str
     summed: bool
     noise: float
-    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ..., votes: _Optional[int] = ..., soft: _Optional[_Union[Soft, _Mapping]] = ..., joint: _Optional[_Union[Joint, _Mapping]] = ..., answer: _Optional[str] = ..., summed: bool = ..., noise: _Optional[float] = ...) -> None: ...
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ..., votes: _Optional[int] = ..., soft: _Optional[_Union[Soft, _Mapping]] = ..., joint: _Optional[_Union[Joint, _Mapping]] = ..., histograms: _Optional[_Union[Histograms, _Mapping]] = ..., answer: _Optional[str] = ..., summed: bool = ..., noise: _Optional[float] = ...) -> None: ...
 
 class Reply(_message.Message):
     __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "probabilities", "values", "ready", "scores", "fit")

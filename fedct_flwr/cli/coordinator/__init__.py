@@ -4,7 +4,7 @@ from fedct_flwr.cli.lazy import lazy_group
 
 HELPS = {
     "init": "Make a coordinator's folder: certificates, a secret, and a place for study, silos' keys and runs.",
-    "draw": "Draw a public set where none exists, from a data dictionary.",
+    "draw": "Draw a public set where none exists, from a data dictionary or real silos' counts.",
     "invite": "Write one signed file with all that a silo needs to join: study, address, certificates.",
     "register": "Admit the silos' nodes to the running SuperLink, by their public keys.",
     "status": "Show SuperLink, silos and when each was last seen, certificates, database and disk.",

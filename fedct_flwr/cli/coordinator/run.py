@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
+from fedct_flwr.algorithms.draw import DrawnSet
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict, run_document
@@ -92,28 +93,32 @@ def run(
     else:
         other = overrides(set_ or [])
         refuse_twice(context, other, _OPTIONS)
-        chosen = _settings(coordinator, study, other, scores or bool(baselines)) | only(rounds)
+        chosen = settings_of(coordinator, study, other, scores=scores or bool(baselines)) | only(rounds)
     path = (resume or run_dir or dated(coordinator.runs, study.name)).absolute()
     if not resume:
         check_new(path)
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
     if resume:
         check_from_file(config.learner_names, package or (), path)
+    if config.algorithm == DrawnSet.name:
+        raise ConfigError("to draw a public set: fedct coordinator draw FOLDER --epsilon E")
     how = check_run(config, None, Subject.real(study), config.roster, named=other, begun=begun)
     compared = _compared(config, baselines)
 
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(config.roster))}")
     console.print(f"private records stay at their silos; {len(study.public)} public examples, unlabeled\n")
     run_folder = RunFolder(path)
-    _run(console, coordinator, config, run_folder, folder)
+    command = f"fedct coordinator run {in_shell(folder)} --resume {in_shell(path)}{trusting(config.to_flower())}"
+    follow_run(console, coordinator, config, run_folder, command)
     _show(out, config, how, run_folder, compared, started)
     print_end(console, config, how, run_folder, time.monotonic() - started)
     console.print(escape(write_at_end(run_folder)), soft_wrap=True)
 
 
-def _settings(
-    coordinator: CoordinatorFolder, study: StudyFolder, given: dict[str, Any], scores: bool
+def settings_of(
+    coordinator: CoordinatorFolder, study: StudyFolder, given: dict[str, Any], *, scores: bool
 ) -> dict[str, Any]:
+    """The run config of a new run with the study's silos. Raises ConfigError for a key that the study defines."""
     for key in _OURS:
         if key in given:
             raise ConfigError(f"{key!r} cannot be overridden; the study in {coordinator.study} defines it")
@@ -141,14 +146,15 @@ def _compared(config: RunConfig, name: str) -> tuple[RunConfig, FederatedDataset
     return simulation, dataset
 
 
-def _run(
-    console: Console, coordinator: CoordinatorFolder, config: RunConfig, run_folder: RunFolder, given: Path
+def follow_run(
+    console: Console, coordinator: CoordinatorFolder, config: RunConfig, run_folder: RunFolder, again: str
 ) -> None:
-    """Start the run and follow it to its end. Raises RunError with the reason that the run folder gives."""
+    """Start the run and follow it to its end. Raises RunError with the reason that the run folder gives.
+
+    ``again``: the command that goes on with it.
+    """
     status = console.status("starting the run on the SuperLink")
     watch = PrintedRounds(console, run_folder, status)
-    again = f"fedct coordinator run {in_shell(given)} --resume {in_shell(run_folder.path)}"
-    again += trusting(config.to_flower())
     with SuperLink(coordinator.address(), coordinator.ca) as superlink, status:
         run_id = superlink.start(config.to_flower())
         try:

@@ -34,7 +34,7 @@ from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, is_revoked, read_entries, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage
-from fedct_flwr.kinds import GRADIENTS, HARD, kinds_let_out
+from fedct_flwr.kinds import GRADIENTS, HARD, HISTOGRAMS, kinds_let_out
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.privacy.sheet import Answers, clock_words, promise, promise_together, spent_words, together_words
@@ -99,6 +99,11 @@ def approve(
     with open_log(config) as log:
         entries = list(read_entries(config.state))
         told = sections(config, study, entries, Units.of(records, groups), found)
+        if config.draws:
+            from fedct_flwr.silo.drawing import plan_of
+
+            outside = plan_of(study).form.place(records.X)[1] or "0 values outside of the data dictionary"
+            told["Values of this silo that the study does not foresee"] = [outside]
         for title, lines in told.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
@@ -282,8 +287,12 @@ def sections(
     allowed = min(policy.max_rounds, policy.max_queries // len(public), policy.max_bytes // max(1, longest))
     told = {
         "The study": _lines(
-            f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {len(schema.classes):,} "
-            "classes apart",
+            f"{study.name}: silo {config.silo} "
+            + (
+                "counts the values of its columns, for a public set that is drawn from all silos' counts"
+                if config.draws
+                else f"trains {config.learner.name} to tell {len(schema.classes):,} classes apart"
+            ),
             *_classes(schema.classes),
             f"Columns: {len(schema.columns)}{of_texts}"
             if schema.columns
@@ -323,7 +332,7 @@ def sections(
         **{title: [*lines] for kind in kinds for title, lines in kind.limits(policy).items()},
         "Silos that add, and the fingerprints of their keys": _summands(added) if added else [],
         "What does not leave": [
-            "Records or columns of them, models, texts of errors, and any gradient that can be read by itself"
+            "Records or columns of them, models, texts of errors, and any gradient or count that can be read by itself"
             if config.adds_noise
             else "Records or columns of them, models, weights, gradients, texts of errors",
             "Every reply is written into the egress log before it leaves, and can be read: fedct silo released",
@@ -331,11 +340,13 @@ def sections(
         ],
         "Records of this silo in the public set": [found.sentence],
         "What you should know": _lines(
-            "Everybody may have the model that the sums train: it tells about a record no more than the sums do"
+            f"Everybody may have the {'set that is drawn from' if config.draws else 'model that'} the sums"
+            f"{' train' * (not config.draws)}: it tells about a record no more than the sums do"
             if config.adds_noise
             else "Labels come from a model that learned from these records, and can tell something about them",
-            "The coordinator says what the others' labels are; false ones make this silo's own model worse",
-            "The model of before the study is kept: fedct silo predict --model before",
+            not config.draws
+            and "The coordinator says what the others' labels are; false ones make this silo's own model worse",
+            not config.draws and "The model of before the study is kept: fedct silo predict --model before",
             *(kind.beware for kind in kinds),
             "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
             if config.promises or config.policy.sum_epsilon
@@ -414,10 +425,11 @@ def _promised(config: SiloConfig, study: StudyFolder, units: Units, bare: int) -
     budget = budget_of(config.privacy, grouped=config.grouped)
     weakness = budget.weakness(units.number)
     found = account_of(config, study.name)
-    if config.adds_noise and study.config.joint:
+    plan = study.config.draw if config.draws else study.config.joint
+    if config.adds_noise and plan:
         from fedct_flwr.silo.joint import together_in
 
-        what = promise_together(together_in(study), study.config.joint, config.privacy, budget.unit)
+        what = promise_together(together_in(study, draws=config.draws), plan, config.privacy, budget.unit)
     else:
         what = promise(config.privacy, len(study.public), Answers.of(config), budget.unit)
     return _lines(
@@ -487,7 +499,7 @@ def _longest(config: SiloConfig, study: StudyFolder) -> int:
     lengths = (
         longest_reply(question, config.silo, terms, scores=policy.metrics)
         for kind in kinds_let_out(policy.kinds, terms)
-        if kind is not GRADIENTS and kind.can_answer(students, terms)
+        if kind not in (GRADIENTS, HISTOGRAMS) and kind.can_answer(students, terms)
         for question in [kind.question(policy.max_rounds, Query(0, size), nothing, students, Soft())]
     )
     return max(lengths, default=0)

@@ -299,7 +299,7 @@ def protection(silo: Silo) -> Iterator[Finding]:
             "set a smaller delta under [privacy]: as it is, publishing one at random would pass for private",
         )
     if config.adds_noise:
-        together_in(agreed)
+        together_in(agreed, draws=config.draws)
     else:
         labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
 
@@ -313,7 +313,8 @@ def privacy(silo: Silo) -> Iterator[Finding]:
     from fedct_flwr.silo.release import account_of
 
     if config.promises:
-        name = "the joint labeler" if config.adds_noise else promised.protection
+        noisy = "the drawn public set" if config.draws else "the joint labeler"
+        name = noisy if config.adds_noise else promised.protection
         promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each {config.unit} in total"
         yield _spent(silo, account_of, promise)
     if policy.sum_epsilon:

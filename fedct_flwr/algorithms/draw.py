@@ -1,0 +1,104 @@
+"""A public set from real silos' records: secure sums of counts with noise, and examples that are drawn from them.
+
+The counts and the examples: ``drawing/marginals.py``. A silo's part: ``silo/drawing.py``.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.kinds import HISTOGRAMS
+from fedct_flwr.kinds.base import Kind
+from fedct_flwr.labelers.protect import check_extra
+from fedct_flwr.runs.run_folder import Checkpoint
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.content import Histograms, Instruction
+
+if TYPE_CHECKING:
+    # An algorithm as an object waits for neither, nor for the extra privacy.
+    from flwr.serverapp import Grid
+
+    from fedct_flwr.coordinator.study import Study
+    from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.drawing.marginals import Groups
+    from fedct_flwr.privacy.noise_shares import NoiseShares
+
+FILE: Final = "public.csv"
+"""The drawn set, in the run's folder."""
+
+
+@dataclass(frozen=True)
+class DrawnSet(Algorithm):
+    """Counts of real silos' values, and the public set that is drawn from them."""
+
+    name: ClassVar[str] = "draw"
+    title: ClassVar[str] = "Drawn public set"
+    kind: ClassVar[Kind] = HISTOGRAMS
+    leaves: ClassVar[str] = HISTOGRAMS.shared
+    fixed_rounds: ClassVar[int] = 2
+    also_real: ClassVar[tuple[str, ...]] = ("draw-rows",)
+
+    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
+        """Raise ConfigError in a simulation, which draws its set before a run, or without the extra privacy."""
+        check_extra("privacy", f"algorithm {self.name!r}")
+        if dataset is not None:
+            raise ConfigError(
+                f"algorithm {self.name!r} asks real silos: in a simulation set public to 'drawn', and choose the "
+                "algorithm that uses the set"
+            )
+
+    def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
+        """Open the sums, draw the set, write it, and return what ``result.json`` tells. Raises RunError.
+
+        A sum that was opened stays in the checkpoint, and is asked for no more.
+        """
+        from fedct_flwr.coordinator.asking import no_targets
+        from fedct_flwr.coordinator.noisy_sums import Lost, NoisySums
+        from fedct_flwr.drawing.marginals import draw
+        from fedct_flwr.silo.drawing import plan_of
+
+        folder, nothing = cast("StudyFolder", study.subject.folder), no_targets(study.terms.num_public)
+        plan = plan_of(folder)
+        if plan.pairs:
+            check_extra("drawn", f"algorithm {self.name!r} with pairs")
+        sums = NoisySums(study, grid, HISTOGRAMS)
+        kept: dict[str, NDArray[np.int64]] = dict(study.checkpoint.state) if study.checkpoint else {}
+        if len(kept) < 1 + plan.pairs:
+            sums.wait()
+
+        def ask(groups: "Groups | None", noise: "NoiseShares") -> NDArray[np.int64]:
+            name = "columns" if groups is None else "pairs"
+            # Only a sum that silos have added to is a round: what too few were ready for is asked again, and costs
+            # nothing more.
+            number = len(study.folder.rounds()) + 1
+            cells = None if groups is None else np.concatenate(groups).astype(np.uint8)
+            asked = Histograms(folder.digest, noise.numbers, cells)
+            instruction = Instruction(number, Query(0, len(nothing)), nothing, histograms=asked)
+            if name not in kept:
+                study.folder.save_checkpoint(Checkpoint(number, nothing, kept))
+                try:
+                    opened = sums.opened(
+                        instruction, lambda total, silos: plan.wrong(total.view(np.int64), noise, silos)
+                    )
+                except Lost as why:
+                    raise RunError(
+                        f"{why}; the silos have paid for it: see to them, let them approve a higher epsilon under "
+                        "[privacy], then resume the run"
+                    ) from None
+                kept[name] = opened.view(np.int64)
+                study.folder.save_checkpoint(Checkpoint(number, nothing, kept))
+            return kept[name]
+
+        rows = study.config.draw_rows
+        X, note = draw(plan, ask, rows, generator(study.config.seed, "drawn set"))
+        write_atomically(study.folder.path / FILE, plan.form.csv(X))
+        told = {"epsilon": plan.epsilon, "delta": plan.delta, "honest": plan.honest, "pairs": plan.pairs}
+        return {"drawn": {**told, "rows": rows, "note": note}}

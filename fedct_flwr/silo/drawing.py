@@ -1,0 +1,73 @@
+"""A silo's part in a drawn public set: counts of its records' values with noise, charged to its ledger before."""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.dictionary import Dictionary
+from fedct_flwr.datasets.groups import check_protected, first_of
+from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.drawing.marginals import MOST_GROUPS, Plan
+from fedct_flwr.privacy.sheet import Together
+from fedct_flwr.silo.release import DATA_SET, Purse, ledger_refusals
+from fedct_flwr.silo.site import Site
+from fedct_flwr.text.log import logger
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.content import Histograms
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+
+def plan_of(study: StudyFolder) -> Plan:
+    """What silos of a study count, as ``[draw]`` and its data dictionary say. Raises ConfigError."""
+    agreed, sums = study.config.draw, study.config.sums
+    if agreed is None:
+        raise ConfigError("the study has no [draw] in study.toml: ask the coordinator for it")
+    dictionary = Dictionary.read({"columns": study.config.columns}, "[columns] in study.toml")
+    return Plan.of(dictionary, study.schema.columns, agreed, sums.min_summands - sums.may_collude)
+
+
+def drawn_in(study: StudyFolder) -> Together:
+    """How real silos count together in a study, for people. Raises ConfigError."""
+    plan, sums = plan_of(study), study.config.sums
+    columns, pairs = len(plan.form.sizes), plan.pairs * MOST_GROUPS**2
+    numbers = max(sum(plan.form.sizes), pairs * columns * (columns - 1) // 2)
+    multiplier, known = plan.noise(None).multiplier, (sums.min_summands, sums.may_collude)
+    return Together(1 + plan.pairs, numbers, plan.honest, multiplier, *known, draws=True)
+
+
+def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
+    """What the silo adds to a sum of counts, ``(numbers,)``: charged and drawn once for a ``payload``.
+
+    A patient counts by one record, the first.
+
+    Formal guarantees:
+        Those of ``marginals.Plan.noise``, with the noise of a secure source, for all that the silo is asked to count
+        within the budget of its ledger. Which groups are asked for, and how often, changes no record's part.
+
+    Raises Refused (NOT_APPROVED, MALFORMED, PRIVACY_BUDGET, LEDGER), ConfigError or DataError.
+    """
+    if asked.study != study.digest:
+        raise Refused(Refusal.NOT_APPROVED)
+    check_protected(site.groups, site.silo)
+    plan, groups = plan_of(study), None
+    if asked.groups is not None:
+        # More groups would make sums of any length.
+        if not plan.pairs or len(asked.groups) != sum(plan.form.sizes) or asked.groups.max() >= MOST_GROUPS:
+            raise Refused(Refusal.MALFORMED)
+        groups = np.split(asked.groups, np.cumsum(plan.form.sizes)[:-1])
+    noise = plan.noise(groups)
+    if noise.numbers != asked.numbers:
+        raise Refused(Refusal.MALFORMED)
+    question = hashlib.sha256(b"fedct histograms 1" + payload).digest()
+
+    def draw() -> bytes:
+        cells, outside = plan.form.place(site.private.X[first_of(site.groups)])
+        if outside:
+            logger.warning("Silo %s has %s", site.silo, outside)
+        counts = plan.counts(cells, groups) + noise.share(purse.noise(question))
+        return counts.astype("<i8").tobytes()
+
+    with ledger_refusals(), purse.ledger as ledger:
+        drawn = ledger.answer(site.terms.study, DATA_SET, purse.budget, noise.event(), question, draw)
+    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)

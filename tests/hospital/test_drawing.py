@@ -1,0 +1,253 @@
+"""A public set that real silos draw: the two apps on the loopback, with each silo's gate in between."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from syrupy.assertion import SnapshotAssertion
+
+from client_app.main import app as client_app
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.drawing.simulated import derived, with_drawn
+from fedct_flwr.flower.loopback import run_loopback
+from fedct_flwr.hospital.gate import Held
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.noise_shares import NoiseShares
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.context import gated
+from fedct_flwr.silo.drawing import plan_of
+from fedct_flwr.silo.release import DATA_SET
+from fedct_flwr.silo.summing import ACTION
+from fedct_flwr.types import RunError
+from fedct_flwr.wire.content import Histograms, Instruction
+from fedct_flwr.wire.refusal import Refusal
+from server_app.main import app as server_app
+from tests.hospital.gates import CODE
+from tests.hospital.test_adding import Hospital, opened
+from tests.hospital.test_joint import ask
+from tests.hospitals import HOSPITALS, STUDY, dataset
+
+HEART = dataset()
+COLUMNS = {name: form.model_dump(mode="json", exclude_defaults=True) for name, form in derived(HEART).columns.items()}
+RECORDS = sum(silo.units for silo in HEART.silos)
+DRAWN: dict[str, Any] = {"records": RECORDS, "pairs": "no"}
+
+
+class Federation:
+    """Four hospitals that have approved to count; ``away`` get no message, ``silent`` none of sums."""
+
+    def __init__(
+        self, folder: Path, stack: ExitStack, columns: dict[str, Any], tables: Any = MappingProxyType({}), **draw: Any
+    ) -> None:
+        self.folder = folder
+        agreed = "\n" + tomli_w.dumps({"draw": {**DRAWN, **draw}, "columns": columns})
+        self.silos = opened(folder, stack, agreed=agreed, tables=tables, kinds=["draw"])
+        self.study = Path(shutil.copytree(folder / "zurich" / "study", folder / "study"))
+        self.away: set[str] = set()
+        self.silent: set[str] = set()
+        self.app = ClientApp()
+        self.app.train()(self._train)
+        self.app.query(ACTION)(self._add)
+
+    def _hospital(self, context: Context, absent: set[str]) -> Hospital:
+        name = Path(str(context.node_config["silo-file"])).parent.name
+        if name in absent:
+            raise RuntimeError
+        return self.silos[name]
+
+    def _train(self, message: Message, context: Context) -> Message:
+        gate = self._hospital(context, self.away).gate
+        try:
+            payload = gate.admit(message.content, context.run_id, CODE)
+        except Held as held:
+            return Message(cast(RecordDict, held.record), reply_to=message)
+        with gated():
+            answer = client_app(message, context)
+        left = gate.release(answer.content, payload, context.run_id, CODE)
+        assert left is not None
+        return Message(left, reply_to=message)
+
+    def _add(self, message: Message, context: Context) -> Message:
+        left = self._hospital(context, self.silent).gate.add(message.content, context.run_id, CODE)
+        assert left is not None
+        return Message(left, reply_to=message)
+
+    def draw(self, run: str = "run", **settings: Any) -> RunFolder:
+        config = {
+            "study": STUDY, "data": "study", "data-dir": str(self.study), "roster": ",".join(HOSPITALS),
+            "algorithm": "draw", "draw-rows": 300, "roster-deadline": 0.5, "run-dir": str(self.folder / run),
+            **settings,
+        }  # fmt: skip
+        nodes = [{"silo-file": self.folder / name / "silo.toml"} for name in HOSPITALS]
+        run_loopback(server_app, self.app, config, nodes)
+        return RunFolder(self.folder / run)
+
+    def charges(self) -> list[int]:
+        found = []
+        for hospital in self.silos.values():
+            with Ledger(hospital.silo.config.state) as ledger:
+                spent = ledger.spent(STUDY, DATA_SET)
+            assert spent is None or spent.epsilon.upper <= 1.0
+            found.append(spent.charges if spent else 0)
+        return found
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Iterator[Federation]:
+    with ExitStack() as stack:
+        yield Federation(tmp_path, stack, COLUMNS)
+
+
+def drawn(folder: RunFolder) -> str:
+    return (folder.path / "public.csv").read_text("utf-8")
+
+
+def test_four_hospitals_draw_a_set_that_is_charged_once_and_on_record(federation: Federation) -> None:
+    folder = federation.draw()
+    rows = drawn(folder).splitlines()
+    assert len(rows) == 301
+    assert rows[0].replace('"', "").split(",") == [column.name for column in HEART.schema.columns]
+    assert folder.read_json("result.json")["drawn"]["honest"] == 2
+    assert federation.charges() == [1] * 4
+    for hospital in federation.silos.values():
+        lines = list(hospital.gate._log.entries())
+        assert {line.kind for line in lines if line.event in (Event.RELEASED, Event.ADDED)} == {"draw"}
+        assert len([line for line in lines if line.event is Event.ADDED and line.request]) == 1
+
+
+@pytest.mark.parametrize("pairs", ["no", "yes"])
+def test_without_noise_it_is_the_set_of_a_simulation(
+    tmp_path: Path, pairs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NoiseShares, "share", lambda shares, noise: np.zeros(shares.numbers, dtype=np.int64))
+    simulated = RunConfig.from_flower(
+        {"study": STUDY, "data": STUDY, "public": "drawn", "draw-pairs": pairs, "draw-rows": 300}
+    )
+    expected = with_drawn(HEART, simulated)
+    with ExitStack() as stack:
+        federation = Federation(tmp_path, stack, COLUMNS, pairs=pairs)
+        folder = federation.draw()
+    # As a study reads it.
+    text = (federation.study / "study.toml").read_text("utf-8").replace('"public.csv"', '"drawn.csv"')
+    (federation.study / "study.toml").write_text(text)
+    (federation.study / "drawn.csv").write_bytes((folder.path / "public.csv").read_bytes())
+    found = read_study(federation.study).public.X
+    np.testing.assert_allclose(found, expected.public.X, rtol=0, atol=0.1)
+    whole = expected.public.X % 1 == 0
+    np.testing.assert_array_equal(found[whole], expected.public.X[whole])
+
+
+def test_a_dictionary_that_changes_after_approval_is_refused_and_nothing_is_charged(
+    federation: Federation, wording: SnapshotAssertion
+) -> None:
+    path = federation.study / "study.toml"
+    path.write_text(path.read_text().replace('pairs = "no"', 'pairs = "yes"'))
+    with pytest.raises(RunError) as caught:
+        federation.draw()
+    assert str(caught.value) == wording
+    assert federation.charges() == [0] * 4
+
+
+def test_too_few_silos_are_one_sentence_and_asked_again_at_no_cost(
+    federation: Federation, wording: SnapshotAssertion
+) -> None:
+    federation.away = {"budapest", "zurich"}
+    with pytest.raises(RunError) as caught:
+        federation.draw()
+    assert str(caught.value) == wording
+    assert sorted(federation.charges()) == [0, 0, 1, 1]
+    federation.away = set()
+    assert drawn(federation.draw(resume=True))
+    assert federation.charges() == [1] * 4
+
+
+def test_a_sum_that_is_lost_is_said_to_be_paid_for(federation: Federation, wording: SnapshotAssertion) -> None:
+    federation.silent = {"budapest", "zurich"}
+    with pytest.raises(RunError) as caught:
+        federation.draw()
+    assert str(caught.value) == wording
+    federation.silent = set()
+    with pytest.raises(RunError, match="privacy budget does not cover another answer"):
+        federation.draw(resume=True)
+    assert federation.charges() == [1] * 4
+
+
+def test_a_set_that_was_drawn_is_drawn_again_from_the_same_counts(federation: Federation) -> None:
+    first = drawn(federation.draw())
+    assert drawn(federation.draw(resume=True)) == first
+    # In another run the silos would have to add once more.
+    with pytest.raises(RunError, match="has no secure sum"):
+        federation.draw("another")
+    assert federation.charges() == [1] * 4
+
+
+def test_a_messy_silo_takes_part_and_says_how_many_values_it_clips(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Four records, one value in a column, a category that the dictionary lacks, and ages beyond its range."""
+    columns = {**COLUMNS, "age": {"kind": "integer", "range": [35, 60]}}
+    columns["sex"] = {"kind": "category", "categories": ["0", "1"]}
+    with ExitStack() as stack:
+        federation = Federation(tmp_path, stack, columns)
+        data = tmp_path / "zurich" / "data.csv"
+        table = pd.read_csv(data).groupby("class").head(2)
+        table["sex"], table["age"] = [0, 7, 1, 1], 65
+        table.to_csv(data, index=False)
+        assert len(table) == 4
+        rows = pd.read_csv(federation.draw().path / "public.csv")
+    assert "Silo zurich has 5 values outside of the data dictionary, in 'age' (4), 'sex' (1): they count" in caplog.text
+    assert rows["age"].dropna().between(35, 60).all()
+    assert set(rows["sex"].dropna()) <= {0, 1}
+    assert federation.charges() == [1] * 4
+
+
+def test_a_patient_is_one_record_of_the_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NoiseShares, "share", lambda shares, noise: np.zeros(shares.numbers, dtype=np.int64))
+    with ExitStack() as stack:
+        federation = Federation(tmp_path, stack, COLUMNS)
+        once = drawn(federation.draw())
+    with ExitStack() as stack:
+        patients = Federation(tmp_path / "patients", stack, COLUMNS, tables={"data": {"tables": {"group": "patient"}}})
+        for name in HOSPITALS:
+            data = tmp_path / "patients" / name / "data.csv"
+            table = pd.read_csv(data)
+            table["patient"] = [f"p{number}" for number in range(len(table))]
+            pd.concat([table, table.assign(age=40)]).to_csv(data, index=False)
+            test = data.with_name("test.csv")
+            pd.read_csv(test).assign(patient="tested").to_csv(test, index=False)
+        assert drawn(patients.draw()) == once
+        assert patients.charges() == [1] * 4
+
+
+def test_a_coordinator_that_makes_up_questions_gets_nothing(tmp_path: Path, in_a_run: None) -> None:
+    with ExitStack() as stack:
+        federation = Federation(tmp_path, stack, COLUMNS, pairs="yes")
+        hospital = federation.silos["zurich"]
+        study = hospital.silo.study
+        plan, nothing = plan_of(study), np.full(len(study.public), -1, dtype=np.int16)
+        groups = np.arange(sum(plan.form.sizes)) % 3
+        asked = Histograms(study.digest, plan.noise(None).numbers)
+        wrong = [
+            asked._replace(study=bytes(32)),
+            asked._replace(numbers=asked.numbers + 1),
+            *(asked._replace(groups=one.astype(np.uint8)) for one in (groups, groups[1:], groups + 1)),
+        ]
+        answers = [
+            ask(hospital, Instruction(1, Query(0, 1), nothing, histograms=one), run)
+            for run, one in enumerate([*wrong, asked], 100)
+        ]
+        assert answers[:-1] == [Refusal.NOT_APPROVED, *[Refusal.MALFORMED] * 4]
+        assert isinstance(answers[-1], bytes)
+        assert federation.charges() == [0, 0, 1, 0]
