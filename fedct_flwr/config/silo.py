@@ -117,7 +117,7 @@ class Policy(Settings):
     (count-sum), of probabilities (soft-sum), of gradients with noise (joint, which stands alone), or of counts of each
     column's values with noise (draw, which stands alone)."""
     metrics: bool = False
-    """Whether test scores may leave (four numbers on each reply)."""
+    """Whether test scores may leave: four numbers on each reply, or two where a number is predicted."""
     max_rounds: int = Field(default=100, ge=1, le=MAX_INT)
     """In total: replies with labels."""
     max_queries: int = Field(default=1_000_000, ge=1, le=MAX_INT)

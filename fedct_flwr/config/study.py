@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from fedct_flwr.config.columns import ColumnForm
@@ -16,6 +17,7 @@ from fedct_flwr.config.settings import (
     VisiblePath,
 )
 from fedct_flwr.config.tables import Side, StudyTables
+from fedct_flwr.wire.probabilities import MAX_VALUE, MOST_STEPS, Grid
 
 
 class StudySums(Settings):
@@ -69,6 +71,32 @@ class StudyGovernance(Settings):
     """What happens if a patient withdraws consent."""
 
 
+class StudyNumber(Settings):
+    """``[number]``: what silos predict instead of classes, in a range and on a grid that bound what a value can say."""
+
+    name: VisibleName = Field(min_length=1)
+    low: float = Field(ge=-MAX_VALUE, le=MAX_VALUE)
+    high: float = Field(ge=-MAX_VALUE, le=MAX_VALUE)
+    """No record may have a value below or above these two, and no model's answer has one."""
+    step: float = Field(gt=0)
+    """Answers are rounded to multiples of it, from ``low`` on: at most 65,536 of them."""
+
+    @property
+    def grid(self) -> Grid:
+        """The same, for messages."""
+        return Grid(self.low, self.high, self.step)
+
+    @model_validator(mode="after")
+    def _check_grid(self) -> Self:
+        steps = (self.high - self.low) / self.step
+        if not 1 <= steps < MOST_STEPS or abs(steps - round(steps)) > 1e-6:
+            raise ValueError(f"from low to high there must be a whole number of steps, 1 to {MOST_STEPS - 1:,} of them")
+        codes = np.arange(self.grid.last + 1)
+        if (self.grid.codes(self.grid.values(codes)) != codes).any():
+            raise ValueError("single precision cannot tell the steps apart: choose a larger step")
+        return self
+
+
 class StudyConfig(Settings):
     """A study's folder holds this file and the public set. Relative paths start at its folder.
 
@@ -78,8 +106,10 @@ class StudyConfig(Settings):
 
     study: Name
     """Name of the study; messages of another study are refused."""
-    classes: tuple[ClassName, ...] = Field(min_length=2)
-    """Names of the classes, in the order that messages number them."""
+    classes: tuple[ClassName, ...] = ()
+    """Names of the classes, two or more, in the order that messages number them."""
+    number: StudyNumber | None = None
+    """The number that is predicted, where there are no classes."""
     public: VisiblePath = Path("public.csv")
     """The public set: a table in a file, without labels, or a folder of images."""
     test_file: OptionalVisiblePath = None
@@ -108,6 +138,12 @@ class StudyConfig(Settings):
             raise ValueError("test-file and test-label belong together: give both or neither")
         if len(set(self.classes)) != len(self.classes):
             raise ValueError("classes repeat")
+        if (
+            (len(self.classes) < 2)
+            if self.number is None
+            else (self.classes or self.image_size or self.joint or self.draw)
+        ):
+            raise ValueError("name two classes or more; or [number], without classes, images, [joint] and [draw]")
         if self.image_size and self.tables.given:
             raise ValueError("tables is for tables, and image-size for images: leave one of them out")
         if self.joint and not self.sums.keys:

@@ -220,6 +220,7 @@ def inspect_records(
         read_table(study.config.public, tables=agreed),
         {silo: records},
         data.label,
+        number=study.schema.outcome.number,
         settings=tables.model_copy(update={"accept": ()}),
         accept=accept,
         agreed=study.schema.classes,

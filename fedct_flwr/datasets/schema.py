@@ -11,6 +11,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
 from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted
 from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples
+from fedct_flwr.wire.probabilities import Grid
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,8 @@ class Schema:
     columns: tuple[Column, ...] = ()
     quantity: str = ""
     images: ImageForm | None = None
+    grid: Grid | None = None
+    """The values that the number may have, where the study says."""
 
     def __post_init__(self) -> None:
         """Check the label space."""

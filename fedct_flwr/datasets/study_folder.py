@@ -36,8 +36,9 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, no_column, read_table
-from fedct_flwr.datasets.tables import class_name, class_names, columns_of, encode, map_labels
+from fedct_flwr.datasets.tables import class_name, class_names, columns_of, encode, map_labels, numbers
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
+from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 
@@ -74,17 +75,20 @@ class StudyFolder:
         And over what ``[tables]`` says the columns mean, ``[columns]``, ``[sums]``, ``[joint]``, ``[draw]`` and
         ``[governance]``; a study without them has the digest that it always had.
         """
+        wire = "<f8" if self.config.number else "<i2"
         agreed: dict[str, object] = {
             "study": self.config.study,
             "classes": self.schema.classes,
             "columns": [(column.name, column.categories) for column in self.schema.columns],
             "public": self.public.fingerprint.hex(),
             "test": PublicSet(self.test.X).fingerprint.hex() if self.test.size else None,
-            "test-labels": hashlib.sha256(self.test.y.astype("<i2").tobytes()).hexdigest(),
+            "test-labels": hashlib.sha256(self.test.y.astype(wire).tobytes()).hexdigest(),
             # Only where there is text: studies without it keep the digest that they always had.
             **({"text": texts} if (texts := [column.name for column in self.schema.columns if column.text]) else {}),
             "images": [self.config.image_size, self.config.image_mode] if self.config.image_size else None,
         }
+        if self.config.number:
+            agreed["number"] = self.config.number.model_dump(mode="json")
         if self.sums:
             agreed["sums"] = self.sums.digest.hex()
         if self.config.joint:
@@ -137,7 +141,8 @@ def read_study(folder: Path) -> StudyFolder:
             raise DataError(f"{config.public} is empty: it needs at least one record and one feature")
         columns = columns_of(table, config.public, config.tables.text)
         public = encode(table, columns, config.public)
-        schema = Schema(config.classes, columns)
+        number = config.number
+        schema = Schema(config.classes, columns, number.name if number else "", grid=number.grid if number else None)
     nothing = Examples(public[:0], np.zeros(0, dtype=LABEL_DTYPE))
     study = StudyFolder(config, schema, PublicSet(public), nothing)
     if not config.test_file:
@@ -178,6 +183,8 @@ def read_grouped(
         return Examples(read_images(paths, study.config.image_size, study.config.image_mode), y), groups
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
+    if data.mapping and study.config.number:
+        raise ConfigError("[data.mapping] in silo.toml is for classes, and the study predicts a number: leave it out")
     if not data.label:
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
     if path != data.query:
@@ -234,7 +241,9 @@ def _table_in(
     if held is not None:
         for key, names in tables.named.items():
             check_named(key, names, held.column_names, tables, f"the query {path} does not give")
-    return read_table(path, [label, *(column.name for column in study.schema.columns if column.spelled)], tables, held)
+    # Classes are text whatever they look like; numbers are not.
+    text = [label] if study.schema.classes else []
+    return read_table(path, [*text, *(each.name for each in study.schema.columns if each.spelled)], tables, held)
 
 
 def _read_table(
@@ -251,6 +260,14 @@ def _read_table(
         raise DataError(f"{path} has no records")
     groups = numbered([column_of_groups(table, group, path)])[0] if group else None
     X = encode(table.drop_columns(own), columns, path)
+    if grid := study.schema.grid:
+        y = numbers(table, label, path)
+        if outside := int(((y < grid.low) | (y > grid.high)).sum()):
+            raise DataError(
+                f"{path} has {count(outside, 'record')} whose {label!r} lies outside of the study's range, "
+                f"{grid.low:g} to {grid.high:g}: check the unit, correct them, or ask the coordinator for another range"
+            )
+        return Examples(X, y), groups
     names = class_names(table.column(label), label, path)
     mapping = data.mapping if data else None
     return Examples(X, map_labels(names, mapping, study.schema.classes, path)), groups

@@ -10,13 +10,14 @@ from fedct_flwr.kinds.joint import GRADIENTS, HISTOGRAMS
 from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
 from fedct_flwr.kinds.shares import SHARES
 from fedct_flwr.kinds.summed import NOISY_SUMS, NOTHING, SUMS, Summed
-from fedct_flwr.types import Votes
+from fedct_flwr.types import ConfigError, Votes
 from fedct_flwr.wire.content import Instruction, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 __all__ = [
     "ADDED", "COUNTS", "GRADIENTS", "HARD", "HISTOGRAMS", "KINDS", "NOISY_SUMS", "PROBABILITIES", "SHARES", "SUMS",
-    "VALUES", "in_sums", "kind_by", "kind_for", "kind_in_policy", "kind_of", "kind_of_votes", "kinds_let_out",
+    "VALUES", "check_let_out", "in_sums", "kind_by", "kind_for", "kind_in_policy", "kind_of", "kind_of_votes",
+    "kinds_let_out",
 ]  # fmt: skip
 
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES, SHARES)}
@@ -92,6 +93,13 @@ def kinds_let_out(names: Iterable[str], terms: Terms, *, noisy: bool = False) ->
     """
     known: Iterable[Kind] = NOISY_SUMS.values() if noisy else _IN_POLICIES
     return [kind for name in names for kind in known if kind.policy == name and kind.fits(terms.quantity)]
+
+
+def check_let_out(names: Iterable[str], terms: Terms) -> None:
+    """Raise ConfigError for a policy that lets out nothing that a study with these terms can ask for."""
+    if not kinds_let_out(names, terms):
+        fix = f"write kinds = ['{PROBABILITIES.policy}']" if terms.quantity else "name one for classes"
+        raise ConfigError(f"kinds under [policy] in silo.toml holds no kind of answer that the study asks for: {fix}")
 
 
 def kind_in_policy(name: str) -> Kind:

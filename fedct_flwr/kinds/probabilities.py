@@ -49,7 +49,7 @@ class Targeted(Kind):
 
     packed_size: ClassVar["staticmethod[[int, Terms], int]"]
     """Bytes of n packed rows."""
-    pack: ClassVar["staticmethod[[SoftVotes], bytes]"]
+    pack: ClassVar["staticmethod[[SoftVotes, Terms], bytes]"]
     """The one encoding of rows ``(n, width)``. Raises Refused."""
     unpack: ClassVar["staticmethod[[bytes, int, Terms], SoftVotes]"]
     """The rows ``(count, width)`` that ``pack`` wrote. Raises Refused for anything else."""
@@ -151,7 +151,7 @@ class Targeted(Kind):
         """Packed. Raises Refused, as ``pack``, or for rows of another width (UNKNOWN_CLASS)."""
         if votes.shape[1] != terms.width:
             raise Refused(Refusal.UNKNOWN_CLASS)
-        self._put(votes, message, self.field)
+        self._put(votes, message, self.field, terms)
 
     def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
         """Rows ``(query.size, width)``."""
@@ -172,7 +172,7 @@ class Targeted(Kind):
         if learning.targets:
             query, votes, message.soft.weight = learning.targets
             message.soft.targeted.CopyFrom(labels_pb2.Query(seed=query.seed, size=query.size))
-            self._put(votes, message.soft, self.targets_field)
+            self._put(votes, message.soft, self.targets_field, terms)
 
     def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
         """How to train, within bounds, so that no message keeps a silo at work for ever. Raises Refused."""
@@ -194,8 +194,8 @@ class Targeted(Kind):
         """Raise ConfigError: no protection covers numbers."""
         raise ConfigError(f"the coordinator asks for {self.of}, which protection = {protection!r} does not cover")
 
-    def _put(self, votes: SoftVotes, message: labels_pb2.Reply | labels_pb2.Soft, field: str) -> None:
-        getattr(message, field).packed = self.pack(votes)
+    def _put(self, votes: SoftVotes, message: labels_pb2.Reply | labels_pb2.Soft, field: str, terms: Terms) -> None:
+        getattr(message, field).packed = self.pack(votes, terms)
         getattr(message, field).count = len(votes)
 
     def _take(self, message: labels_pb2.Reply | labels_pb2.Soft, field: str, count: int, terms: Terms) -> SoftVotes:
@@ -227,7 +227,7 @@ class Probabilities(Targeted):
     )
 
     packed_size = staticmethod(lambda count, terms: probabilities_size(count, terms.num_classes))
-    pack = staticmethod(pack_probabilities)
+    pack = staticmethod(lambda votes, terms: pack_probabilities(votes))
     unpack = staticmethod(lambda packed, count, terms: unpack_probabilities(packed, count, terms.num_classes))
     check_learner = staticmethod(check_soft)
     train = staticmethod(train_soft)
@@ -251,15 +251,20 @@ class Values(Targeted):
     labels: ClassVar[bool] = False
     near: ClassVar[Near] = DISTANCE
     shared: ClassVar[str] = "predicted values of public examples"
-    leaves: ClassVar[str] = "values: the number that the model predicts for each public example that is asked about"
+    leaves: ClassVar[str] = "values: one number for each public example asked about, rounded to the study's grid"
     in_short: ClassVar[str] = "values, each counted as a label"
+    beware: ClassVar[str] = (
+        "A value tells more than a class does: it is one of as many as the grid has, and can show how near an example "
+        "is to a record. The coordinator mixes values into what each other silo learns. No protection under [privacy] "
+        "covers them. Each counts as a label towards the limits"
+    )
 
     def fits(self, quantity: str) -> bool:
         return bool(quantity)
 
-    packed_size = staticmethod(lambda count, terms: values_size(count))
-    pack = staticmethod(pack_values)
-    unpack = staticmethod(lambda packed, count, terms: unpack_values(packed, count))
+    packed_size = staticmethod(lambda count, terms: values_size(count, terms.grid))
+    pack = staticmethod(lambda votes, terms: pack_values(votes, terms.grid))
+    unpack = staticmethod(lambda packed, count, terms: unpack_values(packed, count, terms.grid))
     train = staticmethod(train_on_values)
 
     def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:

@@ -225,6 +225,7 @@ def _terms_message(terms: Terms) -> labels_pb2.Terms:
         public_fingerprint=terms.public_fingerprint,
         classes=terms.classes,
         quantity=terms.quantity,
+        grid=terms.grid,
     )
 
 
@@ -255,7 +256,8 @@ def _check_terms(message: labels_pb2.Terms, terms: Terms) -> None:
         raise Refused(Refusal.STUDY)
     if message.public_fingerprint != terms.public_fingerprint:
         raise Refused(Refusal.FINGERPRINT)
-    if (tuple(message.classes), message.quantity) != (terms.classes, terms.quantity):
+    agreed = terms.classes, terms.quantity, terms.grid or ()
+    if (tuple(message.classes), message.quantity, tuple(message.grid)) != agreed:
         raise Refused(Refusal.CLASSES)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import HardLabels, SiloName, SoftVotes, Votes
+from fedct_flwr.wire.probabilities import Grid
 from fedct_flwr.wire.refusal import Refusal
 
 LEAST_NOISE: Final = 2.0**-10
@@ -25,11 +26,12 @@ class Terms:
     num_public: int
     classes: tuple[str, ...]
     quantity: str = ""
+    grid: Grid | None = None
 
     @classmethod
     def of(cls, study: str, public: PublicSet, schema: Schema) -> Self:
         """The terms of a study with this public set and these classes, or this quantity."""
-        return cls(study, public.fingerprint, len(public), schema.classes, schema.quantity)
+        return cls(study, public.fingerprint, len(public), schema.classes, schema.quantity, schema.grid)
 
     @property
     def num_classes(self) -> int:

@@ -63,18 +63,20 @@ REFUSAL_PROBABILITIES: Refusal
 REFUSAL_VALUES: Refusal
 
 class Terms(_message.Message):
-    __slots__ = ("version", "study", "public_fingerprint", "classes", "quantity")
+    __slots__ = ("version", "study", "public_fingerprint", "classes", "quantity", "grid")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STUDY_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     QUANTITY_FIELD_NUMBER: _ClassVar[int]
+    GRID_FIELD_NUMBER: _ClassVar[int]
     version: int
     study: str
     public_fingerprint: bytes
     classes: _containers.RepeatedScalarFieldContainer[str]
     quantity: str
-    def __init__(self, version: _Optional[int] = ..., study: _Optional[str] = ..., public_fingerprint: _Optional[bytes] = ..., classes: _Optional[_Iterable[str]] = ..., quantity: _Optional[str] = ...) -> None: ...
+    grid: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, version: _Optional[int] = ..., study: _Optional[str] = ..., public_fingerprint: _Optional[bytes] = ..., classes: _Optional[_Iterable[str]] = ..., quantity: _Optional[str] = ..., grid: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Labels(_message.Message):
     __slots__ = ("count", "abstentions", "packed")

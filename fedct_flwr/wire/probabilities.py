@@ -1,9 +1,10 @@
 """Numbers to few bytes and back.
 
-Probabilities: whole 255ths that sum to one, a byte for each class but the last. Values of a quantity: single precision.
+Probabilities: whole 255ths that sum to one, a byte for each class but the last. Values of a quantity: two bytes on the
+study's grid, or single precision where there is none.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,26 +77,67 @@ MAX_VALUE: Final = 1e30
 _WIRE: Final = np.dtype("<f4")
 
 
-def values_size(count: int) -> int:
+MOST_STEPS: Final = 1 << 16
+"""Values that a grid may have: each is two bytes."""
+
+
+class Grid(NamedTuple):
+    """The values that a quantity may have: from ``low`` to ``high``, each a ``step`` after the one before."""
+
+    low: float
+    high: float
+    step: float
+
+    @property
+    def last(self) -> int:
+        """The number of the highest value; the lowest is number 0."""
+        return round((self.high - self.low) / self.step)
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        return f"from {self.low:g} to {self.high:g} in steps of {self.step:g}"
+
+    def codes(self, values: SoftVotes) -> NDArray[np.uint16]:
+        """Numbers of the nearest values of the grid; the ends stand for what lies beyond. Raises Refused for NaN."""
+        _check(values)
+        exact = (np.clip(values.astype(np.float64), self.low, self.high) - self.low) / self.step
+        codes: NDArray[np.uint16] = np.rint(exact).astype("<u2")
+        return codes
+
+    def values(self, codes: NDArray[np.integer]) -> SoftVotes:
+        """The values of these numbers. Raises Refused (VALUES) for a number above ``last``."""
+        if codes.max(initial=0) > self.last:
+            raise Refused(Refusal.VALUES)
+        return (self.low + codes.astype(np.float64) * self.step).astype(np.float32)
+
+
+def values_size(count: int, grid: Grid | None = None) -> int:
     """Bytes of ``count`` packed values."""
-    return count * _WIRE.itemsize
+    return count * (2 if grid else _WIRE.itemsize)
 
 
-def pack_values(values: SoftVotes) -> bytes:
-    r"""Pack values ``(n, 1)``. Raises Refused (VALUES) for what is no number in -1e30..1e30.
+def pack_values(values: SoftVotes, grid: Grid | None = None) -> bytes:
+    r"""Pack values ``(n, 1)``, rounded to a ``grid``. Raises Refused (VALUES) for what is no number in -1e30..1e30.
 
     >>> pack_values(np.float32([[1.5], [-0.0]]))
     b'\x00\x00\xc0?\x00\x00\x00\x00'
+    >>> pack_values(np.float32([[1.5], [-0.0]]), Grid(-1, 1, 0.5))
+    b'\x04\x00\x02\x00'
     """
+    if grid:
+        return grid.codes(values).tobytes()
     _check(values)
     # One zero: the other one would be another encoding.
     return (values.astype(_WIRE) + _WIRE.type(0)).astype(_WIRE, copy=False).tobytes()
 
 
-def unpack_values(packed: bytes, count: int) -> SoftVotes:
+def unpack_values(packed: bytes, count: int, grid: Grid | None = None) -> SoftVotes:
     """The exact inverse of ``pack_values``, ``(count, 1)``. Raises Refused: LENGTH, VALUES."""
-    if len(packed) != values_size(count):
+    if len(packed) != values_size(count, grid):
         raise Refused(Refusal.LENGTH)
+    if grid:
+        return grid.values(np.frombuffer(packed, dtype="<u2").reshape(count, 1))
     values = np.frombuffer(packed, dtype=_WIRE).astype(np.float32).reshape(count, 1)
     _check(values)
     return values

@@ -105,7 +105,6 @@ def test_a_study_needs_a_name_and_classes_alone() -> None:
     ("key", "value"),
     [
         ("study", "../elsewhere"),
-        ("classes", ["healthy"]),
         ("classes", "healthy,diseased"),
         ("image-size", "large"),
         ("image-mode", "sepia"),

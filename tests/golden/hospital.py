@@ -32,11 +32,11 @@ def behind_gates(golden: Golden, folder: Path) -> Iterator[list[Callable[[Messag
         yield (
             []
             if tables is None
-            else [_answering(write_silo_folder(folder / silo, silo, **tables), stack) for silo in golden.silos]
+            else [answering(write_silo_folder(folder / silo, silo, **tables), stack) for silo in golden.silos]
         )
 
 
-def _answering(silo_file: Path, stack: ExitStack) -> Callable[[Message, Context], Message]:
+def answering(silo_file: Path, stack: ExitStack) -> Callable[[Message, Context], Message]:
     config = SiloConfig.read_toml(silo_file)
     study = read_study(config.study)
     log = stack.enter_context(EgressLog.open(config.state, config.silo, _KEY))

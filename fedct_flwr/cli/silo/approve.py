@@ -34,7 +34,7 @@ from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, is_revoked, read_entries, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage
-from fedct_flwr.kinds import GRADIENTS, HARD, HISTOGRAMS, kinds_let_out
+from fedct_flwr.kinds import GRADIENTS, HARD, HISTOGRAMS, check_let_out, kinds_let_out
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.privacy.sheet import Answers, clock_words, promise, promise_together, spent_words, together_words
@@ -83,6 +83,7 @@ def approve(
     config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
     study = read_study(config.study)
     check_sums(config, study)
+    check_let_out(config.policy.kinds, terms_of(study))
     check_all_installed(config)
     if config.policy.sum_epsilon:
         check_extra("privacy", "sum-epsilon")
@@ -285,14 +286,15 @@ def sections(
     of_texts = f", of which {texts} hold text" if texts else ""
     (height, width), governance = study.config.image_size or (0, 0), study.config.governance
     allowed = min(policy.max_rounds, policy.max_queries // len(public), policy.max_bytes // max(1, longest))
+    task, scores = f"trains {config.learner.name} to tell {len(schema.classes):,} classes apart", "four"
+    if config.draws:
+        task = "counts the values of its columns, for a public set that is drawn from all silos' counts"
+    elif schema.grid:
+        task = f"trains {config.learner.name} to predict {quoted(schema.quantity)}, {schema.grid.said}"
+        scores = "two"
     told = {
         "The study": _lines(
-            f"{study.name}: silo {config.silo} "
-            + (
-                "counts the values of its columns, for a public set that is drawn from all silos' counts"
-                if config.draws
-                else f"trains {config.learner.name} to tell {len(schema.classes):,} classes apart"
-            ),
+            f"{study.name}: silo {config.silo} {task}",
             *_classes(schema.classes),
             f"Columns: {len(schema.columns)}{of_texts}"
             if schema.columns
@@ -310,7 +312,7 @@ def sections(
         "What leaves, to the coordinator": _lines(
             f"The coordinator's address: {config.connection.superlink}",
             *(kind.leaves for kind in kinds),
-            "Test scores: four numbers with each reply" if policy.metrics else "Test scores: none",
+            f"Test scores: {scores} numbers with each reply" if policy.metrics else "Test scores: none",
             longest and f"At most {longest:,} bytes in one reply, if all public examples are asked about",
             "Also: the silo's name, and if it refuses a question, the number of the reason",
         ),

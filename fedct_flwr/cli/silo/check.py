@@ -17,7 +17,7 @@ _PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboos
 _MORE: Final = "fedct silo check --details says what is wrong"
 _NOT_A_TABLE: Final = "save it as CSV UTF-8 with a header and no column twice, or tell its form under [data.tables]"
 _FOLDERS: Final = "make a folder for each class, named like it or as [data.mapping] says, with sound images in it"
-_MEANT: Final = "fill them in, or say under [data.mapping] which class each means"
+_MEANT: Final = "fill them in, correct them, or say under [data.mapping] which class each means"
 
 CHECKS: Final = (
     Check[Silo]("Python", lambda _: this_python()),
@@ -28,7 +28,7 @@ CHECKS: Final = (
     Check("records", records.records, "the file cannot be read as a table", _NOT_A_TABLE),
     Check("query", records.query, "the egress log cannot be read", "fedct silo verify says more"),
     Check("images", records.images, "they cannot be used", _FOLDERS),
-    Check("labels", records.labels, "some are missing, or are no class of the study", _MEANT),
+    Check("labels", records.labels, "some are missing, no class of the study, or outside of its range", _MEANT),
     Check("data", records.inspection),
     Check("classes", records.class_counts),
     Check("duplicates", records.duplicates),

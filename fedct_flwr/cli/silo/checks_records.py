@@ -25,7 +25,7 @@ from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.hospital.log_entry import Event, read_entries
-from fedct_flwr.kinds import kinds_let_out
+from fedct_flwr.kinds import check_let_out, kinds_let_out
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
@@ -45,7 +45,8 @@ def study(silo: Silo) -> Iterator[Finding]:
     """The study as it was handed out; all of it is public."""
     found = read_study(silo.config.study)
     columns = f", {len(found.schema.columns)} columns" if found.schema.columns else ""
-    yield good(f"study {found.name}: {len(found.schema.classes)} classes{columns}")
+    number = f"{quoted(found.schema.quantity)} {grid.said}" if (grid := found.schema.grid) else ""
+    yield good(f"study {found.name}: {number or f'{len(found.schema.classes)} classes'}{columns}")
     yield good(f"public set: {len(found.public):,} examples, fingerprint {found.public.fingerprint.hex()}")
 
 
@@ -97,7 +98,8 @@ def labels(silo: Silo) -> Iterator[Finding]:
     """Whether each label is a class of the study; nothing where the table is not the study's."""
     if silo.fits:
         read_grouped(silo.config.data, silo.study, table=silo.table)
-        yield good("labels: each of them is a class of the study")
+        what = "in the range of the study" if silo.study.config.number else "a class of the study"
+        yield good(f"labels: each of them is {what}")
     elif not silo.study.config.image_size:
         raise Unread("the table")
 
@@ -163,6 +165,8 @@ def inspection(silo: Silo) -> Iterator[Finding]:
 def class_counts(silo: Silo) -> Iterator[Finding]:
     """How many records of each class; small numbers are hidden."""
     counts = silo.study.schema.outcome.counts(silo.records.y)
+    if not counts:
+        return
     shown = [f"{quoted(name)} {rounded(number)}" for name, number in counts.items()]
     more = f" and {len(shown) - _CLASSES} more" if len(shown) > _CLASSES else ""
     said = f"classes, to tens: {', '.join(shown[:_CLASSES])}{more}"
@@ -209,6 +213,7 @@ def effects(silo: Silo) -> Iterator[Finding]:
     if silo.learner is None:
         raise Unread("the learner")
     config.check_effects(network=isinstance(silo.learner, Resumable))
+    check_let_out(config.policy.kinds, terms_of(agreed))
     for kind in kinds_let_out(config.policy.kinds, terms_of(agreed)):
         kind.check_learner(silo.learner)
     yield from ()

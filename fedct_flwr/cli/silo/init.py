@@ -23,6 +23,7 @@ from fedct_flwr.config.settings import kebab, table_of
 from fedct_flwr.config.tables import TableForm
 from fedct_flwr.datasets.study_folder import STUDY_FILE, check_plain, copy_study, read_study
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
+from fedct_flwr.kinds import VALUES
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.text.suggest import suggest
@@ -128,6 +129,7 @@ def make_silo(new: NewSilo) -> Path:
         "learner.preprocessing": "standard" if new.label else "none",
         # A silo.toml without the key is one of before there was a guard, and stays as it was approved.
         "learner.pseudo-weight": AUTO,
+        **({"policy.kinds": [VALUES.policy]} if agreed.number else {}),
         "policy.max-queries": rounds * public,
         # Secure sums have the longest replies: 8 bytes for each class of an example.
         "policy.max-bytes": rounds * (8 * public * max(len(agreed.classes), 1) + _AROUND),

@@ -39,7 +39,7 @@ def predict(
     accept: Accept = None,
     json_: Json = False,
 ) -> None:
-    """Say the class of each new record, as the silo's own trained model sees it, as CSV: record,class.
+    """Say the class or number of each new record, as the silo's own trained model sees it, as CSV: record,class.
 
     Records are numbered from 1, images are named by file. Columns that the study does not use are ignored, so a label
     column may be there or not.
@@ -62,6 +62,5 @@ def predict(
     trained = site.learner.load(path)
     labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
     classes = study.schema.outcome.shown(labels)
-    write_table(
-        ["record", "class"], zip(records.names, classes, strict=True), output, records.unknown if json_ else None
-    )
+    header = ["record", study.schema.quantity or "class"]
+    write_table(header, zip(records.names, classes, strict=True), output, records.unknown if json_ else None)

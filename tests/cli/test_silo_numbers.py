@@ -1,0 +1,307 @@
+"""A number to predict at real silos: in the study's range and on its grid, through approval, gate and log."""
+
+import csv
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig, StudyConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
+from fedct_flwr.hospital.keys import create_egress_key
+from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.site import terms_of
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire import labels_pb2
+from fedct_flwr.wire.codec import decode_instruction, encode_reply
+from fedct_flwr.wire.content import Reply, Terms
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.probabilities import Grid, pack_values, unpack_values
+from fedct_flwr.wire.refusal import Refusal, Refused
+from server_app.main import app as server_app
+from tests.cli.silos import YES, Fedct, Kit, words
+from tests.golden.hospital import answering
+
+NUMBER = {"name": "progression", "low": 0.0, "high": 400.0, "step": 0.5}
+LABEL = "in a year"
+
+
+@dataclass
+class Silos:
+    """A study of a number, and a folder for each silo."""
+
+    folder: Path
+    names: tuple[str, ...]
+
+    @property
+    def study(self) -> Path:
+        return self.folder / "study"
+
+    def write(self, name: str, **policy: Any) -> Path:
+        """``silo.toml`` of a silo whose records are already there."""
+        settings = {
+            "silo": name,
+            "study": "../study",
+            "data": {"file": "data.csv", "label": LABEL, "test-fraction": 0.2},
+            "learner": {"name": "ridge", "pseudo-weight": "auto"},
+            "policy": {"kinds": ["soft"], "metrics": True, **policy},
+            "connection": {"superlink": "127.0.0.1:8000"},
+        }
+        path = self.folder / name / "silo.toml"
+        path.write_text(tomli_w.dumps(settings), "utf-8")
+        return path
+
+    def run(self, lie: Callable[[Message, Terms], bytes] | None = None, **settings: Any) -> RunFolder:
+        """Ask all of them, each behind its gate; the first may ``lie``."""
+        with ExitStack() as stack:
+            gates = [answering(self.folder / name / "silo.toml", stack) for name in self.names]
+            app = ClientApp()
+
+            @app.train()
+            def train(message: Message, context: Context) -> Message:
+                number = int(context.node_config["partition-id"])
+                if lie and number == 0 and message.metadata.group_id.isdigit():
+                    return Message(to_record(lie(message, terms_of(read_study(self.study)))), reply_to=message)
+                return gates[number](message, context)
+
+            config = {
+                "study": "diabetes", "data": "study", "data-dir": str(self.study), "roster": ",".join(self.names),
+                "algorithm": "dd", "num-server-rounds": 3, "run-dir": str(self.folder / "run"), **settings,
+            }  # fmt: skip
+            run_loopback(server_app, app, config, simulated_nodes(len(gates)), workers=1)
+        return RunFolder(self.folder / "run")
+
+    def of(self, name: str, event: Event) -> list[Any]:
+        return [entry for entry in read_entries(self.folder / name / "state") if entry.event is event]
+
+
+def write_rows(path: Path, names: list[str], X: np.ndarray, y: np.ndarray | None = None) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*names, LABEL] if y is not None else names)
+        writer.writerows([*row, y[number]] if y is not None else row for number, row in enumerate(X.tolist()))
+
+
+@pytest.fixture
+def silos(tmp_path: Path) -> Silos:
+    dataset = datasets.load(RunConfig.from_flower({"study": "diabetes", "data": "diabetes"}))
+    columns = [column.name for column in dataset.schema.columns]
+    found = Silos(tmp_path, tuple(silo.name for silo in dataset.silos))
+    found.study.mkdir()
+    write_rows(found.study / "public.csv", columns, dataset.public.X)
+    write_rows(found.study / "test.csv", columns, *dataset.test)
+    study = {"study": "diabetes", "public": "public.csv", "test-file": "test.csv", "test-label": LABEL}
+    (found.study / "study.toml").write_text(tomli_w.dumps({**study, "number": NUMBER}), "utf-8")
+    for silo in dataset.silos:
+        (tmp_path / silo.name).mkdir()
+        write_rows(tmp_path / silo.name / "data.csv", columns, *silo.private)
+        found.write(silo.name)
+    return found
+
+
+@pytest.fixture
+def kit(fedct: Fedct, silos: Silos) -> Kit:
+    """One of them, made by the command."""
+    folder, name = silos.folder / "made", silos.names[0]
+    data = silos.folder / name / "data.csv"
+    made = fedct("silo", "init", folder, "--silo", name, "--study", silos.study, "--data", data, "--label", LABEL)
+    assert made.code == 0, made.err
+    return Kit(folder, silos.folder)
+
+
+# --- a whole run
+
+
+def mean_scores(run: RunFolder) -> list[float]:
+    """R² on the pooled test set, by round, of the honest silos."""
+    honest = [[silo["scores"]["pooled_r_squared"] for silo in line["silos"].values() if silo["scores"]]
+              for line in run.rounds()]  # fmt: skip
+    return [float(np.mean(scores)) for scores in honest]
+
+
+@pytest.mark.parametrize("algorithm", ["dd", "prediction-consensus"])
+def test_silos_answer_through_their_gates_and_gain(silos: Silos, algorithm: str) -> None:
+    run = silos.run(algorithm=algorithm, **{"report-scores": True})
+    with (run.path / "values.csv").open(newline="") as file:
+        values = np.array([float(row["progression"]) for row in csv.DictReader(file)])
+    assert len(values) == 180
+    assert ((values >= NUMBER["low"]) & (values <= NUMBER["high"])).all()
+    for name in silos.names:
+        released = silos.of(name, Event.RELEASED)
+        assert [(entry.kind, entry.queries) for entry in released] == [("soft", 180)] * 3
+        # Two bytes each, and what is around them.
+        assert all(360 < entry.bytes < 560 for entry in released)
+    first, *_, last = mean_scores(run)
+    assert last > first + 0.1
+
+
+def test_a_liar_at_the_end_of_the_range_costs_honest_silos_little(silos: Silos) -> None:
+    def lie(message: Message, terms: Terms) -> bytes:
+        asked = decode_instruction(from_record(message.content), terms)
+        # Of which the codec makes the highest value that there is.
+        return encode_reply(Reply(asked.round, silos.names[0], np.full((180, 1), 1e6, np.float32)), terms)
+
+    run = silos.run(lie, **{"report-scores": True})
+    first, *_, last = mean_scores(run)
+    assert last > first + 0.1
+    assert set(run.rounds()[-1]["silos"]) == set(silos.names)
+
+
+def test_what_lies_beyond_the_grid_is_no_answer(silos: Silos) -> None:
+    def lie(message: Message, terms: Terms) -> bytes:
+        asked = decode_instruction(from_record(message.content), terms)
+        wide = replace(terms, grid=Grid(0, 32767.5, 0.5))
+        beyond = encode_reply(Reply(asked.round, silos.names[0], np.full((180, 1), 1e6, np.float32)), wide)
+        return labels_with_terms(beyond, terms)
+
+    run = silos.run(lie, **{"min-silos": 3})
+    assert all(set(line["silos"]) == {*silos.names[1:]} for line in run.rounds())
+
+
+def labels_with_terms(payload: bytes, terms: Terms) -> bytes:
+    """The same reply, as if under these terms."""
+    message = labels_pb2.Reply.FromString(payload)
+    message.terms.grid[:] = terms.grid or ()
+    return message.SerializeToString(deterministic=True)
+
+
+def test_limits_hold_for_values(silos: Silos) -> None:
+    silos.write(silos.names[0], **{"max-queries": 200})
+    silos.write(silos.names[1], kinds=["hard"])
+    silos.run(**{"min-silos": 3})
+    assert len(silos.of(silos.names[0], Event.RELEASED)) == 1
+    assert {entry.reason for entry in silos.of(silos.names[0], Event.REFUSED)} == {"LIMIT"}
+    assert not silos.of(silos.names[1], Event.RELEASED)
+    assert {entry.reason for entry in silos.of(silos.names[1], Event.REFUSED)} == {"POLICY"}
+
+
+# --- one silo's commands
+
+
+def test_what_is_approved_says_range_and_grid(fedct: Fedct, kit: Kit) -> None:
+    assert kit.config.policy.kinds == ("soft",)
+    checked = fedct("silo", "check", kit.folder, "--offline")
+    assert checked.code == 0, checked.out
+    page = words(checked.out)
+    assert "study diabetes: 'progression' from 0 to 400 in steps of 0.5, 10 columns" in page
+    assert "labels: each of them is in the range of the study" in page
+    outcome = fedct("silo", "approve", kit.folder, *YES)
+    assert outcome.code == 0, outcome.err
+    page = words(outcome.out)
+    assert "trains auto to predict 'progression', from 0 to 400 in steps of 0.5" in page
+    assert "values: one number for each public example asked about, rounded to the study's grid" in page
+    assert "A value tells more than a class does" in page
+    # Another grid is another study.
+    study = kit.folder / "study" / "study.toml"
+    study.write_text(study.read_text("utf-8").replace("step = 0.5", "step = 0.25"), "utf-8")
+    assert not kit.is_approved
+
+
+def test_what_left_and_what_the_own_model_predicts(fedct: Fedct, silos: Silos) -> None:
+    silos.run(**{"num-server-rounds": 1})
+    folder = silos.folder / silos.names[0]
+    create_egress_key(folder / "keys" / "egress.key")
+    lines = fedct("silo", "released", folder).out.splitlines()
+    assert lines[0] == "line,run,round,example,label,number"
+    numbers = np.array([float(line.split(",")[5]) for line in lines[1:]])
+    assert len(numbers) == 180
+    assert (numbers * 2 == np.rint(numbers * 2)).all()
+    predicted = fedct("silo", "predict", silos.study / "public.csv", folder)
+    assert predicted.code == 0, predicted.err
+    assert predicted.out.splitlines()[0] == "record,progression"
+
+
+def test_a_policy_for_classes_lets_nothing_out(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('kinds = ["soft"]', 'kinds = ["hard"]')
+    sentence = (
+        "kinds under [policy] in silo.toml holds no kind of answer that the study asks for: write kinds = ['soft']"
+    )
+    assert fedct("silo", "approve", kit.folder, *YES).sentence == sentence
+    checked = fedct("silo", "check", kit.folder, "--offline")
+    assert checked.code == 3
+    assert sentence.partition(":")[0] in words(checked.out)
+    assert not kit.events
+
+
+def test_a_record_outside_of_the_range_is_refused(fedct: Fedct, kit: Kit, silos: Silos) -> None:
+    data = kit.config.data.source
+    lines = data.read_text("utf-8").splitlines()
+    data.write_text("\n".join([*lines[:-1], lines[-1].rpartition(",")[0] + ",12345.5"]) + "\n", "utf-8")
+    sentence = fedct("silo", "approve", kit.folder, *YES).sentence
+    assert "has 1 record whose 'in a year' lies outside of the study's range, 0 to 400: check the unit" in sentence
+    assert "12345" not in sentence
+    checked = fedct("silo", "check", kit.folder, "--offline")
+    assert checked.code == 3
+    assert "no class of the study, or outside of its range" in words(checked.out)
+    assert "12345" not in checked.out
+    assert not kit.events
+
+
+def test_text_is_no_number(fedct: Fedct, kit: Kit) -> None:
+    data = kit.config.data.source
+    lines = data.read_text("utf-8").splitlines()
+    data.write_text("\n".join([*lines[:-1], lines[-1].rpartition(",")[0] + ",high"]) + "\n", "utf-8")
+    assert fedct("silo", "approve", kit.folder, *YES).code not in (0, 1)
+    assert not kit.events
+
+
+def test_a_mapping_of_classes_is_refused(fedct: Fedct, kit: Kit) -> None:
+    kit.file.write_text(kit.file.read_text("utf-8") + '\n[data.mapping]\n"1" = "one"\n', "utf-8")
+    assert "[data.mapping] in silo.toml is for classes" in fedct("silo", "approve", kit.folder, *YES).sentence
+
+
+# --- the study
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        ({"low": 1.0, "high": 1.0}, "a whole number of steps"),
+        ({"low": 2.0, "high": 1.0}, "a whole number of steps"),
+        ({"step": 0.3}, "a whole number of steps"),
+        ({"step": 0.001}, "a whole number of steps, 1 to 65,535 of them"),
+        ({"step": -1.0}, "greater than 0"),
+        ({"high": float("inf")}, "finite"),
+        ({"low": 1e9, "high": 1e9 + 10, "step": 1.0}, "single precision cannot tell the steps apart"),
+    ],
+)
+def test_a_wrong_grid_is_refused(number: dict[str, float], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        StudyConfig.read({"study": "one", "number": {**NUMBER, **number}}, "study.toml")
+
+
+@pytest.mark.parametrize("more", [{}, {"classes": ["a"]}, {"classes": ["a", "b"], "number": NUMBER}])
+def test_a_study_predicts_classes_or_a_number(more: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"name two classes or more; or \[number\]"):
+        StudyConfig.read({"study": "one", **more}, "study.toml")
+
+
+@given(st.integers(1, 65535), st.integers(-1000, 1000), st.sampled_from([0.125, 0.1, 1.0, 3.0]), st.data())
+def test_a_grid_has_one_encoding_of_each_value(last: int, start: int, step: float, data: st.DataObject) -> None:
+    grid = Grid(start * step, (start + last) * step, step)
+    code = data.draw(st.integers(0, 65535))
+    packed = code.to_bytes(2, "little")
+    if code > grid.last:
+        with pytest.raises(Refused) as caught:
+            unpack_values(packed, 1, grid)
+        assert caught.value.reason is Refusal.VALUES
+    else:
+        values = unpack_values(packed, 1, grid)
+        assert values.dtype == np.float32
+        assert pack_values(values, grid) == packed
+    with pytest.raises(Refused):
+        pack_values(np.float32([[np.nan]]), grid)
+    assert pack_values(np.float32([[1e20], [-1e20]]), grid) == grid.last.to_bytes(2, "little") + bytes(2)
