@@ -14,11 +14,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+import psutil
+
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.files.json_file import UNREADABLE
+from fedct_flwr.hospital import link
+from fedct_flwr.hospital.link import LinkStatus
 
 STATUS_FILE: Final = "agent.json"
 _WRITE_SECONDS: Final = 1.0
 _REFRESH_SECONDS: Final = 2.0
+CONTACT_SECONDS: Final = 60.0
+"""So long the agent may be without a word from its SuperNode and count as healthy."""
+_JUST_NOW_SECONDS: Final = 10.0
+_START_SECONDS: Final = 600.0
+"""Longest that an agent needs from the start of its process until it says when it started."""
 
 
 class Shut(StrEnum):
@@ -85,6 +95,79 @@ def read_status(state: Path) -> Status:
         return Status(**{name: type(value)(said.get(name, value)) for name, value in asdict(Status()).items()})
     except UNREADABLE:
         return Status()
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What the agent says of itself; ``alive`` is whether its process is there.
+
+    ``link`` is what the SuperNode's supervisor says, None where that is not to be seen from here.
+    """
+
+    status: Status
+    alive: bool
+    link: LinkStatus | None
+
+    @property
+    def healthy(self) -> bool:
+        """Alive, in contact with its SuperNode, and that with the coordinator; and something may leave."""
+        return not self.trouble and not (self.link and self.link.silent)
+
+    @property
+    def trouble(self) -> str:
+        """Why it answers nothing, and after a colon what to do; empty where all is well."""
+        if not self.alive:
+            return "not at work: fedct silo start"
+        if not self.status.connected:
+            return "waits for its SuperNode: fedct silo connect"
+        return STILL if self.hangs else sentence_of(self.status.shut) if self.status.shut else ""
+
+    @property
+    def unheard(self) -> float:
+        """Seconds since the agent had word from its SuperNode. A time to come is one of before a clock was set back."""
+        return abs(time.time() - self.status.seen)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether its process is there, and has said nothing for so long that it must hang."""
+        return self.alive and self.status.connected and self.unheard >= CONTACT_SECONDS
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the coordinator last answered the SuperNode; 0 if that is unknown."""
+        return self.link.silence if self.link else 0.0
+
+    @property
+    def worked(self) -> float:
+        """Seconds since the agent began with the question that it works on; 0 if it works on none, or does not say."""
+        begun = self.status.since
+        return max(0.0, time.time() - begun) if self.status.working and begun else 0.0
+
+
+def read_agent(config: SiloConfig) -> Agent:
+    """What ``agent.json`` says, whether the process it names is there, and what is known of the link."""
+    status = read_status(config.state)
+    return Agent(status, _lives(status), LinkStatus.read(status_file(config)))
+
+
+def status_file(config: SiloConfig) -> Path:
+    """Where the SuperNode's supervisor writes how the link is."""
+    return config.connection.secret.with_name(link.STATUS_FILE)
+
+
+def _lives(status: Status) -> bool:
+    """Whether the agent's process is there, and not another one of its number.
+
+    An agent in a container has a number that means nothing out here, but it has just heard from its SuperNode.
+    """
+    if not status.pid:
+        return False
+    if abs(time.time() - status.seen) < _JUST_NOW_SECONDS:
+        return True
+    try:
+        return -1 <= status.started - psutil.Process(status.pid).create_time() < _START_SECONDS
+    except psutil.Error:
+        return False
 
 
 class StatusFile:

@@ -13,8 +13,7 @@ import psutil
 import pytest
 
 from fedct_flwr.cli.silo import status_report
-from fedct_flwr.cli.silo.status import status_file
-from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
+from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, status_file
 from fedct_flwr.hospital.approval import approve, withdraw
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus

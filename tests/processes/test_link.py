@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from fedct_flwr.cli.silo.status import status_file
 from fedct_flwr.flower.command import BIN
+from fedct_flwr.hospital.agent_status import status_file
 from fedct_flwr.hospital.link import LinkStatus
 from fedct_flwr.hospital.supervisor import SETTINGS_CODE
 from tests.patience import PATIENCE

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.cli.silo.status import status_file
+from fedct_flwr.hospital.agent_status import status_file
 from fedct_flwr.hospital.link import LinkStatus
 from tests.hospitals import HOSPITALS
 from tests.processes.deployment import Deployment

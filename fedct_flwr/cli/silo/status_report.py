@@ -17,7 +17,6 @@ from rich.table import Table
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.metrics import Sample, show
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.cli.silo.status import read_agent
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.limits import AT_ONCE, TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
@@ -56,7 +55,7 @@ def _told(read: Callable[[], _T]) -> _T | None:
 
 def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     """All that there is to say, as JSON takes it; ``study`` is None if it cannot be read."""
-    agent = read_agent(config)
+    agent = agent_status.read_agent(config)
     logged = _told(lambda: list(read_entries(config.state)))
     entries = logged or []
     refused = [entry for entry in entries if entry.event is Event.REFUSED]
