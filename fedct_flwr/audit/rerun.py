@@ -145,10 +145,11 @@ def _nobody(terms: Terms) -> NDArray[np.float64]:
 
 _NAME: Final = "audited"
 _FIXED: Final[Mapping[str, Any]] = {
-    "data": _NAME, "bad-silos": "", "baselines": "none", "resume": False,
+    "data": _NAME, "public": "given", "bad-silos": "", "baselines": "none", "resume": False,
     "tracking": "none", "report-scores": False, "student": "", "student-params": "{}", "run-dir": "", "roster": "",
 }  # fmt: skip
-"""The data set that is handed in has been read and corrupted already."""
+"""The data set that is handed in has been read and corrupted already, and its public set drawn."""
+_OF_DATA: Final = (*datasets.SETTINGS.values(), *datasets.OF_PUBLIC.values())
 _IN_THE_OPEN: Final[Mapping[str, Any]] = {"secure": False, "min-summands": 0, "may-collude": 1}
 """Without noise, sums have exactly the votes that travel without them: each silo's can be added up."""
 
@@ -176,7 +177,7 @@ def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge 
             {
                 **config.to_flower(),
                 **_FIXED,
-                **{key: defaults[key] for used in datasets.SETTINGS.values() for key in used},
+                **{key: defaults[key] for used in _OF_DATA for key in used},
                 **(_IN_THE_OPEN if in_sums and not config.method.noise_in_shares else {}),
                 "seed": seed,
                 "run-dir": str(path),

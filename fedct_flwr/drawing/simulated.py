@@ -1,24 +1,29 @@
 """Drawn public sets in simulations: for each run, from the records that its silos train with."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig, StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.groups import check_protected, first_of
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.drawing.cells import Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, DataError
+
+if TYPE_CHECKING:
+    # Needs the extra privacy.
+    from fedct_flwr.drawing.marginals import Ask, Plan
 
 
 @dataclass(frozen=True)
@@ -68,35 +73,47 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
             f"{dataset.name!r} has images or free text, and public sets are drawn of numbers, dates and categories: "
             "leave public = 'drawn' out, or take any public corpus as public set"
         )
-    dictionary = Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
-    rng, plan = generator(config.seed, "drawn set"), None
-    if config.draw_epsilon:
-        marginals = _marginals()
-        for silo in dataset.silos:
-            check_protected(silo.groups, silo.name)
-        records = sum(silo.units for silo in dataset.silos)
-        agreed = StudyDraw.model_construct(
-            records=records, epsilon=config.draw_epsilon, delta=config.draw_delta, pairs=config.draw_pairs
-        )
-        plan = marginals.Plan.of(dictionary, schema.columns, agreed)
-    form = plan.form if plan else Form(dictionary, schema.columns)
-    # A patient counts by one record, the first: then that is the unit, and no count needs more noise.
-    placed = [form.place(silo.private.X[first_of(silo.groups)]) for silo in dataset.silos]
-    notes = [
-        f"silo {silo.name!r} has {outside}" for silo, (_, outside) in zip(dataset.silos, placed, strict=True) if outside
-    ]
+    dictionary = _dictionary(dataset, config)
+    plan = plan_of(dataset, config, dictionary) if config.draw_epsilon else None
+    form, rng = plan.form if plan else Form(dictionary, schema.columns), generator(config.seed, "drawn set")
+    cells, notes = placed(form, dataset.silos)
     if plan:
-        noise = SimulatedNoise(generator(config.seed, "noise of the drawn set"))
-        cells = np.concatenate([cells for cells, _ in placed])
-
-        def ask(groups: Any, shares: Any) -> Any:
-            return plan.counts(cells, groups) + shares.share(noise)
-
-        X, note = marginals.draw(plan, ask, config.draw_rows, rng)
+        X, note = _marginals().draw(plan, sums_of(plan, cells, config.seed), config.draw_rows, rng)
         notes += [note] if note else []
     else:
         X = form.uniform(config.draw_rows, rng)
     return replace(dataset, public=PublicSet(X), truth=None, table_one=None, notes=(*dataset.notes, *notes))
+
+
+def plan_of(dataset: FederatedDataset, config: RunConfig, dictionary: Dictionary | None = None) -> "Plan":
+    """What a simulation's silos count. Raises ConfigError, or DataError for patients that cannot be told apart."""
+    marginals = _marginals()
+    for silo in dataset.silos:
+        check_protected(silo.groups, silo.name)
+    facts: dict[str, Any] = {"epsilon": config.draw_epsilon, "delta": config.draw_delta, "pairs": config.draw_pairs}
+    agreed = StudyDraw.model_construct(records=sum(silo.units for silo in dataset.silos), **facts)
+    plan: Plan = marginals.Plan.of(dictionary or _dictionary(dataset, config), dataset.schema.columns, agreed)
+    return plan
+
+
+def _dictionary(dataset: FederatedDataset, config: RunConfig) -> Dictionary:
+    return Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
+
+
+def placed(form: Form, silos: Iterable[SiloData]) -> tuple[NDArray[np.intp], list[str]]:
+    """The cells of all silos' records ``(records, columns)``, and a sentence for each with values outside of them.
+
+    A patient counts by one record, the first: then that is the unit, and no count needs more noise.
+    """
+    found = {silo.name: form.place(silo.private.X[first_of(silo.groups)]) for silo in silos}
+    notes = [f"silo {silo!r} has {outside}" for silo, (_, outside) in found.items() if outside]
+    return np.concatenate([cells for cells, _ in found.values()]), notes
+
+
+def sums_of(plan: "Plan", cells: NDArray[np.intp], seed: int) -> "Ask":
+    """What a simulation's sums of counts are, with noise that follows from the seed."""
+    noise = SimulatedNoise(generator(seed, "noise of the drawn set"))
+    return lambda groups, shares: plan.counts(cells, groups) + shares.share(noise)
 
 
 def _marginals() -> ModuleType:
