@@ -62,6 +62,10 @@ def main(grid: Grid, context: Context) -> None:
         logger.error("%s: %s", RUN_FAILED, error)
         raise
     with contextlib.closing(folder):
+        if dataset and config.public == "drawn" and config.draw_epsilon and not config.resume:
+            from fedct_flwr.silo.drawing import charge_simulated  # needs the extra privacy
+
+            charge_simulated(config, dataset, folder)
         _run(algorithm, Study(config, dataset, subject, terms, roster, folder, checkpoint), grid)
 
 

@@ -96,9 +96,14 @@ def _with_drawn(page: "_Page", run: RunFolder) -> "_Page":
         f"each {unit}.",
         "- The public set is drawn from these counts. However many examples it has, they cost nothing more.",
     ]
-    if page.accounts and (config.protection != "none" or config.method.trains_together):
-        epsilon, delta = config.draw_epsilon + config.epsilon, config.draw_delta + config.delta
-        lines.append(f"- **Together with the labels:** epsilon {epsilon:g}, delta {delta:g} at most, for each {unit}.")
+    from fedct_flwr.silo.drawing import drawn_set
+
+    num_public, silos = _facts(run)
+    spent = accounts_of(run, config.model_copy(update={"study": drawn_set(config.study)}), silos, num_public)
+    words = f"epsilon {max(each.epsilon for each in spent):.4g} of {config.draw_epsilon:g}"
+    together = max(each.together for each in spent)
+    words += f", and with all labels {together:.4g} at delta {config.draw_delta:g}" * any(e.others for e in spent)
+    lines.append(f"- **Spent, by the silos' ledgers:** {words}, for each {unit}.")
     if not config.draw_dictionary:
         lines.append("- **Not covered:** ranges and categories, which came from the tables.")
     section = "\n".join(["## The drawn public set", "", *lines, ""])

@@ -3,13 +3,20 @@
 import hashlib
 
 import numpy as np
+from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
+from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.dictionary import Dictionary
+from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.groups import check_protected, first_of
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.drawing.marginals import MOST_GROUPS, Plan
+from fedct_flwr.privacy.budget import Budget, unit_of
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.noise_shares import least_multiplier
 from fedct_flwr.privacy.sheet import Together
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.release import DATA_SET, Purse, ledger_refusals
 from fedct_flwr.silo.site import Site
 from fedct_flwr.text.log import logger
@@ -71,3 +78,20 @@ def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse
     with ledger_refusals(), purse.ledger as ledger:
         drawn = ledger.answer(site.terms.study, DATA_SET, purse.budget, noise.event(), question, draw)
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
+
+
+def drawn_set(study: str) -> str:
+    """Under which a simulation's ledgers have the drawn set, next to the labels of the study."""
+    return f"{study}: drawn set"
+
+
+def charge_simulated(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> None:
+    """Charge each simulated silo's ledger for the set that was drawn before the run, as one Gaussian of all its sums.
+
+    Raises LedgerError.
+    """
+    event = GaussianDpEvent(least_multiplier(config.draw_epsilon, config.draw_delta))
+    for silo in dataset.silos:
+        budget = Budget(config.draw_epsilon, config.draw_delta, unit_of(grouped=silo.groups is not None))
+        with Ledger(folder.silo_privacy(silo.name)) as ledger:
+            ledger.charge(drawn_set(config.study), DATA_SET, budget, event)

@@ -1,6 +1,7 @@
 """``fedct coordinator draw``: a public set from a data dictionary, which a study can use as it is."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -87,5 +88,10 @@ def test_a_simulation_draws_too_and_its_sheet_has_both_costs(fedct: Fedct) -> No
     assert fedct("simulate", "--learner", "naive-bayes", *run, *given).code == 0
     sheet = fedct("privacy-sheet", "run").out
     assert "noisy counts of the values in each column of all silos' records, at epsilon 0.3, delta 1e-05" in sheet
-    assert "**Together with the labels:** epsilon 1, delta 2e-05 at most" in sheet
+    spent = re.search(r"ledgers:\*\* epsilon 0\.(\d+) of 0\.3, and with all labels 0\.(\d+) at delta 1e-05", sheet)
+    assert spent, sheet
+    assert 0.29 < float(f"0.{spent[1]}") <= 0.3
+    # Less than the sum, by composition.
+    assert 0.7 < float(f"0.{spent[2]}") < 1.0
+    assert "another study" not in sheet
     assert "**Not covered:** ranges and categories" in sheet
