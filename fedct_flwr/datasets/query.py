@@ -40,7 +40,8 @@ _CONNECT_SECONDS: Final = 10
 _GRACE_SECONDS: Final = 1.0
 """After which PostgreSQL ends a statement by itself that this process has given up."""
 _LONGEST: Final = 200
-_SELECT: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:select|with)\b", re.IGNORECASE | re.DOTALL)
+# No comment within a comment: PostgreSQL takes it for one, and the others do not.
+_SELECT: Final = re.compile(r"(?>\s|--[^\n]*\n|/\*(?:(?!/\*).)*?\*/)*+(?:select|with)\b", re.IGNORECASE | re.DOTALL)
 _SQLITE: Final = b"SQLite format 3\0"
 _READ_ONLY: Final = re.compile(r"read-?(only|write)", re.IGNORECASE)
 _STATE: Final = re.compile(r"SQLSTATE: (\w{5})")
@@ -170,6 +171,8 @@ def _failing(path: Path, *, words: bool = False) -> Iterator[None]:
             why = "writes, and may only read: leave its SELECT alone"
         elif state == "42501":
             why = "reads what this user may not: GRANT the user SELECT on its tables"
+        elif state == "42601" and not words:
+            why = "has something behind its last semicolon: take that out"
         elif words:
             why = f"does not fit the database: correct it, {quoted(_said(text), _LONGEST)}"
         else:
@@ -210,8 +213,8 @@ def _postgresql(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table
     try:
         connection = dbapi.connect(f"{data.database}{join}connect_timeout={_CONNECT_SECONDS}")
     except dbapi.Error as error:
-        # Only a server that answers says so.
-        if "FATAL" in str(error):
+        # Only of a server that answers.
+        if "FATAL" in str(error) or "password" in str(error):
             why = "refuses this user: set PGUSER and PGPASSWORD, or PGPASSFILE, and correct database under [data]"
         else:
             why = "does not answer: start it, or correct database under [data] in silo.toml"

@@ -42,6 +42,7 @@ _METRICS: Final = {
     "r_squared": "R²",
     "mae": "mean absolute error",
     "rmse": "root mean squared error",
+    "slope": "calibration slope",
 }
 _LOOKS: Final[Mapping[str, dict[str, Any]]] = {
     "local": {"symbol": "circle-open", "color": MUTED, "size": 10, "line": {"width": 2}},

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import linregress, rankdata, t
 
 from fedct_flwr.scoring.intervals import (
     LEVEL,
@@ -108,7 +108,7 @@ def calibration_curve(y: HardLabels, probabilities: NDArray[np.float64], positiv
 
 
 OF_CLASSES: Final = ("balanced_accuracy", "accuracy", "auc", "sensitivity", "specificity", "brier")
-OF_VALUES: Final = ("r_squared", "mae", "rmse")
+OF_VALUES: Final = ("r_squared", "mae", "rmse", "slope")
 _REPLICATES: Final = 1000
 _BLOCKS: Final = 1000
 """Resampled are blocks of examples where there are more: the numbers are functions of sums."""
@@ -216,7 +216,20 @@ def _of_values(y: Values, predicted: Values) -> dict[str, Estimate]:
     error = y.astype(np.float64) - predicted
     squares = mean_of_losses(error**2)
     rmse = Estimate(*(float(np.sqrt(end)) for end in (squares.value, squares.low, squares.high)))
-    return {"r_squared": _r_squared(y, predicted), "mae": mean_of_losses(np.abs(error)), "rmse": rmse}
+    slope = _slope(y, predicted)
+    return {"r_squared": _r_squared(y, predicted), "mae": mean_of_losses(np.abs(error)), "rmse": rmse, "slope": slope}
+
+
+def _slope(y: Values, predicted: Values) -> Estimate:
+    """Calibration slope of values on their predictions, with Student's interval; 1 where the range is right.
+
+    Below 1 predictions range too widely, above 1 too narrowly. E. Steyerberg, "Clinical prediction models", 2009.
+    """
+    if len(y) < 3 or np.ptp(predicted) == 0:
+        return UNKNOWN
+    found = linregress(predicted, y)
+    half = t.ppf((1 + LEVEL) / 2, len(y) - 2) * found.stderr
+    return Estimate(*map(float, (found.slope, found.slope - half, found.slope + half)))
 
 
 def _r_squared(y: Values, predicted: Values) -> Estimate:

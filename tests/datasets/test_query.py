@@ -141,8 +141,10 @@ def test_a_whole_column_decides_its_type(tmp_path: Path) -> None:
     "sql",
     [
         "DELETE FROM visits", "COPY visits TO 'x.csv'", "CREATE TABLE x AS SELECT 1", "ATTACH 'x.db' AS x", "", "--\n",
-        "SET x = 1", "SELECTED", "SELECT 1" + " " * 70_000,
+        "SET x = 1", "SELECTED", "/* SELECT 1", "/* /* */ SELECT */ COPY visits TO PROGRAM 'x'", "/**/" * 10_000 + "x",
+        "SELECT 1" + " " * 70_000,
     ],
+    ids=range(12),
 )  # fmt: skip
 def test_only_a_select_is_sent(tmp_path: Path, sql: str) -> None:
     # The database is not even there.
@@ -283,6 +285,26 @@ def test_a_wrong_password_is_not_shown(tmp_path: Path, server: Server, monkeypat
     assert said.startswith("the database refuses this user: set PGUSER and PGPASSWORD, or PGPASSFILE")
     assert "hunter2" not in said
     assert "reader" not in said
+
+
+@postgresql.installed
+def test_a_missing_password_is_no_silent_server(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGUSER", "reader")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    assert failure(settings(tmp_path, server.database, "SELECT 1")).startswith(
+        "the database refuses this user: set PGU"
+    )
+
+
+@postgresql.installed
+def test_something_behind_the_semicolon(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGUSER", "reader")
+    monkeypatch.setenv("PGPASSWORD", server.password)
+    said = failure(settings(tmp_path, server.database, "SELECT 1 AS a; -- the end"))
+    assert said.endswith("has something behind its last semicolon: take that out")
 
 
 @postgresql.installed
