@@ -84,7 +84,6 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
 }
 GIVEN_AWAY: Final = {"local model given away": local_only, "pooled model given away": centralized}
 _FOR_NETWORKS: Final = frozenset({"FedAvg", "DP-FedAvg (eps 8)", "FedMD"})
-_WARM: Final = frozenset({"dd", "prediction-consensus", "fedmd"})
 
 _HOSPITALS: Final = {"data": "heart-disease", "num-server-rounds": 3}
 _TEXTS: Final = {"data": "sentiment", "num-server-rounds": 3}
@@ -212,12 +211,12 @@ def _audited(part: Part, method: str, seed: int, *, fast: bool) -> Audit:
 
 def config_of(part: Part, method: Mapping[str, Any], seed: int, *, fast: bool) -> RunConfig:
     """The settings of the run that is audited."""
-    more: dict[str, Any] = {"warm-up-rounds": 1} if part.network and method["algorithm"] in _WARM else {}
+    algorithm = ALGORITHMS[method["algorithm"]]
+    more: dict[str, Any] = {"warm-up-rounds": 1} if part.network and "warm-up-rounds" in algorithm.uses() else {}
     if part.network and fast:
         more |= _FAST_NETWORKS
     params = json.dumps(part.learner_params())
     settings = {"study": _NAME, "learner-params": params, **part.given, **more, **method, "seed": seed}
-    algorithm = ALGORITHMS[method["algorithm"]]
     if algorithm.asks_once:
         del settings["num-server-rounds"]
     elif algorithm.fixed_rounds:

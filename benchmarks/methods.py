@@ -30,6 +30,7 @@ SETTINGS: Final[dict[str, Any]] = {
     "preprocessing": "none",
     "save-models": False,
     "device": "cpu",
+    "warm-up-rounds": 1,
 }
 """The paper's network, optimizer and period b = 50; a public set above 5,000 is asked about in random subsets."""
 
@@ -74,7 +75,9 @@ def _cotrained(algorithm: str, config: RunConfig) -> Measured:
 
 def _averaged(algorithm: str, config: RunConfig, **settings: Any) -> Measured:
     with tempfile.TemporaryDirectory() as temporary:
-        config = change(config, algorithm=algorithm, run_dir=f"{temporary}/run", save_models=True, **settings)
+        config = change(
+            config, algorithm=algorithm, run_dir=f"{temporary}/run", save_models=True, warm_up_rounds="auto", **settings
+        )
         rounds, seconds = run_federation(config)
         dataset = datasets.load(config)
         model = build_learner(config, dataset, 0, dataset.silos[0].private.X)

@@ -17,7 +17,6 @@ from benchmarks.federation import Runs
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
 from benchmarks.variants import change
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import RunConfig
 from fedct_flwr.evaluation.references import local_only
 from fedct_flwr.runs.run_folder import RunFolder
@@ -65,10 +64,7 @@ _PAPER: Final = {
 
 
 class Length(NamedTuple):
-    """``rounds`` of ``steps`` minibatches each; in the first ``warm_up`` of them silos that share probabilities do not.
-
-    Warm-up rounds need no messages: the first answer of a silo comes after all of them.
-    """
+    """``rounds`` of ``steps`` minibatches each; a silo's first answer comes after ``warm_up`` of them."""
 
     rounds: int
     warm_up: int
@@ -76,13 +72,8 @@ class Length(NamedTuple):
 
     def settings(self, algorithm: str) -> dict[str, Any]:
         """Of the run config."""
-        kind = ALGORITHMS[algorithm].kind if algorithm != ALONE else None
-        soft = kind is not None and kind.own_targets
-        return {
-            "local-steps": self.steps,
-            "num-server-rounds": self.rounds - self.warm_up + 1 if soft else self.rounds,
-            **({"warm-up-rounds": self.warm_up} if soft else {}),
-        }
+        rounds = self.rounds - (0 if algorithm == ALONE else self.warm_up - 1)
+        return {"local-steps": self.steps, "num-server-rounds": rounds, "warm-up-rounds": self.warm_up}
 
 
 class Measured(NamedTuple):
@@ -133,8 +124,8 @@ _ABOUT: Final = (
     "10,000 private records in all, 1,000 public examples, an MLP 784-64-64-10, Adam with rate .005; lambda .5. Silos "
     "have 1,000 records each, and each draws its classes by itself (Hsu et al., arXiv:1909.06335); in the rows by "
     "class each class is divided by a draw, so that silos have from tens to thousands of records. The labels of bad "
-    "silos are shifted by one class. Hard majority is FedCT: labels in place of probabilities, from the first round "
-    "on. Gain by trust: the better of static and dynamic minus naive, in points. The paper's accuracy is that on the "
+    "silos are shifted by one class. Hard majority is FedCT: labels in place of probabilities. "
+    "Gain by trust: the better of static and dynamic minus naive, in points. The paper's accuracy is that on the "
     "public set, of a ResNet20, after 50 rounds of 5 epochs, with the one skew that it has.\n"
 )
 

@@ -27,7 +27,7 @@ NUM_DIGITS: Final = 1797
 _NOT_OF_THE_DATA: Final = {
     "algorithm": "fedct",
     "trust": "static",
-    "warm_up_rounds": 5,
+    "warm_up_rounds": "auto",
     "proximal_mu": 0.1,
     "local_steps": 50,
     "learning_rate": 1e-3,

@@ -82,7 +82,9 @@ def check_run(
     algorithm.check(config, dataset)
     check_student(config, subject.schema, subject.public)
     of_learners = _OF_REFITTED.keys() | _ONLY_NETWORKS.keys()
-    if asked := of_learners & (given.keys() - kept):
+    # Other learners answer after one round, too.
+    as_others = {"warm-up-rounds"} if config.warm_up_rounds == 1 else set()
+    if asked := of_learners & (given.keys() - kept - as_others):
         _refuse(config, asked, _of_learners(config, dataset, subject))
     check_tracking(config)
     return algorithm

@@ -127,6 +127,8 @@ class FedCT:
     rule: "Rule | LabelSharing | Callable[[Any], Any]" = _DAWID_SKENE
     pseudo_weight: float | None = None
     """What a pseudo-labeled example counts, where the settings of a run do not say; None: the run's default."""
+    warm_up_rounds: int | None = None
+    """After how many rounds alone networks first answer, likewise."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.rule, Rule):
@@ -138,10 +140,12 @@ class FedCT:
     def paper(cls) -> "FedCT":
         """Algorithm 1 as printed: the plurality, pseudo-labels count as records do.
 
-        The paper's period (b = 50 steps of Adam between two messages) is the default of networks.
+        The paper's period (b = 50 steps of Adam between two messages) is the default of networks. Their first answer
+        follows the first of them.
         """
-        return cls(Plurality(), pseudo_weight=1.0)
+        return cls(Plurality(), pseudo_weight=1.0, warm_up_rounds=1)
 
     def settings(self) -> dict[str, Any]:
-        more = {} if self.pseudo_weight is None else {"pseudo-weight": self.pseudo_weight}
-        return {**self.rule.settings(), **more}  # type: ignore[union-attr]
+        more = {"pseudo-weight": self.pseudo_weight, "warm-up-rounds": self.warm_up_rounds}
+        given = {key: value for key, value in more.items() if value is not None}
+        return {**self.rule.settings(), **given}  # type: ignore[union-attr]

@@ -36,7 +36,7 @@ class JointLabeler(JointSettings):
     leaves: ClassVar[str] = GRADIENTS.shared
     fixed_rounds: ClassVar[int] = STEPS + 1
     trains_together: ClassVar[bool] = True
-    used: ClassVar[Uses] = uses("student", "student-params", "report-scores", "pseudo-weight")
+    used: ClassVar[Uses] = uses("student", "student-params", "report-scores", "pseudo-weight", "warm-up-rounds")
 
     @property
     def in_sums(self) -> bool:

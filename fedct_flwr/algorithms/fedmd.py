@@ -9,7 +9,7 @@ by cross-entropy.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fedct_flwr.algorithms.prediction import DistributedDistillation, ProbabilitySharing, Rounds
+from fedct_flwr.algorithms.prediction import ProbabilitySharing
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -27,14 +27,11 @@ class FedMD(ProbabilitySharing):
     name: ClassVar[str] = "fedmd"
     title: ClassVar[str] = "FedMD"
 
-    warm_up_rounds: Rounds = DistributedDistillation.warm_up_rounds
-    """As those of distributed distillation."""
-
     @property
     def learning(self) -> "Learning":
         from fedct_flwr.coordinator.asking import Learning
 
-        return Learning(0.0, self.warm_up_rounds)
+        return Learning(0.0)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """The mean of all probabilities (Li & Wang, arXiv:1910.03581, Alg. 1)."""

@@ -25,7 +25,7 @@ class PATE(Summable):
     name: ClassVar[str] = "pate"
     title: ClassVar[str] = "PATE"
     asks_once: ClassVar[bool] = True
-    used: ClassVar[Uses] = ASKING | IN_SUMS | uses("report-scores", "protection")
+    used: ClassVar[Uses] = ASKING | IN_SUMS | uses("report-scores", "protection", "warm-up-rounds")
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Every silo is a teacher, the plurality wins (Papernot et al., arXiv:1610.05755, §2.1)."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fedct_flwr.coordinator.asking import Learning
 
 Weight: TypeAlias = Annotated[float, Field(gt=0, le=1e6)]
-Rounds: TypeAlias = Annotated[int, Field(ge=1, le=1000)]
 
 
 @dataclass(frozen=True)
@@ -63,15 +62,12 @@ class DistributedDistillation(ProbabilitySharing):
     consensus_weight: Weight = 0.5
     """Weight of the loss on others' probabilities next to that on private records: lambda. Real silos refuse more than
     their policy allows, which is 1 unless they say otherwise."""
-    warm_up_rounds: Rounds = 5
-    """For networks: rounds of training alone before a silo's first answer, at no bytes. Other learners refit each
-    time. Real silos refuse more than their policy allows, 100 unless they say otherwise."""
 
     @property
     def learning(self) -> "Learning":
         from fedct_flwr.coordinator.asking import Learning
 
-        return Learning(self.consensus_weight, self.warm_up_rounds)
+        return Learning(self.consensus_weight)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """All learn the mean of all (Bistritz et al., NeurIPS 2020; [14] of arXiv:2305.18497)."""
@@ -93,14 +89,12 @@ class PredictionConsensus(ProbabilitySharing):
     """From the first round that a silo takes part in, or from each round; naive: all silos count the same."""
     consensus_weight: Weight = DistributedDistillation.consensus_weight
     """As that of distributed distillation."""
-    warm_up_rounds: Rounds = DistributedDistillation.warm_up_rounds
-    """As those of distributed distillation."""
 
     @property
     def learning(self) -> "Learning":
         from fedct_flwr.coordinator.asking import Learning
 
-        return Learning(self.consensus_weight, self.warm_up_rounds)
+        return Learning(self.consensus_weight)
 
     def wrong(self, config: Any) -> str:
         if self.secure and self.trust != "naive":

@@ -16,6 +16,7 @@ GONE: Final[dict[str, str]] = {
     "mechanism = confident-gaussian": "set it to 'gaussian', and the quorum by algorithm 'fedct-qualified'",
     "calibration": _CALIBRATION,
     "learner.calibration": _CALIBRATION,
+    "policy.max-local-rounds": "leave it out: warm-up-rounds under [learner] is the silo's own setting",
     "joint-labeler = auto": _JOINT,
     "joint.labeler = auto": _JOINT,
 }

@@ -36,7 +36,21 @@ def _number_or_auto(value: object) -> object:
 PseudoWeight: TypeAlias = Annotated[float | Literal["auto"], BeforeValidator(_number_or_auto)]
 """Weight of a pseudo-labeled public example, if a private one has 1; auto: each silo's records decide."""
 
-_YOUNGER: Final = ("class_weight", "optimizer", "epochs", "decay_steps")
+
+def _rounds_or_auto(value: object) -> object:
+    text = str(value)
+    if value != AUTO and not (text.isdecimal() and 1 <= int(text) <= _MOST_ROUNDS):
+        raise ValueError(
+            f"give a number of rounds from 1 to {_MOST_ROUNDS:,}, or 'auto' for until its own records say enough"
+        )
+    return value if value == AUTO else int(text)
+
+
+WarmUp: TypeAlias = Annotated[int | Literal["auto"], BeforeValidator(_rounds_or_auto)]
+"""Rounds of a network's private training before its first answer; auto: until held-out records stop improving."""
+
+_MOST_ROUNDS: Final = 1000
+_YOUNGER: Final = ("class_weight", "optimizer", "epochs", "decay_steps", "warm_up_rounds")
 
 
 class Training(Settings):
@@ -48,6 +62,9 @@ class Training(Settings):
     """Balanced: all classes that it is trained on count the same, however many examples each has."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
     """For networks: minibatch steps per round, the paper's communication period b."""
+    warm_up_rounds: WarmUp = AUTO
+    """For networks: rounds of private training that a silo's first answer follows, at no bytes; auto: until a fifth of
+    its records, held out, stop improving, 20 rounds at most. 1: as in the paper of FedCT."""
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)
     """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
     learning_rate: float = Field(default=1e-3, gt=0)

@@ -46,12 +46,6 @@ class AtOnce(NamedTuple):
 
 
 AT_ONCE: Final[Mapping[str, AtOnce]] = {
-    "max_local_rounds": AtOnce(
-        "local_rounds",
-        attrgetter("local_rounds"),
-        approval="Rounds of training here: {limit:,}",
-        short="{limit:,} rounds of training",
-    ),
     "max_consensus_weight": AtOnce(
         "consensus_weight",
         attrgetter("weight"),

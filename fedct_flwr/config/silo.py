@@ -20,7 +20,7 @@ from fedct_flwr.config.privacy import (
     own_keys,
     said,
 )
-from fedct_flwr.config.setting_rules import either
+from fedct_flwr.config.setting_rules import either, uses
 from fedct_flwr.config.settings import (
     MAX_INT,
     OptionalPath,
@@ -106,7 +106,7 @@ class Policy(Settings):
     """What may leave the silo, and what a question for probabilities may ask of it.
 
     The limits of rounds, queries and bytes are totals over all that ever left for a study and its public set, whatever
-    was approved in between. Those of local rounds and of the consensus's weight hold for each question.
+    was approved in between. That of the consensus's weight holds for each question.
     """
 
     kinds: tuple[Literal["hard", "shares", "soft", "counts", "sum", "count-sum", "soft-sum", "joint", "draw"], ...] = (
@@ -124,8 +124,6 @@ class Policy(Settings):
     """In total: labels of public examples. Each vote that is counted is one, and each class's probability."""
     max_bytes: int = Field(default=10_000_000, ge=1, le=MAX_INT)
     """In total: bytes of all replies, of refusals too."""
-    max_local_rounds: int = Field(default=100, ge=1, le=1000)
-    """For each question for probabilities: rounds of training that it may ask for. They cost time here and no bytes."""
     max_consensus_weight: float = Field(default=1.0, ge=0, le=1e6)
     """For each question for probabilities: the weight of others' probabilities next to 1 for the silo's own records.
     The coordinator chooses it. With a large weight the personal model would learn what the coordinator says, and little
@@ -190,6 +188,7 @@ _EFFECTS: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
     ("transfer", ("noise", "gamma", "lessons"), COVER_VOTES),
     ("learner", ("pseudo-weight",), ("hard", "shares", "sum", "joint")),
     ("learner", ("epochs",), (*_TAUGHT, *TRAIN_ONCE)),
+    ("learner", ("warm-up-rounds",), ("hard", "shares", "soft", "sum", "soft-sum", "joint")),
 )
 """Tables, keys in them, and the kinds and protections of which these keys need one to have an effect."""
 
@@ -296,7 +295,7 @@ class SiloConfig(Settings):
         if not self.policy.sum_epsilon:
             self._refuse("policy", ("sum-delta",), "sum-epsilon above 0")
         if network is False:
-            self._refuse("learner", OF_NETWORKS, "a network as learner")
+            self._refuse("learner", OF_NETWORKS | uses("warm-up-rounds"), "a network as learner")
 
     def check_promised(self) -> None:
         """Raise ConfigError for an epsilon or a delta without a protection, which promises nothing."""

@@ -16,13 +16,9 @@ from fedct_flwr.wire.content import Instruction, Soft, SoftTargets, Terms
 
 
 class Learning(NamedTuple):
-    """How silos learn from each other's probabilities: not at all for ``warm_up`` rounds, then with this weight.
-
-    With weight 0 they learn from others first, and then from their own records. A silo's first answer follows warm-up.
-    """
+    """How silos learn from each other's probabilities: with this weight, or with 0 before their own records."""
 
     weight: float = 0.5
-    warm_up: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +58,7 @@ class Asking:
         if server_round > 1 and not self.kind.own_targets:
             before = self._query(server_round - 1).positions(self.terms.num_public)
             fresh[before] = table[before]
-        learning = Soft(self.learning.warm_up)
+        learning = Soft()
         mean = self.consensus.alike(state) if self.consensus.alike and not self.kind.own_targets else None
         if mean is not None:
             learning = self._learned(mean, server_round)

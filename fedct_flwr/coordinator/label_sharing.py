@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ASKING: Final[Uses] = uses("query-size", "student", "student-params")
 """The settings of every algorithm in which silos share votes."""
 
-IN_ROUNDS: Final[Uses] = ASKING | uses("report-scores", "stop-at-fixed-point")
+IN_ROUNDS: Final[Uses] = ASKING | uses("report-scores", "stop-at-fixed-point", "warm-up-rounds")
 """And of those in which silos' own models learn from round to round."""
 
 CO_TRAINING: Final[Uses] = IN_ROUNDS | uses("pseudo-weight", "protection")

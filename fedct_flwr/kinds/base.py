@@ -174,7 +174,6 @@ class Cost(NamedTuple):
     """
 
     labels: int
-    local_rounds: int = 0
     weight: float = 0.0
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.base import CLASSES, DISTANCE, Bench, Cost, Decided, Decision, Facts, Kind, Near, facts_of_values
-from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
+from fedct_flwr.learners.base import Choosing, Distillable, Learner
 from fedct_flwr.learners.guard import Guard, Lesson, SoftGuard
 from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_on_values, train_soft
 from fedct_flwr.scoring import r_squared
@@ -30,7 +30,6 @@ from fedct_flwr.wire.probabilities import (
 )
 from fedct_flwr.wire.refusal import Refusal, Refused
 
-MAX_ROUNDS_AT_ONCE: Final = 1000
 MAX_WEIGHT: Final = 1e6
 _IN_TURN: Final = 1.0
 """What targets of weight 0 count: they are learned alone, in as many steps as the records after them."""
@@ -70,7 +69,6 @@ class Targeted(Kind):
         query: Query,
         *,
         weight: float,
-        rounds: int = 1,
         steps: int = 1,
         num_classes: int = 0,
     ) -> SoftVotes:
@@ -79,8 +77,7 @@ class Targeted(Kind):
         ``targets`` ``(n, width)`` are the silo's own, of the public examples ``targeted`` ``(n, ...)``; None before
         there are any. The loss on them has this ``weight`` (Fan, Mendler-Dünner, Jaggi, arXiv:2305.18497, Alg. 1). With
         0, networks first learn them alone, in ``steps`` minibatches (Li, Wang, "FedMD", arXiv:1910.03581, Alg. 1).
-        Learners that train on take ``rounds``; others give the same after one. Returns votes ``(query.size, width)``.
-        Raises TrainingError, or ConfigError for a learner that cannot do it.
+        Returns votes ``(query.size, width)``. Raises TrainingError, or ConfigError for a learner that cannot do it.
         """
         self.check_learner(learner)
         if targets is not None and not weight:
@@ -88,8 +85,7 @@ class Targeted(Kind):
             if isinstance(learner, Distillable):
                 learner.distill(targeted, targets, steps)
             targets = None
-        for _ in range(rounds if isinstance(learner, Resumable) else 1):
-            self.train(learner, private, targeted, targets, weight)
+        self.train(learner, private, targeted, targets, weight)
         return self.answer(learner, public.X[query.positions(len(public))], num_classes)
 
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
@@ -106,7 +102,6 @@ class Targeted(Kind):
             targets.votes if targets and (weight or not targets.weight) else None,
             instruction.query,
             weight=weight,
-            rounds=learning.rounds,
             steps=bench.settings.local_steps,
             num_classes=bench.terms.num_classes,
         )
@@ -137,7 +132,7 @@ class Targeted(Kind):
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         learning = instruction.soft or Soft()
         weight = (learning.targets.weight or _IN_TURN) if learning.targets else 0.0
-        return Cost(instruction.query.size * terms.width, learning.rounds, weight)
+        return Cost(instruction.query.size * terms.width, weight)
 
     def learning_size(self, terms: Terms) -> int:
         return self.packed_size(terms.num_public, terms)
@@ -168,19 +163,19 @@ class Targeted(Kind):
 
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         learning = instruction.soft or Soft()
-        message.soft.rounds = learning.rounds
+        message.soft.SetInParent()
         if learning.targets:
             query, votes, message.soft.weight = learning.targets
             message.soft.targeted.CopyFrom(labels_pb2.Query(seed=query.seed, size=query.size))
             self._put(votes, message.soft, self.targets_field, terms)
 
     def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """How to train, within bounds, so that no message keeps a silo at work for ever. Raises Refused."""
+        """How to train, within bounds. Raises Refused."""
         soft = message.soft
-        if message.votes or message.HasField("targets") or not 1 <= soft.rounds <= MAX_ROUNDS_AT_ONCE:
+        if message.votes or message.HasField("targets"):
             raise Refused(Refusal.MALFORMED)
         if not soft.HasField("targeted"):
-            return Soft(soft.rounds)
+            return Soft()
         if not 1 <= soft.targeted.size <= terms.num_public:
             raise Refused(Refusal.QUERY)
         if not 0 <= soft.weight <= MAX_WEIGHT:
@@ -188,7 +183,7 @@ class Targeted(Kind):
         votes = self._take(soft, self.targets_field, soft.targeted.size, terms)
         query = Query(soft.targeted.seed, soft.targeted.size)
         # One zero: the other one would be another encoding.
-        return Soft(soft.rounds, SoftTargets(query, votes, soft.weight + 0.0))
+        return Soft(SoftTargets(query, votes, soft.weight + 0.0))
 
     def check_protection(self, protection: str) -> None:
         """Raise ConfigError: no protection covers numbers."""

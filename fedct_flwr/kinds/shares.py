@@ -64,7 +64,7 @@ class Shares(Hard):
         if not message.HasField("soft"):
             return None
         learning = PROBABILITIES.take_learning(message, terms)
-        if learning is None or learning.targets is None or (learning.rounds, learning.targets.weight) != (1, _WEIGHT):
+        if learning is None or learning.targets is None or learning.targets.weight != _WEIGHT:
             raise Refused(Refusal.MALFORMED)
         return learning
 

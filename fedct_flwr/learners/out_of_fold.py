@@ -96,7 +96,7 @@ class OwnRecords:
         self, private: Examples, rng: Generator, groups: NDArray[np.generic] | None = None, *, hasty: bool = False
     ) -> None:
         self._private, self._hasty = private, hasty
-        self._fold = _folds(private.y, rng, groups)
+        self._fold = folds(private.y, rng, groups)
         self._asked = range(min(FOLDS, max(2, int(np.ceil(_ENOUGH * FOLDS / max(1, private.size))))))
 
     @property
@@ -230,7 +230,7 @@ def losses(predicted: NDArray[np.float64], y: HardLabels) -> NDArray[np.float64]
     return found
 
 
-def _folds(y: HardLabels, rng: Generator, groups: NDArray[np.generic] | None) -> NDArray[np.intp]:
+def folds(y: HardLabels, rng: Generator, groups: NDArray[np.generic] | None) -> NDArray[np.intp]:
     """The fold of each record ``(n,)``: classes are dealt out in turn, groups as a whole."""
     of = np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
     _, first = np.unique(of, return_index=True)

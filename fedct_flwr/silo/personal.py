@@ -22,6 +22,7 @@ from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import WRITING, LocalState, set_back
+from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
 from fedct_flwr.verdict import Verdict, verdict
@@ -262,7 +263,8 @@ class Personal:
         learner, state = self._site.learner, _State.read(self._context.state.get(self._name))
         resumed = self._context.resumes and question.instruction.round > 1
         mine = state.progress if state and state.model_digest == self._context.model_digest else None
-        set_back(learner, mine or None, self._context.model if resumed else None)
+        if set_back(learner, mine or None, self._context.model if resumed else None):
+            warm_up(self._site, promised=bool(question.instruction.noise or self._context.release))
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question.instruction)

@@ -93,13 +93,18 @@ class FolderState:
             (self._folder / name).unlink(missing_ok=True)
 
 
-def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> None:
-    """Set a learner back: to its ``progress`` in this run, or to the model ``kept`` of the run resumed."""
+def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> bool:
+    """Set a learner back: to its ``progress`` in this run, or to the model ``kept`` of the run resumed.
+
+    Returns whether it is one that trains on, and begins.
+    """
     if not isinstance(learner, Resumable):
-        return
+        return False
     if progress is not None:
         learner.restore(progress)
     elif isinstance(learner, Saveable) and kept and kept.exists():
         learner.load(kept)
     else:
         learner.reset()
+        return True
+    return False

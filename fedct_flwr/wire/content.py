@@ -58,9 +58,8 @@ class SoftTargets(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Soft:
-    """How to train where soft votes are asked for: for ``rounds`` rounds, with ``targets`` if there are any yet."""
+    """How to train where soft votes are asked for: with ``targets`` if there are any yet."""
 
-    rounds: int = 1
     targets: SoftTargets | None = None
 
 

@@ -121,18 +121,16 @@ class Query(_message.Message):
     def __init__(self, seed: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Soft(_message.Message):
-    __slots__ = ("rounds", "weight", "targeted", "targets", "values")
-    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("weight", "targeted", "targets", "values")
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     TARGETED_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
-    rounds: int
     weight: float
     targeted: Query
     targets: Probabilities
     values: Values
-    def __init__(self, rounds: _Optional[int] = ..., weight: _Optional[float] = ..., targeted: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ...) -> None: ...
+    def __init__(self, weight: _Optional[float] = ..., targeted: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ...) -> None: ...
 
 class Joint(_message.Message):
     __slots__ = ("records", "steps", "epsilon", "delta", "honest", "columns", "seed", "weights")

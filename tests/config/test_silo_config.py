@@ -44,7 +44,7 @@ def test_what_is_not_said_is_careful() -> None:
     assert policy.kinds == ("hard",)
     assert policy.metrics is False
     assert (policy.max_rounds, policy.max_queries, policy.max_bytes) == (100, 1_000_000, 10_000_000)
-    assert (policy.max_local_rounds, policy.max_consensus_weight) == (100, 1.0)
+    assert policy.max_consensus_weight == 1.0
     assert read().learner.packages == ()
     assert read().connection.supernode.startswith("127.0.0.1:")
 

@@ -14,7 +14,7 @@ from fedct_flwr.wire.content import Terms
 
 TERMS = Terms("heart", bytes(32), 6, ("no", "yes"))
 HARD = Asking(TERMS, counting(2, plurality), 3, 0, Learning(), seed=1)
-SOFT = Asking(TERMS, prediction_consensus(2, naive()), 3, 0, Learning(weight=0.25, warm_up=5), seed=1)
+SOFT = Asking(TERMS, prediction_consensus(2, naive()), 3, 0, Learning(weight=0.25), seed=1)
 
 
 def test_labels_of_the_round_before_and_no_older_ones_go_to_all() -> None:
@@ -28,12 +28,12 @@ def test_labels_of_the_round_before_and_no_older_ones_go_to_all() -> None:
     assert HARD.own(second, {}, "oslo") is None
 
 
-def test_a_silo_warms_up_first_and_then_has_targets_of_the_examples_that_were_asked_about() -> None:
+def test_a_silo_has_targets_from_the_second_round_on_of_the_examples_that_were_asked_about() -> None:
     state = SOFT.consensus.init(["oslo", "bergen"])
     first = SOFT.instruction(1, no_targets(6), state)
     assert kind_of(first, TERMS).name == "probabilities"
     assert first.soft is not None
-    assert (first.soft.rounds, first.soft.targets) == (5, None)
+    assert first.soft.targets is None
     assert SOFT.own(first, state, "oslo") is None
     votes = [("oslo", np.float32([[1, 0]] * 3)), ("bergen", np.float32([[0, 1]] * 3))]
     _, state = SOFT.consensus.apply(votes, no_targets(3), state, np.random.default_rng(0))
@@ -41,7 +41,7 @@ def test_a_silo_warms_up_first_and_then_has_targets_of_the_examples_that_were_as
     assert second is not None
     assert second.soft is not None
     assert second.soft.targets is not None
-    assert (second.soft.rounds, second.soft.targets.weight) == (1, 0.25)
+    assert second.soft.targets.weight == 0.25
     assert second.soft.targets.query == first.query
     assert second.soft.targets.votes.tolist() == [[0.5, 0.5]] * 3
     assert (second.targets == ABSTAIN).all()
@@ -55,14 +55,14 @@ def test_silos_that_add_are_all_asked_the_same() -> None:
     first = asking.instruction(1, no_targets(6), state)
     assert kind_of(first, TERMS).name == "sums of probabilities"
     assert first.soft is not None
-    assert (first.soft.rounds, first.soft.targets) == (5, None)
+    assert first.soft.targets is None
     assert rule.of_sum is not None
     total = Total(np.int32([[255, 510], [765, 0], [0, 765]]), ["oslo", "bergen", "turku"])
     _, state = rule.of_sum(total, no_targets(3), state, np.random.default_rng(0))
     second = asking.instruction(2, no_targets(6), state)
     assert second.soft is not None
     assert second.soft.targets is not None
-    assert (second.soft.rounds, second.soft.targets.weight) == (1, 0.25)
+    assert second.soft.targets.weight == 0.25
     assert second.soft.targets.query == first.query
     np.testing.assert_array_equal(second.soft.targets.votes, np.float32([[1 / 3, 2 / 3], [1, 0], [0, 1]]))
     # Or their sum could not be opened.

@@ -60,7 +60,8 @@ def test_the_labels_are_those_of_one_after_the_other(way: str, federation: Feder
         logs.append(told(federation.run(workers=1, train=train, **{**NETWORK, **WAYS[way]})))
     assert logs[0] == logs[1]
     assert train is not None
-    assert set(train.silos) == {4}
+    # Before their first answer some may need longer than others.
+    assert set(train.silos[-2:]) == {4}
 
 
 def test_a_silo_whose_loss_is_not_finite_fails_alone(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +90,7 @@ def test_a_silo_whose_loss_is_not_finite_fails_alone(federation: Federation, mon
 def test_a_silo_that_hangs_holds_no_other_up_beyond_the_deadline(federation: Federation) -> None:
     federation.behave[1] = federation.hang
     train = Counting()
-    folder = federation.run(train=train, round_deadline=DEADLINE, **NETWORK)
+    folder = federation.run(train=train, round_deadline=DEADLINE, warm_up_rounds=1, **NETWORK)
     absent = [entry["absent"] for entry in folder.rounds()]
     assert [set(names) for names in absent] == [{"budapest"}] * 3
     assert train.silos == [3, 3, 3]

@@ -29,7 +29,7 @@ SILOS: Final[dict[str, Tables]] = {
     "all kinds": {"policy": {"kinds": ["hard", "soft", "counts"]}},
     "limits": {"policy": {"max-rounds": 20, "max-queries": 5000, "max-bytes": 100_000, "metrics": True}},
     "limits on probabilities": {
-        "policy": {"kinds": ["soft"], "max-local-rounds": 10, "max-consensus-weight": 0.5},
+        "policy": {"kinds": ["soft"], "max-consensus-weight": 0.5},
     },
     "students": {**COUNTS, "transfer": {"partitions": 3, "teachers": 4}},
     "no protection said": {"privacy": {"protection": "none"}},

@@ -108,7 +108,7 @@ HARD: Final[dict[str, Golden]] = {
     ),
     "fedct-resumed": _run(algorithm="fedct", stop_at_fixed_point=False, **RESUMED),
     "fedct-gone-on-with": _run(algorithm="fedct", stop_at_fixed_point=False, then={"num_server_rounds": 3}),
-    "fedct-networks-resumed": _rounding(algorithm="fedct", save_models=True, **NETWORK, **RESUMED),
+    "fedct-networks-resumed": _rounding(algorithm="fedct", warm_up_rounds=1, save_models=True, **NETWORK, **RESUMED),
     "fedct-qualified": _run(algorithm="fedct-qualified", quorum=0.9),
     "fedct-qualified-three-classes": _run(algorithm="fedct-qualified", quorum=0.6, whole=True, **WARD),
     "fedct-dawid-skene": _run(num_server_rounds=3),
@@ -117,7 +117,9 @@ HARD: Final[dict[str, Golden]] = {
     "fedct-dawid-skene-resumed": _run(stop_at_fixed_point=False, **RESUMED),
     "fedct-shares": _run(algorithm="fedct-shares"),
     "fedct-shares-three-classes": _run(algorithm="fedct-shares", **WARD),
-    "fedct-shares-networks-resumed": _rounding(algorithm="fedct-shares", save_models=True, **NETWORK, **RESUMED),
+    "fedct-shares-networks-resumed": _rounding(
+        algorithm="fedct-shares", warm_up_rounds=1, save_models=True, **NETWORK, **RESUMED
+    ),
     "fedct-guarded": _run(pseudo_weight="auto", num_server_rounds=3),
     "fedct-guarded-against-colluders": _run(
         algorithm="fedct",
@@ -155,9 +157,9 @@ PROTECTED: Final[dict[str, Golden]] = {
     "randomized-response-resumed": _run(
         protection="randomized-response", epsilon=200.0, stop_at_fixed_point=False, **RESUMED
     ),
-    "dp-sgd": _rounding(protection="dp-sgd", epsilon=2.0, num_server_rounds=2, **NETWORK),
+    "dp-sgd": _rounding(protection="dp-sgd", epsilon=2.0, num_server_rounds=2, warm_up_rounds=1, **NETWORK),
     "dp-sgd-resumed": _rounding(
-        protection="dp-sgd", epsilon=2.0, num_server_rounds=2, save_models=True, **NETWORK, **RESUMED
+        protection="dp-sgd", epsilon=2.0, num_server_rounds=2, warm_up_rounds=1, save_models=True, **NETWORK, **RESUMED
     ),
     "pate-teachers": _run(
         algorithm="pate", num_server_rounds=1, protection="teachers", epsilon=8.0, teachers=5, query_size=50

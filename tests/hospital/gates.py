@@ -55,14 +55,14 @@ class Silo:
     def request(self, number: int = 1, size: int = 5, label: int = ABSTAIN, votes: int = 0) -> bytes:
         return encode_instruction(self.instruction(number, size, label, votes), self.terms)
 
-    def soft_request(self, number: int = 1, size: int = 5, rounds: int = 1, weight: float = 0.5) -> bytes:
+    def soft_request(self, number: int = 1, size: int = 5, weight: float = 0.5) -> bytes:
         """For probabilities: with targets for as many examples as are asked about."""
         learned = SoftTargets(Query(5, size), np.tile(np.float32([0.2, 0.8]), (size, 1)), weight)
-        return self._soft_request(Soft(rounds, learned), number, size)
+        return self._soft_request(Soft(learned), number, size)
 
-    def warm_up_request(self, number: int = 1, size: int = 5, rounds: int = 5) -> bytes:
+    def warm_up_request(self, number: int = 1, size: int = 5) -> bytes:
         """For probabilities, without targets."""
-        return self._soft_request(Soft(rounds), number, size)
+        return self._soft_request(Soft(), number, size)
 
     def _soft_request(self, soft: Soft, number: int, size: int) -> bytes:
         return encode_instruction(replace(self.instruction(number, size), soft=soft), self.terms)

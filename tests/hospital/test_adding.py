@@ -59,7 +59,7 @@ class Hospital:
     @property
     def question(self) -> Instruction:
         asked = self.silo.instruction()
-        soft = None if self.kind is LABELS else Soft(3)
+        soft = None if self.kind is LABELS else Soft()
         return replace(asked, summed=True, soft=soft)
 
     def answer(self, votes: np.ndarray[Any, Any]) -> Refusal | bytes:
@@ -146,7 +146,6 @@ def test_ready_answers_are_added_and_all_that_leaves_is_on_record(hospitals: dic
     [
         ({"kinds": ["sum"]}, Refusal.POLICY),
         ({"kinds": ["sum", "soft"]}, Refusal.POLICY),
-        ({"max_local_rounds": 2}, Refusal.LIMIT),
         ({"max_queries": 9}, Refusal.LIMIT),
         ({"max_queries": 10}, None),
     ],

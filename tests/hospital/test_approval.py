@@ -36,7 +36,6 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "rounds": ("policy", {"max_rounds": 101}),
     "kinds": ("policy", {"kinds": ("hard", "soft")}),
     "metrics": ("policy", {"metrics": True}),
-    "rounds of training": ("policy", {"max_local_rounds": 1000}),
     "what others count": ("policy", {"max_consensus_weight": 2.0}),
     "label": ("data", {"label": "thal"}),
     "mapping": ("data", {"mapping": {"1": "diseased"}}),

@@ -233,28 +233,25 @@ def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_
 
 
 @pytest.mark.parametrize(
-    ("policy", "rounds", "weight", "passes"),
+    ("policy", "weight", "passes"),
     [
-        ({}, 100, 1.0, True),
-        ({}, 101, 1.0, False),
-        ({}, 1, 1.01, False),
-        ({"max_local_rounds": 3}, 4, 0.5, False),
-        ({"max_consensus_weight": 50.0}, 1, 50.0, True),
-        ({"max_consensus_weight": 0}, 1, 0.0, False),
-        ({"max_consensus_weight": 0.99}, 1, 0.0, False),
+        ({}, 1.0, True),
+        ({}, 1.01, False),
+        ({"max_consensus_weight": 50.0}, 50.0, True),
+        ({"max_consensus_weight": 0}, 0.0, False),
+        ({"max_consensus_weight": 0.99}, 0.0, False),
     ],
 )
 def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
-    policy: dict[str, Any], rounds: int, weight: float, passes: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    policy: dict[str, Any], weight: float, passes: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     silo = open_silo(tmp_path, kinds=["soft"], **policy)
-    request = silo.soft_request(rounds=rounds, weight=weight)
+    request = silo.soft_request(weight=weight)
     with silo.gate() as gate:
         if passes:
             assert gate.admit(to_record(request), RUN, CODE) == request
         else:
             assert held(gate, to_record(request)) is Refusal.LIMIT
-            assert ("max-local-rounds" in caplog.text) is (rounds > policy.get("max_local_rounds", 100))
             # In turn with the records, in as many steps.
             assert ("max-consensus-weight" in caplog.text) is ((weight or 1) > policy.get("max_consensus_weight", 1))
         # Nor does an answer leave to what was never admitted.

@@ -65,7 +65,7 @@ def test_without_a_name_no_bytes_are_added() -> None:
         {"answer": "nobody"},
         {"answer": "hard"},
         {"votes": 2},
-        {"soft": labels_pb2.Soft(rounds=1)},
+        {"soft": labels_pb2.Soft()},
         {"summed": True},
     ],
     ids=str,

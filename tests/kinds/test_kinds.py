@@ -40,7 +40,7 @@ def terms_of(kind: Kind) -> Terms:
 
 def question_of(kind: Kind) -> Instruction:
     nothing = np.full(8, ABSTAIN, dtype=np.int16)
-    return kind.question(3, Query(7, ASKED), nothing, STUDENTS, Soft(rounds=4))
+    return kind.question(3, Query(7, ASKED), nothing, STUDENTS, Soft())
 
 
 @every
@@ -98,7 +98,6 @@ def test_each_number_that_is_told_counts_as_a_label(kind: Kind) -> None:
     each = {"hard": 1, "shares": 1, "counts": STUDENTS, "probabilities": 3, "values": 1}
     cost = kind.cost(question_of(kind), terms_of(kind))
     assert cost.labels == ASKED * each[kind.name]
-    assert cost.local_rounds == (4 if kind.own_targets else 0)
 
 
 @pytest.mark.parametrize("kind", NOISY_SUMS.values(), ids=NOISY_SUMS)

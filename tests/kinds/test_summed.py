@@ -26,7 +26,7 @@ every_kind = pytest.mark.parametrize("kind", SUMS.values(), ids=list(SUMS))
 
 
 def question_of(kind: Summed) -> Instruction:
-    return kind.question(3, QUERY, NOBODY, 2 if kind.inner.name == "counts" else 0, Soft(2))
+    return kind.question(3, QUERY, NOBODY, 2 if kind.inner.name == "counts" else 0, Soft())
 
 
 def grid(seed: int, silos: int, examples: int = 4) -> list[np.ndarray]:

@@ -32,7 +32,7 @@ def ask(silo: RealSilo, number: int, share: float | None = None) -> Any:
     targets = None
     if share is not None:
         targets = SoftTargets(Query(3, 100), np.tile(np.float32([share, 1 - share]), (100, 1)), 5.0)
-    soft = Soft(1 if targets else 2, targets)
+    soft = Soft(targets)
     nothing = np.full(SIZE, ABSTAIN, dtype=np.int16)
     return silo.answer(Instruction(number, Query(5, SIZE), nothing, soft=soft))[1]
 

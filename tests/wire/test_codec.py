@@ -37,7 +37,7 @@ VOTED = np.int32([[1, 0, 1], [0, 2, 0], [0, 0, 2]])
 ASKS_VOTES = Instruction(round=3, query=Query(seed=7, size=3), targets=TARGETS, votes=2)
 LEARNED = SoftTargets(Query(seed=1, size=2), np.float32([[1, 0, 0], [0, 0.2, 0.8]]), weight=0.5)
 NOTHING = np.full(5, ABSTAIN, dtype=np.int16)
-WARMS_UP = Instruction(round=3, query=Query(seed=7, size=3), targets=NOTHING, soft=Soft(rounds=5))
+WARMS_UP = Instruction(round=3, query=Query(seed=7, size=3), targets=NOTHING, soft=Soft())
 ASKS_PROBABILITIES = replace(WARMS_UP, soft=Soft(targets=LEARNED))
 LIKELY = np.float32([[1, 0, 0], [0, 0, 1], [0.2, 0.6, 0.2]])
 REPLIES = {
@@ -73,7 +73,7 @@ COUNTS_BYTES = bytes.fromhex(
 ASKS_PROBABILITIES_BYTES = bytes.fromhex(
     TERMS_BYTES + "1003"  # round 3
     "1a04 0807 1003"  # query
-    "321b 0801 11000000000000e03f"  # soft: one round, weight 0.5
+    "3219 11000000000000e03f"  # soft: weight 0.5
     "1a04 0801 1002"  # targeted: seed, size 2
     "2208 0802 1204 ff00 0033"  # 2 targets: 255, 0 and 0, 51
 )
@@ -221,7 +221,7 @@ QUANTITY_BYTES = (
 ASKS_VALUES_BYTES = bytes.fromhex(
     QUANTITY_BYTES + "1003"  # round 3
     "1a04 0807 1003"  # query
-    "321f 0801 11000000000000e03f"  # soft: one round, weight 0.5
+    "321d 11000000000000e03f"  # soft: weight 0.5
     "1a04 0801 1002"  # targeted: seed, size 2
     "2a0c 0802 1208 0000803f 000020c0"  # 2 values: 1 and -2.5
 )
@@ -257,8 +257,6 @@ OF_QUESTIONS: Changes = {
     "more-votes-than-anybody-casts": (lambda message: setattr(message, "votes", FAR_MORE), Refusal.QUERY),
 }
 OF_SOFT_QUESTIONS: Changes = {
-    "no-rounds": (lambda message: message.soft.ClearField("rounds"), Refusal.MALFORMED),
-    "rounds-for-ever": (lambda message: setattr(message.soft, "rounds", 1001), Refusal.MALFORMED),
     "weight-of-nothing": (lambda message: message.soft.ClearField("targeted"), Refusal.MALFORMED),
     **{
         f"weight-{weight}": (lambda message, weight=weight: setattr(message.soft, "weight", weight), Refusal.MALFORMED)
@@ -330,15 +328,14 @@ class TestProbabilities:
     def test_golden_bytes(self):
         assert encode_instruction(ASKS_PROBABILITIES, TERMS) == ASKS_PROBABILITIES_BYTES
         in_turn = replace(ASKS_PROBABILITIES, soft=Soft(targets=LEARNED._replace(weight=0.0)))
-        without_weight = ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("321b 0801 11000000000000e03f"), b"2\x12\x08\1")
+        without_weight = ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("3219 11000000000000e03f"), b"2\x10")
         assert encode_instruction(in_turn, TERMS) == without_weight
         assert decode_instruction(without_weight, TERMS).soft.targets.weight == 0
-        assert encode_instruction(WARMS_UP, TERMS).endswith(bytes.fromhex("3202 0805"))
+        assert encode_instruction(WARMS_UP, TERMS).endswith(bytes.fromhex("3200"))
         assert encode_reply(replace(REPLY, outcome=LIKELY), TERMS) == PROBABILITIES_BYTES
 
     def test_round_trip(self):
         soft = decode_instruction(ASKS_PROBABILITIES_BYTES, TERMS).soft
-        assert soft.rounds == 1
         assert soft.targets[::2] == LEARNED[::2]
         np.testing.assert_allclose(soft.targets.votes, LEARNED.votes, atol=1 / 255)
         outcome = decode_reply(PROBABILITIES_BYTES, TERMS, ASKS_PROBABILITIES).outcome

@@ -1,0 +1,67 @@
+"""Private training before a silo's first answer: a network that has learned nothing votes at random.
+
+How long is set, or found by early stopping (Prechelt, "Early stopping - but when?", 1998): a fold of the records is
+held out, and training ends when the loss on it is below that of a constant answer, the shares of the classes, and has
+not fallen for some looks. The weights of the best look are kept.
+"""
+
+import math
+from typing import Final
+
+import numpy as np
+
+from fedct_flwr.config.learner import AUTO
+from fedct_flwr.learners.base import Averageable, Probabilistic, Resumable
+from fedct_flwr.learners.out_of_fold import folds, losses, probabilities
+from fedct_flwr.seeding import generator
+from fedct_flwr.silo.site import Site
+from fedct_flwr.text.log import logger
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
+
+_SET: Final = 10
+"""Rounds where records cannot decide, or must not: as many as a run has by default."""
+_LOOKS: Final = 20
+"""At most."""
+_PATIENCE: Final = 3
+"""Looks without a smaller loss after which training ends."""
+_STEPS: Final = 20
+"""Minibatches between two looks at least: after fewer, losses hardly differ."""
+_FEWEST: Final = 8
+"""Held-out records below which their loss is mostly chance."""
+
+
+def warm_up(site: Site, *, promised: bool) -> None:
+    """Train a site's fresh network on private records alone, before the round that its first answer follows.
+
+    With ``auto``, the optimizer then begins again, so silos' networks have taken as many steps and can be stacked.
+    ``promised``: under a guarantee, for which the time must not depend on records. Raises TrainingError.
+    """
+    learner, rounds = site.learner, site.settings.warm_up_rounds
+    if not isinstance(learner, Resumable):
+        return
+    nothing = np.full(len(site.public), ABSTAIN, dtype=LABEL_DTYPE)
+
+    def train(records: Examples, times: int) -> None:
+        for _ in range(times):
+            learner.advance(records, site.public.X, nothing, 1.0)
+
+    held = folds(site.private.y, generator(site.settings.seed, "warm-up", site.silo), site.groups) == 0
+    decides = rounds == AUTO and not promised and _FEWEST <= held.sum() < len(held)
+    if not (decides and isinstance(learner, Averageable) and isinstance(learner, Probabilistic)):
+        train(site.private, (_SET if rounds == AUTO else rounds) - 1)
+        return
+    own, asked = (Examples(site.private.X[rows], site.private.y[rows]) for rows in (~held, held))
+    # Worth asking is what says more than how frequent each class is.
+    shares = np.bincount(own.y, minlength=site.terms.num_classes) / own.size
+    constant = losses(np.tile(shares, (asked.size, 1)), asked.y).mean()
+    every, best, least, at = math.ceil(_STEPS / site.settings.local_steps), learner.weights(), math.inf, 0
+    for look in range(1, _LOOKS + 1):
+        train(own, every)
+        loss = losses(probabilities(learner, asked.X, site.terms.num_classes), asked.y).mean()
+        if loss < least:
+            best, least, at = learner.weights(), loss, look
+        elif least < constant and look - at >= _PATIENCE:
+            break
+    learner.reset()
+    learner.set_weights(best)
+    logger.info("Silo %s: %s rounds on its own records before its first answer", site.silo, at * every)
