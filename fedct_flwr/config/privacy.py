@@ -321,6 +321,17 @@ class PrivacySettings(OwnSettings):
                 "have several: choose another protection, such as 'dp-linear', or leave the group column out"
             )
 
+    def after(self, drawn: float) -> Self:
+        """For labels, where a drawn set takes epsilon ``drawn`` of the budget. Raises ConfigError if none is left."""
+        if not (drawn and self.enabled):
+            return self
+        if drawn >= self.epsilon:
+            raise ConfigError(
+                f"[draw] in study.toml takes epsilon {drawn:g} of the {self.epsilon:g} under [privacy] in silo.toml, "
+                "so nothing is left for labels: raise that, or take [draw] out where no set was drawn"
+            )
+        return self.model_copy(update={"epsilon": self.epsilon - drawn})
+
     def planned_queries(self, num_public: int) -> int:
         """Labels that the plan has."""
         return self.queries or self.rounds * num_public

@@ -132,6 +132,11 @@ class StudyConfig(Settings):
     tables: StudyTables = StudyTables()
     """The form of the public set and the test file, where they are tables."""
 
+    @property
+    def draw_epsilon(self) -> float:
+        """What a drawn set takes of each silo's budget."""
+        return self.draw.epsilon if self.draw else 0.0
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         if bool(self.test_file) != bool(self.test_label):

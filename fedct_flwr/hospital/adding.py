@@ -24,7 +24,8 @@ from fedct_flwr.types import ConfigError
 
 
 def check_sums(config: SiloConfig, study: StudyFolder) -> None:
-    """Raise ConfigError where the policy lets sums out and the study has none, or none that protect enough."""
+    """Raise ConfigError for sums that the study lacks, or that protect too little, and for labels without a budget."""
+    config.privacy.after(study.config.draw_epsilon)
     added = config.policy.adds
     if not added:
         return

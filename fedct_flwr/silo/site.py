@@ -61,6 +61,8 @@ class Site:
     """Which private records belong together: a split of them keeps each group on one side."""
     findings: tuple[Finding, ...] = ()
     """What the inspection says of a real silo's records; no value of a cell is in it."""
+    draw_epsilon: float = 0.0
+    """What a drawn public set takes of the budget that ``privacy`` has."""
     result: Mapping[str, object] | None = None
     """What the log tells of a query for the records, see ``result_of``."""
 
@@ -101,7 +103,8 @@ class Site:
         """A new labeler of these public examples. Raises ConfigError, or DataError for patients it cannot protect."""
         self.privacy.check_unit(grouped=self.groups is not None)
         check_protected(self.groups, self.silo)
-        return labeler_for(self.privacy, self.settings, self.silo, self.schema, public, self.units)
+        privacy = self.privacy.after(self.draw_epsilon)
+        return labeler_for(privacy, self.settings, self.silo, self.schema, public, self.units)
 
     @property
     def units(self) -> int:
@@ -117,7 +120,7 @@ class Site:
             check_protected(self.groups, self.silo)
         return transfer_for(
             self.transfer,
-            self.privacy,
+            self.privacy.after(self.draw_epsilon),
             self.settings,
             self.silo,
             self.schema,
@@ -185,6 +188,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         workers=os.cpu_count() or 1,
         groups=own.groups,
         findings=tuple(found.said),
+        draw_epsilon=study.config.draw_epsilon,
         result=result,
     )
 

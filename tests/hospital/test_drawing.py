@@ -37,7 +37,8 @@ from server_app.main import app as server_app
 from tests.hospital.gates import CODE
 from tests.hospital.test_adding import Hospital, opened
 from tests.hospital.test_joint import ask
-from tests.hospitals import HOSPITALS, STUDY, dataset
+from tests.hospitals import HOSPITALS, STUDY, dataset, restart
+from tests.silo.real import TERMS, answered
 
 HEART = dataset()
 COLUMNS = {name: form.model_dump(mode="json", exclude_defaults=True) for name, form in derived(HEART).columns.items()}
@@ -251,3 +252,30 @@ def test_a_coordinator_that_makes_up_questions_gets_nothing(tmp_path: Path, in_a
         assert answers[:-1] == [Refusal.NOT_APPROVED, *[Refusal.MALFORMED] * 4]
         assert isinstance(answers[-1], bytes)
         assert federation.charges() == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("drawn", "answers"), [(0.3, True), (1.0, False)])
+def test_labels_get_what_a_drawn_set_leaves_of_the_budget(
+    tmp_path: Path,
+    drawn: float,
+    answers: bool,
+    request: pytest.FixtureRequest,
+    without_gate: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with ExitStack() as stack:
+        federation = Federation(tmp_path, stack, COLUMNS, tables={"privacy": {"epsilon": 1.0}}, epsilon=drawn)
+        federation.draw()
+        path = tmp_path / "zurich" / "silo.toml"
+        text = (
+            path.read_text("utf-8").replace('"draw"', '"hard"').replace("epsilon", 'protection = "dp-linear"\nepsilon')
+        )
+        path.write_text(text)
+        restart()
+        request.getfixturevalue("in_a_run")
+        nothing = np.full(TERMS.num_public, -1, dtype=np.int16)
+        context = Context(7, 7, {"silo-file": str(path)}, RecordDict(), {})
+        labels = answered(Instruction(1, Query(0, TERMS.num_public), nothing), context)[1]
+        assert (labels is not Refusal.CONFIG) is answers
+        assert federation.charges() == [1, 1, 1 + answers, 1]
+    assert ("so nothing is left for labels: raise that" in caplog.text) is not answers
