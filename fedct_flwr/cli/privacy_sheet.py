@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -171,7 +172,7 @@ def _of_silo(config: SiloConfig) -> _Page:
         simulated=False,
         metrics=config.policy.metrics,
         unprotected=bare_labels(read_entries(config.state), study.name, covers_records),
-        answers=Answers.of(config),
+        answers=replace(Answers.of(config), values=study.schema.outcome.number),
     )
     if in_sums:
         text, accounts = f"{in_sums.markdown}\n{text}", [*in_sums.accounts, *accounts]

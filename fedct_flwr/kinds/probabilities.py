@@ -213,7 +213,8 @@ class Probabilities(Targeted):
         "the labels were made of the probabilities that the silos' own models give, without noise"
     )
     leaves: ClassVar[str] = "probabilities: one for each class of each public example that is asked about"
-    in_short: ClassVar[str] = "probabilities, each counted as a label"
+    # A policy has one name for both, and a status does not read the study.
+    in_short: ClassVar[str] = "probabilities or values, each counted as a label"
     beware: ClassVar[str] = (
         "Probabilities tell more than labels: how sure the model is of each public example, and so how near to its "
         "records that is. The coordinator mixes them into what each other silo learns, and with few silos these can "
@@ -247,7 +248,7 @@ class Values(Targeted):
     near: ClassVar[Near] = DISTANCE
     shared: ClassVar[str] = "predicted values of public examples"
     leaves: ClassVar[str] = "values: one number for each public example asked about, rounded to the study's grid"
-    in_short: ClassVar[str] = "values, each counted as a label"
+    in_short: ClassVar[str] = Probabilities.in_short
     beware: ClassVar[str] = (
         "A value tells more than a class does: it is one of as many as the grid has, and can show how near an example "
         "is to a record. The coordinator mixes values into what each other silo learns. No protection under [privacy] "

@@ -219,6 +219,8 @@ def test_what_left_and_what_the_own_model_predicts(fedct: Fedct, silos: Silos) -
     numbers = np.array([float(line.split(",")[5]) for line in lines[1:]])
     assert len(numbers) == 180
     assert (numbers * 2 == np.rint(numbers * 2)).all()
+    assert "may leave  probabilities or values, each counted as a label" in fedct("silo", "status", folder).out
+    assert "What leaves are the values that the models themselves predict" in fedct("privacy-sheet", folder).out
     predicted = fedct("silo", "predict", silos.study / "public.csv", folder)
     assert predicted.code == 0, predicted.err
     assert predicted.out.splitlines()[0] == "record,progression"
