@@ -57,10 +57,10 @@ def check_run(
     algorithm = find_algorithm(config)
     if algorithm.in_sums:
         # What another algorithm lacks for a quantity is said below.
-        if algorithm.predicts_quantities:
+        if algorithm.predicts_quantities and not subject.schema.grid:
             subject.schema.outcome.check_classes(
-                "secure = true adds labels or probabilities of classes, and this data set predicts "
-                f"{subject.schema.quantity}: leave secure out, or predict classes"
+                "secure = true adds labels, probabilities of classes, or numbers on the grid of a study with real "
+                f"silos, and this data set predicts {subject.schema.quantity} without one: leave secure out"
             )
         # Either raises ConfigError for too few silos.
         if dataset is None:

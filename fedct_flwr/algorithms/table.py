@@ -36,8 +36,8 @@ def what_leaves(algorithm: Algorithm | type[Algorithm], quantity: str, *, secure
     if algorithm.kind is None:
         return algorithm.leaves
     sums = NOISY_SUMS if noisy else SUMS
-    kind = sums.get(algorithm.kind.name, algorithm.kind) if secure else algorithm.kind
-    return kind.shared if kind.policy in ADDED else kind_for(kind, quantity).shared
+    kind = algorithm.kind if algorithm.kind.policy in ADDED else kind_for(algorithm.kind, quantity)
+    return (sums.get(kind.name, kind) if secure else kind).shared
 
 
 def _found() -> Iterator[type[Algorithm]]:

@@ -59,12 +59,7 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
 
     def of_sum(total: Total, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
         mean = _shares(total.numbers.astype(np.int64), len(total.silos))
-        voters = sorted(total.silos)
-        return likeliest(mean, incumbent, rng), {
-            **_with_rows(state, voters, uniform(len(voters))),
-            _VOTERS: np.array(voters, dtype=np.str_),
-            _VOTES: mean[np.newaxis],
-        }
+        return likeliest(mean, incumbent, rng), _of_mean(mean, total, state)
 
     def alike(state: State) -> SoftVotes | None:
         votes = state[_VOTES]
@@ -76,15 +71,35 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
 def consensus_of_values(rule: TrustRule) -> Consensus:
     """The same for a quantity: votes are values ``(examples, 1)``, and what all share is the mean of the targets.
 
-    Where all silos count the same, targets are their median instead of their mean, which one silo's values could move
-    anywhere (D. Yin et al., "Byzantine-robust distributed learning", ICML 2018, Def. 1). ``rule`` has a measure of
-    values, such as ``trust.similarity_of_values``. Guarantees are the same.
+    Where all silos count the same, targets are their median, as one silo's values could move a mean anywhere (D. Yin et
+    al., "Byzantine-robust distributed learning", ICML 2018, Def. 1); of a sum only the mean is known. ``rule`` has a
+    measure of values, such as ``trust.similarity_of_values``. Guarantees are the same.
     """
 
     def mean_value(mean: SoftVotes, incumbent: Values, rng: Generator) -> Values:
         return mean[:, 0]
 
-    return _by_trust(1, rule, mean_value, _median if rule.even else targets_of)
+    if not rule.even:
+        return _by_trust(1, rule, mean_value, targets_of)
+
+    def of_sum(total: Total, incumbent: Values, state: State, rng: Generator) -> tuple[Values, State]:
+        mean = (total.numbers / len(total.silos)).astype(np.float32)
+        return mean[:, 0], _of_mean(mean, total, state)
+
+    def alike(state: State) -> SoftVotes | None:
+        return _median(np.empty(0), state[_VOTES]) if len(state[_VOTES]) else None
+
+    return _by_trust(1, rule, mean_value, _median)._replace(of_sum=of_sum, alike=alike)
+
+
+def _of_mean(mean: SoftVotes, total: Total, state: State) -> State:
+    """The state after a sum: of its silos, all of which count the same, the mean alone is known."""
+    voters = sorted(total.silos)
+    return {
+        **_with_rows(state, voters, uniform(len(voters))),
+        _VOTERS: np.array(voters, dtype=np.str_),
+        _VOTES: mean[np.newaxis],
+    }
 
 
 def _by_trust(width: int, rule: TrustRule, share: _Share, mixed: _Mix) -> Consensus:

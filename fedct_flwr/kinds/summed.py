@@ -16,15 +16,25 @@ from numpy.typing import NDArray
 from fedct_flwr.config import Policy
 from fedct_flwr.consensus.counting import tally, unanimous
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds.base import CLASSES, Cost, Decided, Decision, Facts, Kind, as_kind, facts_of_labels
+from fedct_flwr.kinds.base import (
+    CLASSES,
+    Cost,
+    Decided,
+    Decision,
+    Facts,
+    Kind,
+    as_kind,
+    facts_of_labels,
+    facts_of_values,
+)
 from fedct_flwr.kinds.counts import COUNTS
 from fedct_flwr.kinds.hard import HARD
-from fedct_flwr.kinds.probabilities import PROBABILITIES
+from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.types import ABSTAIN, HardLabels, SiloName, VoteCounts, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
-from fedct_flwr.wire.probabilities import UNITS, quantized
+from fedct_flwr.wire.probabilities import MOST_STEPS, UNITS, Grid, quantized
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _LIARS: Final = "A partner that lies can add more than its one vote, and no sum shows it"
@@ -76,7 +86,7 @@ class Summed(OnlyReady):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "inner" in vars(cls):
-            for field in ("of", "for_numbers", "own_model", "learns_labels", "unprotected"):
+            for field in ("of", "for_numbers", "own_model", "learns_labels", "unprotected", "scores", "labels"):
                 setattr(cls, field, getattr(cls.inner, field))
 
     @abstractmethod
@@ -106,13 +116,16 @@ class Summed(OnlyReady):
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
 
-    can_answer, check_protection, check_learner, soft_targets, teaches, guard_of, put_learning, cotrain = (
+    (
+        can_answer, check_protection, check_learner, soft_targets, teaches, guard_of, put_learning, cotrain, fits,
+        score, empty_table, predicted,
+    ) = (
         as_kind(lambda self: self.inner, method)
         for method in (
-            *("can_answer", "check_protection", "check_learner"),
-            *("soft_targets", "teaches", "guard_of", "put_learning", "cotrain"),
+            "can_answer", "check_protection", "check_learner", "soft_targets", "teaches", "guard_of", "put_learning",
+            "cotrain", "fits", "score", "empty_table", "predicted",
         )
-    )
+    )  # fmt: skip
 
 
 class SummedVotes(Summed):
@@ -191,7 +204,7 @@ class SummedProbabilities(Summed):
         "masked probabilities that look random: one for each class of each public example that is asked about. Only "
         "the sum over the silos that take part can be opened, never a single silo's part of it"
     )
-    in_short: ClassVar[str] = "parts of secure sums of probabilities, each counted as a label"
+    in_short: ClassVar[str] = "parts of secure sums of probabilities or values, each counted as a label"
     beware: ClassVar[str] = (
         "A sum of probabilities says more of its parts than one of votes: where all silos are sure, it shows how sure "
         "each is. The fewer silos add, the more it says. Every silo learns the mean. No protection under [privacy] "
@@ -221,8 +234,46 @@ class SummedProbabilities(Summed):
         return facts_of_labels(None, {silo: {} for silo in votes}, scores, decision, terms)
 
 
+class SummedValues(SummedProbabilities):
+    """Sums of values, as their numbers on the study's grid. All silos learn the same mean: a sum has no median."""
+
+    name: ClassVar[str] = "sums of values"
+    inner: ClassVar[Kind] = VALUES
+    shared: ClassVar[str] = "sums of predicted values of public examples, from which a single silo's cannot be read"
+    leaves: ClassVar[str] = (
+        "masked numbers that look random: one for each public example that is asked about, of the study's grid. Only "
+        "the sum over the silos that take part can be opened, never a single silo's part of it"
+    )
+    beware: ClassVar[str] = (
+        "The fewer silos add, the more a sum of values says of its parts. Every silo learns the mean. "
+        f"{_LIARS}. No protection under [privacy] covers it"
+    )
+    largest: ClassVar[int] = MOST_STEPS - 1
+    bits: ClassVar[int] = 24
+
+    def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
+        """Their numbers on the grid. Raises Refused (VALUES)."""
+        return cast(Grid, terms.grid).codes(votes)
+
+    def opened(
+        self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
+    ) -> Any:
+        """The sum of values ``(examples, 1)``. Raises Refused (VALUES) where it does not fit ``num_silos``."""
+        grid, steps = cast(Grid, terms.grid), total.astype(np.float64).reshape(-1, 1)
+        if steps.max(initial=0) > num_silos * grid.last:
+            raise Refused(Refusal.VALUES)
+        return num_silos * grid.low + grid.step * steps
+
+    def facts(
+        self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
+    ) -> Facts:
+        means = {silo: total / len(votes) for silo, total in votes.items()}
+        found = facts_of_values(means, decision)
+        return Facts({"moved": found.of_round["moved"]}, {silo: {} for silo in votes}, (), "the mean of their values")
+
+
 SUMS: Final[dict[str, Summed]] = {
-    kind.inner.name: kind for kind in (SummedLabels(), SummedCounts(), SummedProbabilities())
+    kind.inner.name: kind for kind in (SummedLabels(), SummedCounts(), SummedProbabilities(), SummedValues())
 }
 """By the name of the kind whose answers are added."""
 

@@ -4,13 +4,14 @@ import csv
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tomli_w
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from hypothesis import given
@@ -18,22 +19,29 @@ from hypothesis import strategies as st
 
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig, StudyConfig
+from fedct_flwr.consensus.counting import Total
+from fedct_flwr.consensus.prediction import consensus_of_values
+from fedct_flwr.consensus.trust import naive, similarity_of_values
+from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.hospital.keys import create_egress_key
 from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.kinds import SUMS
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.site import terms_of
+from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, encode_reply
-from fedct_flwr.wire.content import Reply, Terms
+from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.probabilities import Grid, pack_values, unpack_values
 from fedct_flwr.wire.refusal import Refusal, Refused
 from server_app.main import app as server_app
 from tests.cli.silos import YES, Fedct, Kit, words
 from tests.golden.hospital import answering
+from tests.hospital.test_adding import line_of
 
 NUMBER = {"name": "progression", "low": 0.0, "high": 400.0, "step": 0.5}
 LABEL = "in a year"
@@ -45,6 +53,7 @@ class Silos:
 
     folder: Path
     names: tuple[str, ...]
+    keys: dict[str, Ed25519PrivateKey] = field(default_factory=dict)
 
     @property
     def study(self) -> Path:
@@ -67,8 +76,12 @@ class Silos:
     def run(self, lie: Callable[[Message, Terms], bytes] | None = None, **settings: Any) -> RunFolder:
         """Ask all of them, each behind its gate; the first may ``lie``."""
         with ExitStack() as stack:
-            gates = [answering(self.folder / name / "silo.toml", stack) for name in self.names]
+            gates = [answering(self.folder / name / "silo.toml", stack, self.keys.get(name)) for name in self.names]
             app = ClientApp()
+
+            @app.query(ACTION)
+            def add(message: Message, context: Context) -> Message:
+                return gates[int(context.node_config["partition-id"])](message, context)
 
             @app.train()
             def train(message: Message, context: Context) -> Message:
@@ -186,6 +199,38 @@ def test_limits_hold_for_values(silos: Silos) -> None:
     assert {entry.reason for entry in silos.of(silos.names[0], Event.REFUSED)} == {"LIMIT"}
     assert not silos.of(silos.names[1], Event.RELEASED)
     assert {entry.reason for entry in silos.of(silos.names[1], Event.REFUSED)} == {"POLICY"}
+
+
+def test_sums_of_values_open_to_the_mean_alone(silos: Silos) -> None:
+    for name in silos.names:
+        silos.keys[name] = Ed25519PrivateKey.generate()
+        silos.write(name, kinds=["soft-sum"])
+    study = silos.study / "study.toml"
+    sums = {"sums": {"keys": {name: line_of(key) for name, key in silos.keys.items()}}}
+    study.write_text(study.read_text("utf-8") + "\n" + tomli_w.dumps(sums), "utf-8")
+    run = silos.run(**{"secure": True, "report-scores": True})
+    first, *_, last = mean_scores(run)
+    assert last > first + 0.1
+    for name in silos.names:
+        # That it is ready, and what looks random: no value.
+        assert all(entry.kind == "soft-sum" and entry.bytes < 200 for entry in silos.of(name, Event.RELEASED))
+        assert sum(entry.bytes > 500 for entry in silos.of(name, Event.ADDED)) == 3
+
+
+def test_a_sum_is_the_mean_of_the_answers() -> None:
+    terms, grid = Terms("one", bytes(32), 4, (), "days", Grid(-1, 3, 0.5)), Grid(-1, 3, 0.5)
+    kind, asked = SUMS["values"], Instruction(1, Query(0, 4), np.full(4, -1, np.int16), soft=Soft(), summed=True)
+    said = ([-1, 0.2, 3, 9], [-1, 0.5, 1, -9], [0, 1, 2, 3])
+    answers = [np.float32(values)[:, np.newaxis] for values in said]
+    total = sum(kind.summand(answer, asked, terms) for answer in answers)
+    opened = kind.opened(total, asked, terms, 3)
+    assert (opened / 3)[:, 0] == pytest.approx([-2 / 3, 0.5, 2, 5 / 3])
+    consensus = consensus_of_values(naive(similarity_of_values))
+    values, state = consensus.of_sum(Total(opened, ("a", "b", "c")), np.full(4, np.nan), consensus.init("abc"), None)
+    assert values == pytest.approx((opened / 3)[:, 0])
+    assert consensus.alike(state)[:, 0] == pytest.approx(values)
+    with pytest.raises(Refused):
+        kind.opened(np.full(4, 3 * grid.last + 1, np.uint64), asked, terms, 3)
 
 
 # --- one silo's commands

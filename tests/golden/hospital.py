@@ -16,6 +16,7 @@ from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.silo.context import gated
+from fedct_flwr.silo.summing import ACTION
 from tests.golden.runs import Golden
 from tests.hospitals import write_silo_folder
 
@@ -36,16 +37,20 @@ def behind_gates(golden: Golden, folder: Path) -> Iterator[list[Callable[[Messag
         )
 
 
-def answering(silo_file: Path, stack: ExitStack) -> Callable[[Message, Context], Message]:
+def answering(
+    silo_file: Path, stack: ExitStack, key: Ed25519PrivateKey | None = None
+) -> Callable[[Message, Context], Message]:
     config = SiloConfig.read_toml(silo_file)
     study = read_study(config.study)
-    log = stack.enter_context(EgressLog.open(config.state, config.silo, _KEY))
+    log = stack.enter_context(EgressLog.open(config.state, config.silo, key or _KEY))
     approve(log, config, study)
     gate = Gate(config, study, log, lambda: True)
 
     def answer(message: Message, context: Context) -> Message:
         """Let in, answered, let out; and only then the personal model learns."""
         run = context.run_id
+        if message.metadata.message_type.endswith(ACTION):
+            return _sent(gate.add(message.content, run, _CODE), message)
         try:
             request = gate.admit(message.content, run, _CODE)
         except Held as held:

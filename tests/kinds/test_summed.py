@@ -15,10 +15,11 @@ from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
-from fedct_flwr.wire.probabilities import pack_probabilities, unpack_probabilities
+from fedct_flwr.wire.probabilities import Grid, pack_probabilities, unpack_probabilities
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 TERMS = Terms("study", bytes(32), 6, ("well", "ill", "unclear"))
+OF_A_NUMBER = Terms("study", bytes(32), 6, (), "days", Grid(0, 30, 0.5))
 QUERY = Query(5, 4)
 NOBODY = np.full(6, ABSTAIN, np.int16)
 SURE = SUMS["probabilities"]
@@ -37,11 +38,11 @@ def grid(seed: int, silos: int, examples: int = 4) -> list[np.ndarray]:
 
 @every_kind
 def test_a_question_arrives_as_it_was_sent_and_the_reply_says_ready(kind: Summed) -> None:
-    question = question_of(kind)
-    read = decode_instruction(encode_instruction(question, TERMS), TERMS)
-    assert kind_of(read, TERMS) is kind
+    question, terms = question_of(kind), TERMS if kind.fits("") else OF_A_NUMBER
+    read = decode_instruction(encode_instruction(question, terms), terms)
+    assert kind_of(read, terms) is kind
     assert (read.soft is None) == (question.soft is None)
-    reply = decode_reply(encode_reply(Reply(3, "a", NOTHING), TERMS), TERMS, read)
+    reply = decode_reply(encode_reply(Reply(3, "a", NOTHING), terms), terms, read)
     assert isinstance(reply.outcome, np.ndarray)
     assert reply.outcome.size == 0
 
