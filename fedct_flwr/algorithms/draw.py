@@ -75,26 +75,25 @@ class DrawnSet(Algorithm):
             sums.wait()
 
         def ask(groups: "Groups | None", noise: "NoiseShares") -> NDArray[np.int64]:
-            name = "columns" if groups is None else "pairs"
-            # Only a sum that silos have added to is a round: what too few were ready for is asked again, and costs
-            # nothing more.
+            if (name := "columns" if groups is None else "pairs") in kept:
+                return kept[name]
+            # Only a sum that silos have added to is a round: what too few were ready for is asked again, at no cost.
             number = len(study.folder.rounds()) + 1
             cells = None if groups is None else np.concatenate(groups).astype(np.uint8)
             asked = Histograms(folder.digest, noise.numbers, cells)
-            instruction = Instruction(number, Query(0, len(nothing)), nothing, histograms=asked)
-            if name not in kept:
-                study.folder.save_checkpoint(Checkpoint(number, nothing, kept))
-                try:
-                    opened = sums.opened(
-                        instruction, lambda total, silos: plan.wrong(total.view(np.int64), noise, silos)
-                    )
-                except Lost as why:
-                    raise RunError(
-                        f"{why}; the silos have paid for it: see to them, let them approve a higher epsilon under "
-                        "[privacy], then resume the run"
-                    ) from None
-                kept[name] = opened.view(np.int64)
-                study.folder.save_checkpoint(Checkpoint(number, nothing, kept))
+            study.folder.save_checkpoint(Checkpoint(number, nothing, kept))
+            try:
+                opened = sums.opened(
+                    Instruction(number, Query(0, len(nothing)), nothing, histograms=asked),
+                    lambda total, silos: plan.wrong(total.view(np.int64), noise, silos),
+                )
+            except Lost as why:
+                raise RunError(
+                    f"{why}; the silos have paid for it: see to them, let them approve a higher epsilon under "
+                    "[privacy], then resume the run"
+                ) from None
+            kept[name] = opened.view(np.int64)
+            study.folder.save_checkpoint(Checkpoint(number, nothing, kept))
             return kept[name]
 
         rows = study.config.draw_rows

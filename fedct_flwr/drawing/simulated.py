@@ -73,9 +73,8 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
             f"{dataset.name!r} has images or free text, and public sets are drawn of numbers, dates and categories: "
             "leave public = 'drawn' out, or take any public corpus as public set"
         )
-    dictionary = _dictionary(dataset, config)
-    plan = plan_of(dataset, config, dictionary) if config.draw_epsilon else None
-    form, rng = plan.form if plan else Form(dictionary, schema.columns), generator(config.seed, "drawn set")
+    plan, rng = plan_of(dataset, config) if config.draw_epsilon else None, generator(config.seed, "drawn set")
+    form = plan.form if plan else Form(_dictionary(dataset, config), schema.columns)
     cells, notes = placed(form, dataset.silos)
     if plan:
         X, note = _marginals().draw(plan, sums_of(plan, cells, config.seed), config.draw_rows, rng)
@@ -85,14 +84,14 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
     return replace(dataset, public=PublicSet(X), truth=None, table_one=None, notes=(*dataset.notes, *notes))
 
 
-def plan_of(dataset: FederatedDataset, config: RunConfig, dictionary: Dictionary | None = None) -> "Plan":
+def plan_of(dataset: FederatedDataset, config: RunConfig) -> "Plan":
     """What a simulation's silos count. Raises ConfigError, or DataError for patients that cannot be told apart."""
     marginals = _marginals()
     for silo in dataset.silos:
         check_protected(silo.groups, silo.name)
     facts: dict[str, Any] = {"epsilon": config.draw_epsilon, "delta": config.draw_delta, "pairs": config.draw_pairs}
     agreed = StudyDraw.model_construct(records=sum(silo.units for silo in dataset.silos), **facts)
-    plan: Plan = marginals.Plan.of(dictionary or _dictionary(dataset, config), dataset.schema.columns, agreed)
+    plan: Plan = marginals.Plan.of(_dictionary(dataset, config), dataset.schema.columns, agreed)
     return plan
 
 

@@ -72,7 +72,7 @@ def test_what_is_left_out_is_said(fedct: Fedct, here: Path) -> None:
         (["--from", "dictionary", "nowhere"], "no effect with --from"),
         (["--epsilon", "1"], "name the coordinator's folder"),
         (["nowhere", "--epsilon", "1"], "is no coordinator's folder"),
-        (["nowhere", "--epsilon", "1", "--leave-out", "age"], "--leave-out has no effect with --epsilon and --resume"),
+        (["nowhere", "--epsilon", "1", "--leave-out", "age"], "--leave-out has no effect with --epsilon"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_leaves_nothing(fedct: Fedct, here: Path, options: list[str], said: str) -> None:

@@ -19,7 +19,7 @@ from client_app.main import app as client_app
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.drawing.simulated import derived, with_drawn
+from fedct_flwr.drawing.simulated import derived, placed, with_drawn
 from fedct_flwr.flower.loopback import run_loopback
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
@@ -121,6 +121,10 @@ def test_four_hospitals_draw_a_set_that_is_charged_once_and_on_record(federation
     assert len(rows) == 301
     assert rows[0].replace('"', "").split(",") == [column.name for column in HEART.schema.columns]
     assert folder.read_json("result.json")["drawn"]["honest"] == 2
+    plan = plan_of(federation.silos["zurich"].silo.study)
+    opened = folder.load_checkpoint().state["columns"] - plan.counts(placed(plan.form, HEART.silos)[0], None)
+    # Four shares of the noise, and nothing else: 108 numbers fail less than once in a million.
+    assert 0.65 < opened.std() / (2 * plan.noise(None).share_scale) < 1.4
     assert federation.charges() == [1] * 4
     for hospital in federation.silos.values():
         lines = list(hospital.gate._log.entries())

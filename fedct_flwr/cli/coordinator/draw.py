@@ -68,8 +68,10 @@ def draw(
         refuse_options(context, {"from_", "rows", "output", "leave_out", "seed"}, "with --from")
         _from_dictionary(from_, rows, output, leave_out or (), seed)
         return
-    new = {"rows", "seed"} if resume is None else set()
-    refuse_options(context, {"folder", "epsilon", "output", "resume", *new}, "with --epsilon and --resume")
+    allowed = {"folder", "epsilon", "output", "resume"}
+    if resume:
+        refuse_options(context, allowed, "with --resume, as the run has it")
+    refuse_options(context, {*allowed, "rows", "seed"}, "with --epsilon")
     if folder is None:
         raise ConfigError("to ask real silos, name the coordinator's folder: fedct coordinator draw FOLDER --epsilon E")
     _from_silos(folder, epsilon, {"draw-rows": rows, "seed": seed}, output, resume)
@@ -111,7 +113,7 @@ def _from_silos(
     out = Output()
     follow_run(out.console, coordinator, config, run, again)
     write_atomically(output, (run.path / FILE).read_bytes())
-    _tell(config.draw_rows, study.config.columns, output)
+    _tell(config.draw_rows, {column.name: study.config.columns[column.name] for column in study.schema.columns}, output)
     if note := run.read_json("result.json")["drawn"]["note"]:
         out.warn(note)
     out.say("put the file into the study's folder as its public set, and let the silos approve the study again")
