@@ -23,7 +23,7 @@ from fedct_flwr.wire.codec import (
     encode_instruction,
     encode_reply,
 )
-from fedct_flwr.wire.content import Instruction, Reply, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Histograms, Instruction, Reply, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.packing import packed_size
 from fedct_flwr.wire.refusal import Refusal, Refused
 
@@ -39,6 +39,7 @@ LEARNED = SoftTargets(Query(seed=1, size=2), np.float32([[1, 0, 0], [0, 0.2, 0.8
 NOTHING = np.full(5, ABSTAIN, dtype=np.int16)
 WARMS_UP = Instruction(round=3, query=Query(seed=7, size=3), targets=NOTHING, soft=Soft())
 ASKS_PROBABILITIES = replace(WARMS_UP, soft=Soft(targets=LEARNED))
+ASKS_COUNTS = replace(WARMS_UP, soft=None, histograms=Histograms(b"digest", 300, np.uint8([0, 1, 2])))
 LIKELY = np.float32([[1, 0, 0], [0, 0, 1], [0.2, 0.6, 0.2]])
 REPLIES = {
     "votes": REPLY,
@@ -109,6 +110,10 @@ class TestGoldenBytes:
 
     def test_reply(self):
         assert encode_reply(REPLY, TERMS) == REPLY_BYTES
+
+    def test_a_question_for_counts_of_values(self):
+        assert encode_instruction(ASKS_COUNTS, TERMS) == ASKS_COUNTS_BYTES
+        assert decode_instruction(ASKS_COUNTS_BYTES, TERMS).histograms.groups.tolist() == [0, 1, 2]
 
     def test_an_instruction_that_asks_for_counts_says_of_how_many_votes(self):
         assert encode_instruction(replace(INSTRUCTION, votes=2), TERMS) == INSTRUCTION_BYTES + bytes.fromhex("2802")
@@ -275,6 +280,20 @@ OF_QUESTIONS_FOR_VALUES: Changes = {
     "labels": (lambda message: message.ClearField("soft"), Refusal.QUERY),
     "counts": (lambda message: (message.ClearField("soft"), setattr(message, "votes", 2)), Refusal.QUERY),
 }
+ASKS_COUNTS_BYTES = bytes.fromhex(
+    TERMS_BYTES + "1003"  # round 3
+    "1a04 0807 1003"  # query
+    "5a10 0a06 646967657374"  # histograms: of the study "digest"
+    "10ac02 1a03 000102"  # 300 numbers, and the groups of three cells
+)
+OF_QUESTIONS_FOR_COUNTS: Changes = {
+    "of-none": (lambda message: message.histograms.ClearField("numbers"), Refusal.MALFORMED),
+    "votes-too": (lambda message: setattr(message, "votes", 2), Refusal.MALFORMED),
+    "labels-too": (lambda message: message.targets.MergeFrom(labels_pb2.Labels(count=5)), Refusal.LENGTH),
+    "a-sum-of-labels-too": (lambda message: setattr(message, "summed", True), Refusal.MALFORMED),
+    "a-step-too": (lambda message: setattr(message.joint, "records", 5), Refusal.MALFORMED),
+    "probabilities-too": (lambda message: setattr(message.soft, "weight", 1.0), Refusal.MALFORMED),
+}
 OF_LABELS: Changes = {
     "earlier-round": (lambda message: setattr(message, "round", 2), Refusal.ROUND),
     "no-round": (lambda message: message.ClearField("round"), Refusal.ROUND),
@@ -312,6 +331,7 @@ def of_answers(field: str) -> Changes:
 
 # What the bytes of answers must not be, the tests of their packing say.
 QUESTIONS: list[tuple[bytes, Terms, Changes]] = [
+    (ASKS_COUNTS_BYTES, TERMS, OF_QUESTIONS_FOR_COUNTS),
     (INSTRUCTION_BYTES, TERMS, {**OF_TERMS, **OF_QUESTIONS}),
     (ASKS_PROBABILITIES_BYTES, TERMS, OF_SOFT_QUESTIONS),
     (ASKS_VALUES_BYTES, OF_A_QUANTITY, OF_QUESTIONS_FOR_VALUES),
@@ -468,7 +488,7 @@ class TestNothingBesideTheMessage:
 
 
 def messages() -> Iterator[tuple[bytes, Callable[[bytes], Any], Callable[[Any, Terms], bytes]]]:
-    for question in (INSTRUCTION_BYTES, ASKS_PROBABILITIES_BYTES):
+    for question in (INSTRUCTION_BYTES, ASKS_PROBABILITIES_BYTES, ASKS_COUNTS_BYTES):
         yield question, lambda payload: decode_instruction(payload, TERMS), encode_instruction
     for reply in REPLIES.values():
         yield encode_reply(reply, TERMS), read_reply, encode_reply
