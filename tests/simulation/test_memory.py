@@ -1,4 +1,4 @@
-"""A process that runs one experiment after the other ends where it began."""
+"""A process, such as a notebook's, that runs one experiment after the other ends where it began."""
 
 import subprocess
 import sys
@@ -8,7 +8,8 @@ import pytest
 _TWELVE = """
 import gc, sys
 import numpy as np, pandas, psutil
-from fedct_flwr import simulate
+from IPython.core.interactiveshell import InteractiveShell
+from fedct_flwr import repeat, simulate
 
 WORDS = np.array([f"word{number}" for number in range(2000)])
 
@@ -17,13 +18,17 @@ def table(rng, count, text):
         return pandas.DataFrame({"text": [" ".join(rng.choice(WORDS, 200)) for _ in range(count)]})
     return pandas.DataFrame(rng.normal(size=(count, 40)))
 
-def experiment(seed, **settings):
+def experiment(seed, repeats=0, **settings):
     rng, text = np.random.default_rng(seed), "text_columns" in settings
     count = 150 if text else 8000
     silos = {name: table(rng, count, text).assign(y=rng.integers(0, 2, count)) for name in "abc"}
-    run = simulate(silos, table(rng, count, text), label="y", rounds=2, baselines="local", inspect=False,
-                   progress=False, pseudo_weight=1.0, **settings)
-    assert len(run.scores) == 3
+    settings |= {"label": "y", "rounds": 2, "baselines": "local", "inspect": False, "pseudo_weight": 1.0}
+    public = table(rng, count, text)
+    if repeats:
+        return repeat(repeats, silos, public, progress=False, **settings)
+    return simulate(silos, public, progress=False, **settings)
+
+def megabytes():
     gc.collect()
     return psutil.Process().memory_info().rss >> 20
 
@@ -31,12 +36,17 @@ SETTINGS = {
     "tables": {"learner": "naive-bayes", "preprocessing": "none"},
     "networks": {"learner": "mlp", "local_steps": 5, "preprocessing": "none"},
     "text": {"learner": "tfidf-linear", "text_columns": "text"},
+    "repeats": {"learner": "naive-bayes", "preprocessing": "none", "repeats": 2},
 }
-print(*(experiment(seed, **SETTINGS[sys.argv[1]]) for seed in range(12)))
+shell = InteractiveShell.instance(user_ns={**globals(), "chosen": SETTINGS[sys.argv[1]]})
+for seed in range(12):
+    cell = f"run = experiment({seed}, **chosen)\\nassert run.silos\\nfound = megabytes()"
+    shell.run_cell(cell, store_history=True).raise_error()
+    print(shell.user_ns["found"])
 """
 
 
-@pytest.mark.parametrize("kind", ["tables", "networks", "text"])
+@pytest.mark.parametrize("kind", ["tables", "networks", "text", "repeats"])
 def test_twelve_experiments_in_a_row_end_with_the_memory_of_the_first(kind: str) -> None:
     done = subprocess.run([sys.executable, "-c", _TWELVE, kind], capture_output=True, text=True, check=True)
     found = [int(each) for each in done.stdout.split()]
