@@ -11,9 +11,9 @@ import hashlib
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, InvalidStateError
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +28,6 @@ from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
 from fedct_flwr.datasets.table_files import is_number, is_text, repeated_names, usual
 from fedct_flwr.text.printable import listed, quoted
-from fedct_flwr.types import DataError
 
 MOST_SQL: Final = 1 << 16
 """Bytes of a query, which a person is to read."""
@@ -46,6 +45,7 @@ _SQLITE: Final = b"SQLite format 3\0"
 _READ_ONLY: Final = re.compile(r"read-?(only|write)", re.IGNORECASE)
 _STATE: Final = re.compile(r"SQLSTATE: (\w{5})")
 
+Tables = Generator[pa.Table, None, None]
 Stops = list[Callable[[], None]]
 """What ends a statement at work, called by another thread."""
 
@@ -83,18 +83,16 @@ def read_query(data: DataSettings) -> pa.Table:
     stops: Stops = []
 
     def work() -> None:
-        with suppress(InvalidStateError):
-            try:
-                outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), path, outcome.cancelled))
-            except BaseException as error:
-                outcome.set_exception(error)
+        try:
+            outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), path))
+        except BaseException as error:
+            outcome.set_exception(error)
 
     # A thread that no exit waits for: a driver cannot be interrupted while its server is silent.
     threading.Thread(target=work, name="query", daemon=True).start()
     try:
         table = outcome.result(seconds)
     except TimeoutError:
-        outcome.cancel()
         for stop in stops:
             stop()
         fix = "narrow it, or raise query-timeout under [data] in silo.toml"
@@ -103,8 +101,10 @@ def read_query(data: DataSettings) -> pa.Table:
     return table.sort_by(order) if order else table
 
 
-def result_of(data: DataSettings, table: pa.Table) -> dict[str, object]:
-    """What a log tells of a query: SHA-256 of its text and of its result, and how many records that has."""
+def result_of(data: DataSettings, table: pa.Table | None) -> dict[str, Any]:
+    """What a log tells of a query: SHA-256 of its text and of its result, and how many records that has; else empty."""
+    if not data.query or table is None:
+        return {}
     digest = hashlib.sha256(b"fedct result 1 ")
     # As text: two databases give the same numbers as different types.
     for batch in table.combine_chunks().to_batches(_ROWS):
@@ -113,25 +113,24 @@ def result_of(data: DataSettings, table: pa.Table) -> dict[str, object]:
     return {"query": query_digest(data.source), "result": digest.hexdigest(), "records": table.num_rows}
 
 
-def _gathered(tables: Iterator[pa.Table], path: Path, cancelled: Callable[[], bool]) -> pa.Table:
+def _gathered(tables: Tables, path: Path) -> pa.Table:
     """All of a result, in types that every reader of tables knows. Raises DataError."""
     parts: list[pa.Table] = []
     room = _MOST_BYTES
-    with closing(tables):  # type: ignore[type-var]  # all are generators
-        for part in tables:
-            room -= part.nbytes
-            if room < 0:
-                raise KindError(f"the query {path} gives more than {_MOST_BYTES >> 30} GiB: narrow it")
-            if cancelled():
-                break
-            if repeated := repeated_names(part.column_names):
-                fix = "name them apart, with AS"
-                raise KindError(f"the query {path} gives several columns of the same name, {listed(repeated)}: {fix}")
-            parts.append(part)
     try:
+        with closing(tables):
+            for part in tables:
+                room -= part.nbytes
+                if room < 0:
+                    raise KindError(f"the query {path} gives more than {_MOST_BYTES >> 30} GiB: narrow it")
+                parts.append(part)
+        if repeated := repeated_names(parts[0].column_names):
+            fix = "name them apart, with AS"
+            raise KindError(f"the query {path} gives several columns of the same name, {listed(repeated)}: {fix}")
         table = pa.concat_tables(parts, promote_options="permissive")
     except pa.ArrowException:
-        raise KindError(_mixed(path)) from None
+        fix = "CAST that to one of them"
+        raise KindError(f"the query {path} gives numbers and text in one column: {fix}") from None
     plain = [_plain(values, name, path) for name, values in zip(table.column_names, table.columns, strict=True)]
     return pa.table(plain, names=table.column_names)
 
@@ -151,17 +150,11 @@ def _plain(values: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
     return values
 
 
-def _mixed(path: Path) -> str:
-    return f"the query {path} gives numbers and text in one column: CAST that to one of them"
-
-
 @contextmanager
 def _failing(path: Path, *, words: bool = False) -> Iterator[None]:
     """Raise DataError for whatever a driver raises, with the database's own ``words`` where they hold no record."""
     try:
         yield
-    except DataError:
-        raise
     except Exception as error:
         text = str(error)
         state = found[1] if (found := _STATE.search(text)) else ""
@@ -174,15 +167,12 @@ def _failing(path: Path, *, words: bool = False) -> Iterator[None]:
         elif state == "42601" and not words:
             why = "has something behind its last semicolon: take that out"
         elif words:
-            why = f"does not fit the database: correct it, {quoted(_said(text), _LONGEST)}"
+            # The first line, without the driver's words in front.
+            said = re.split(r"E(?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
+            why = f"does not fit the database: correct it, {quoted(said, _LONGEST)}"
         else:
             why = f"fails in the database{f' (SQLSTATE {state})' * bool(state)}: run it there to see why"
         raise KindError(f"the query {path} {why}") from None
-
-
-def _said(text: str) -> str:
-    """The first line of what a database says, without the driver's words in front."""
-    return re.split(r"[Ee](?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
 
 
 def _driver(module: str, extra: str) -> Any:
@@ -194,7 +184,7 @@ def _driver(module: str, extra: str) -> Any:
         raise KindError(f"the query needs {name}, which is not installed: {fix}") from None
 
 
-def _reader(database: str) -> Callable[[DataSettings, str, Stops], Iterator[pa.Table]]:
+def _reader(database: str) -> Callable[[DataSettings, str, Stops], Tables]:
     """What reads from this database: a server's address, or a path by what the file there begins with."""
     if is_server(database):
         return _postgresql
@@ -207,7 +197,7 @@ def _reader(database: str) -> Callable[[DataSettings, str, Stops], Iterator[pa.T
         raise KindError(f"the database is not there ({error.strerror}): correct database under [data]") from None
 
 
-def _postgresql(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table]:
+def _postgresql(data: DataSettings, sql: str, stops: Stops) -> Tables:
     dbapi = _driver("adbc_driver_postgresql.dbapi", "postgresql")
     join = "&" if "?" in data.database else "?"
     try:
@@ -234,7 +224,7 @@ def _postgresql(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table
             yield from _batches(cursor.fetch_record_batch())
 
 
-def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table]:
+def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Tables:
     # Of its own library: the driver of Arrow takes a column's type from its first rows, and cannot be interrupted.
     with closing(sqlite3.connect(f"file:{quote(data.database)}?mode=ro", uri=True)) as connection:
         stops.append(connection.interrupt)
@@ -242,17 +232,17 @@ def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table]:
             connection.execute(f"EXPLAIN {sql}").close()
         with _failing(data.source):
             cursor = connection.execute(sql)
-            names = [column[0] for column in cursor.description]
-            yield pa.table([pa.nulls(0)] * len(names), names)
-            while rows := cursor.fetchmany(_ROWS):
-                try:
-                    columns = [pa.array(values) for values in zip(*rows, strict=True)]
-                except pa.ArrowException:
-                    raise KindError(_mixed(data.source)) from None
-                yield pa.table(columns, names)
+        names = [column[0] for column in cursor.description]
+        yield pa.table([pa.nulls(0)] * len(names), names)
+        while True:
+            with _failing(data.source):
+                rows = cursor.fetchmany(_ROWS)
+            if not rows:
+                return
+            yield pa.table([pa.array(values) for values in zip(*rows, strict=True)], names)
 
 
-def _duckdb(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table]:
+def _duckdb(data: DataSettings, sql: str, stops: Stops) -> Tables:
     duckdb, place = _driver("duckdb", "duckdb"), Path(data.database)
     # Nothing is written, not even what does not fit into memory.
     closed = {"enable_external_access": False, "temp_directory": ""}
@@ -280,7 +270,7 @@ def _duckdb(data: DataSettings, sql: str, stops: Stops) -> Iterator[pa.Table]:
             yield from _batches(relation.to_arrow_reader(_ROWS))
 
 
-def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+def _batches(reader: pa.RecordBatchReader) -> Tables:
     yield reader.schema.empty_table()
     for batch in reader:
         yield pa.Table.from_batches([batch])

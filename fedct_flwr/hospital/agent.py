@@ -213,7 +213,7 @@ class Agent:
         self._code_seen = ("", 0)
         self._looked_up = 0.0
         self.monitor = Monitor(log, config.state, files, self._status, self._say)
-        log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex(), details=site.result or {}))
+        log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex(), details=site.result))
         records = count(site.private.size, "record")
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
             f"{config.learner.name}; {_approval(config, study, log)}")  # fmt: skip

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +63,7 @@ class Site:
     """What the inspection says of a real silo's records; no value of a cell is in it."""
     draw_epsilon: float = 0.0
     """What a drawn public set takes of the budget that ``privacy`` has."""
-    result: Mapping[str, object] | None = None
+    result: Mapping[str, object] = field(default_factory=dict)
     """What the log tells of a query for the records, see ``result_of``."""
 
     @cached_property
@@ -169,7 +169,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     found = inspect_records(config.data, study, config.silo, table)
     refuse(found.findings, {"": study.config.public, config.silo: config.data.source})
     own = _own_records(config, study, table)
-    result = result_of(config.data, table) if config.data.query and table is not None else None
+    result = result_of(config.data, table)
     del table
     if own.private.size == 0:
         raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")

@@ -92,7 +92,6 @@ def approve(
     with out.doing("comparing the silo's records with the public set"):
         table = table_of(config.data, study)
         records, groups = read_grouped(config.data, study, table=table)
-        result = result_of(config.data, table) if config.data.query and table is not None else {}
         if config.promises:
             check_protected(groups, config.silo)
         found = find_duplicates(records.X, study.public.X, study.schema)
@@ -123,7 +122,7 @@ def approve(
             raise RunError(
                 "the approval was revoked while you read this, so nothing was approved: run the command again"
             )
-        said: dict[str, object] = {"by": by, "reason": reason, "result": result}
+        said: dict[str, object] = {"by": by, "reason": reason, "result": result_of(config.data, table)}
         if approvers:
             said["approvers"] = signed = approval.sign(config, entries, approval.terms_digest(config, study), by, key)
             if not signed:

@@ -70,11 +70,11 @@ def records(silo: Silo) -> Iterator[Finding]:
 
 def query(silo: Silo) -> Iterator[Finding]:
     """What has changed of a query and its result since they were approved; nothing where a file has the records."""
-    data, table = silo.config.data, silo.table if silo.fits else None
-    if not data.query or table is None:
+    if not (silo.config.data.query and silo.fits):
         return
+    now = result_of(silo.config.data, silo.table)
     approvals = [entry for entry in read_entries(silo.config.state) if entry.event is Event.APPROVED]
-    then, now = approvals[-1].details.get("result") if approvals else None, result_of(data, table)
+    then = approvals[-1].details.get("result") if approvals else None
     if not isinstance(then, dict):
         yield good(f"query: SHA-256 of its text {now['query']}; it was not approved yet")
         return
@@ -83,8 +83,8 @@ def query(silo: Silo) -> Iterator[Finding]:
     if then.get("result") == now["result"]:
         yield good("query: its result is that of the approval")
     else:
-        before, today = rounded(int(then.get("records", 0))), rounded(table.num_rows)
-        yield good(f"query: its result has changed since the approval; records, to tens: {before} then, {today} now")
+        records = " then, ".join(rounded(said.get("records", 0)) for said in (then, now))
+        yield good(f"query: its result has changed since the approval; records, to tens: {records} now")
 
 
 def images(silo: Silo) -> Iterator[Finding]:

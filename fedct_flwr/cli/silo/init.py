@@ -115,12 +115,13 @@ def make_silo(new: NewSilo) -> Path:
     _check(agreed, new.label, new.ca, new.learner)
     # The limits are what max-rounds rounds about all public examples need.
     rounds, public = Policy.model_fields["max_rounds"].default, len(read_study(study).public)
+    database = new.database if "://" in new.database else new.database and str(Path(new.database).absolute())
     given: dict[str, object] = {
         "silo": new.silo,
         # Relative where it lies in the silo's folder.
-        f"data.{'query' if new.database else 'file'}": new.file
+        f"data.{'query' if database else 'file'}": new.file
         or str(data.relative_to(folder) if data.is_relative_to(folder) else data),
-        **({"data.database": _database(new.database)} if new.database else {}),
+        **({"data.database": database} if database else {}),
         "data.label": new.label,
         "learner.name": new.learner,
         # The hospital itself has named the learner, and so trusts its package.
@@ -165,10 +166,6 @@ def make_silo(new: NewSilo) -> Path:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return from_here(folder)
-
-
-def _database(given: str) -> str:
-    return given if "://" in given else str(Path(given).absolute())
 
 
 def check_new(folder: Path) -> None:
