@@ -64,7 +64,7 @@ class Training(Settings):
     """For networks: minibatch steps per round, the paper's communication period b."""
     warm_up_rounds: WarmUp = AUTO
     """For networks: rounds of private training that a silo's first answer follows, at no bytes; auto: until a fifth of
-    its records, held out, stop improving, 20 rounds at most. 1: as in the paper of FedCT."""
+    its records, held out, stop improving, within 20 looks and 5 minutes. 1: as in the paper of FedCT."""
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)
     """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
     learning_rate: float = Field(default=1e-3, gt=0)

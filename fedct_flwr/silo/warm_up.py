@@ -6,6 +6,7 @@ not fallen for some looks. The weights of the best look are kept.
 """
 
 import math
+import time
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,8 @@ _SET: Final = 10
 """Rounds where records cannot decide, or must not: as many as a run has by default."""
 _LOOKS: Final = 20
 """At most."""
+_SECONDS: Final = 300.0
+"""After which no further look is taken: half of a round's deadline by default."""
 _PATIENCE: Final = 3
 """Looks without a smaller loss after which training ends."""
 _STEPS: Final = 20
@@ -55,12 +58,15 @@ def warm_up(site: Site, *, promised: bool) -> None:
     shares = np.bincount(own.y, minlength=site.terms.num_classes) / own.size
     constant = losses(np.tile(shares, (asked.size, 1)), asked.y).mean()
     every, best, least, at = math.ceil(_STEPS / site.settings.local_steps), learner.weights(), math.inf, 0
+    start = time.monotonic()
     for look in range(1, _LOOKS + 1):
         train(own, every)
         loss = losses(probabilities(learner, asked.X, site.terms.num_classes), asked.y).mean()
         if loss < least:
             best, least, at = learner.weights(), loss, look
         elif least < constant and look - at >= _PATIENCE:
+            break
+        if time.monotonic() - start > _SECONDS:
             break
     learner.reset()
     learner.set_weights(best)

@@ -77,6 +77,14 @@ def test_training_ends_where_held_out_records_stop_gaining(
     assert learner.asked == pytest.approx(own.private.size / 5, abs=1)
 
 
+def test_a_slow_network_is_asked_before_the_round_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, clock = Scripted([0.0] * 20), iter(range(0, 2000, 120))
+    own = replace(site(**{"local-steps": 20}), learner=learner)
+    monkeypatch.setattr("fedct_flwr.silo.warm_up.time.monotonic", lambda: next(clock))
+    warm_up(own, promised=False)
+    assert len(learner.trained) == 3
+
+
 @pytest.mark.parametrize(
     ("rounds", "promised", "few", "trained"),
     [
