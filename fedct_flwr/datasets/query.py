@@ -57,11 +57,15 @@ def query_text(path: Path) -> str:
             content = file.read(MOST_SQL + 1)
         text = content.decode("utf-8-sig")
     except OSError as error:
-        raise KindError(f"cannot read {path} ({error.strerror}): correct query under [data] in silo.toml") from None
+        raise KindError(
+            f"cannot read the query {path} ({error.strerror}): correct query under [data] in silo.toml"
+        ) from None
     except UnicodeDecodeError:
-        raise KindError(f"{path} is not UTF-8: save the query as that") from None
+        raise KindError(f"the query {path} is not UTF-8: save it as that") from None
     if len(content) > MOST_SQL or not _SELECT.match(text):
-        raise KindError(f"{path} is no query: write one SELECT, or WITH and SELECT, of at most {MOST_SQL:,} bytes")
+        raise KindError(
+            f"the query {path} is no SELECT: write one SELECT, or WITH and SELECT, of at most {MOST_SQL:,} bytes"
+        )
     return text
 
 

@@ -130,7 +130,7 @@ def test_the_order_in_the_database_is_nothing(fedct: Fedct, kit: Kit, clinic: Pa
             "of the same name, 'age'",
         ),
         ("SELECT name FROM person", "correct it, 'no such column: name'"),
-        ("DELETE FROM person", "is no query: write one SELECT"),
+        ("DELETE FROM person", "is no SELECT: write one SELECT"),
         ("WITH x AS (SELECT 1) DELETE FROM person RETURNING person_id", "writes, and may only read"),
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "within 1 s"),
         ("SELECT year_of_birth AS age FROM person WHERE 1 = 2", "missing are"),

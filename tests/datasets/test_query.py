@@ -149,7 +149,7 @@ def test_a_whole_column_decides_its_type(tmp_path: Path) -> None:
 def test_only_a_select_is_sent(tmp_path: Path, sql: str) -> None:
     # The database is not even there.
     said = failure(settings(tmp_path, "nowhere.db", sql))
-    assert said.endswith("is no query: write one SELECT, or WITH and SELECT, of at most 65,536 bytes")
+    assert said.endswith("is no SELECT: write one SELECT, or WITH and SELECT, of at most 65,536 bytes")
 
 
 def test_a_query_that_writes_is_refused(tmp_path: Path, database: str, request: pytest.FixtureRequest) -> None:

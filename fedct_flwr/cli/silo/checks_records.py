@@ -63,7 +63,7 @@ def records(silo: Silo) -> Iterator[Finding]:
         try:
             yield from _table(silo)
         except FormError as error:
-            what = "at query" if config.data.query else "the file"
+            what = "of silo.toml" if config.data.query else "the file"
             said, _, fix = str(error).replace(str(config.data.source), what).partition(": ")
             yield bad(f"records: {said}", fix, error)
 
