@@ -55,6 +55,8 @@ from fedct_flwr.text.printable import in_shell, plain, printable
 from fedct_flwr.types import ConfigError, RunError
 
 _METHOD: Final = "Method"
+_SIMULATED: Final = [name for name in ALGORITHMS if name != "draw"]
+"""A simulation draws its public set before a run."""
 _SPLITS: Final = 8
 _SECONDS: Final = 60
 """For all of them together: one split of some hundred patients is chance."""
@@ -101,7 +103,7 @@ def simulate(
     algorithm: Annotated[
         str,
         typer.Option(
-            help=f"One of {', '.join(ALGORITHMS)}; fedct counts votes as its paper does, fedct-dawid-skene weighs them "
+            help=f"One of {', '.join(_SIMULATED)}; fedct counts votes as its paper does, fedct-dawid-skene weighs them "
             "by how good each silo is at each class; fedkt and pate take one round, and from fedavg on they are "
             "baselines for networks.",
             rich_help_panel=_METHOD,
