@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,10 @@ import pytest
 from tests.patience import PATIENCE
 
 PROGRAMS = {name: shutil.which(name) for name in ("initdb", "postgres")}
-installed = pytest.mark.skipif(not all(PROGRAMS.values()), reason="PostgreSQL (initdb, postgres) is not installed")
+THERE = all(PROGRAMS.values()) and find_spec("adbc_driver_postgresql")
+installed = pytest.mark.skipif(
+    not THERE, reason="PostgreSQL (initdb, postgres) or the extra postgresql is not installed"
+)
 
 
 class Server(NamedTuple):

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -21,6 +20,7 @@ from fedct_flwr.types import ConfigError, DataError
 from tests import postgresql
 from tests.postgresql import Server
 
+duckdb = pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
 ROWS = [(3, 1.5, "a", None), (1, None, "b'c", None), (2, -0.25, None, None)]
 MAKE = "CREATE TABLE visits (patient INTEGER, crp REAL, ward TEXT, empty INTEGER)"
 INSERT = "INSERT INTO visits VALUES (3, 1.5, 'a', NULL), (1, NULL, 'b''c', NULL), (2, -0.25, NULL, NULL)"
