@@ -75,9 +75,8 @@ def _cotrained(algorithm: str, config: RunConfig) -> Measured:
 
 def _averaged(algorithm: str, config: RunConfig, **settings: Any) -> Measured:
     with tempfile.TemporaryDirectory() as temporary:
-        config = change(
-            config, algorithm=algorithm, run_dir=f"{temporary}/run", save_models=True, warm_up_rounds="auto", **settings
-        )
+        unused = {"pseudo_weight": "auto", "warm_up_rounds": "auto"}
+        config = change(config, algorithm=algorithm, run_dir=f"{temporary}/run", save_models=True, **unused, **settings)
         rounds, seconds = run_federation(config)
         dataset = datasets.load(config)
         model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
