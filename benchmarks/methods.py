@@ -75,7 +75,7 @@ def _cotrained(algorithm: str, config: RunConfig) -> Measured:
 
 def _averaged(algorithm: str, config: RunConfig, **settings: Any) -> Measured:
     with tempfile.TemporaryDirectory() as temporary:
-        unused = {"pseudo_weight": "auto", "warm_up_rounds": "auto"}
+        unused = {"pseudo_weight": "auto", "warm_up_rounds": "auto", "query_size": 0}
         config = change(config, algorithm=algorithm, run_dir=f"{temporary}/run", save_models=True, **unused, **settings)
         rounds, seconds = run_federation(config)
         dataset = datasets.load(config)
