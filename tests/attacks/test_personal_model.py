@@ -21,7 +21,10 @@ from tests.hospital.agents import Make, Silo, silos_in
 from tests.hospital.runtime_api import RuntimeApi
 from tests.patience import eventually
 
-NETWORK = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 20, "batch-size": 16}
+NETWORK = {
+    "name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 20, "batch-size": 16,
+    "warm-up-rounds": 1,
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -85,8 +85,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             {"protection": "dp-linear"},
             {"pseudo_weight": 2.0},
             {"algorithm": "dd"},
-            {"algorithm": "fedct", "trust": "static"},
-            {"algorithm": "fedavg", "warm_up_rounds": 2},
+            {"algorithm": "fedavg", "trust": "static", "warm_up_rounds": 2},
         ],
     ),
     "values": (

@@ -92,12 +92,10 @@ class Sure:
         return np.tile(np.eye(num_classes)[1], (len(X), 1))
 
 
-def test_probabilities_are_told_after_as_many_rounds_alone_as_are_asked_for():
+def test_probabilities_are_told_without_targets_after_training_alone():
     learner, query = Sure(), Query(seed=0, size=2)
-    votes = PROBABILITIES.learn(
-        learner, PRIVATE, PUBLIC, PUBLIC.X[:0], None, query, weight=0.0, rounds=3, steps=1, num_classes=2
-    )
-    assert learner.trained == ["alone"] * 3
+    votes = PROBABILITIES.learn(learner, PRIVATE, PUBLIC, PUBLIC.X[:0], None, query, weight=0.0, steps=1, num_classes=2)
+    assert learner.trained == ["alone"]
     assert votes.tolist() == [[0, 1], [0, 1]]
     assert learner.queried.ravel().tolist() == query.positions(5).tolist()
 
@@ -105,16 +103,14 @@ def test_probabilities_are_told_after_as_many_rounds_alone_as_are_asked_for():
 def test_targets_are_learned_with_their_weight():
     learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
     PROBABILITIES.learn(
-        learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0.5, rounds=1, steps=1, num_classes=2
+        learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0.5, steps=1, num_classes=2
     )
     assert learner.trained == [([2, 3], targets.tolist(), 0.5)]
 
 
 def test_without_a_weight_targets_are_learned_first_and_then_private_examples_alone():
     learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
-    PROBABILITIES.learn(
-        learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0, rounds=1, steps=7, num_classes=2
-    )
+    PROBABILITIES.learn(learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0, steps=7, num_classes=2)
     assert learner.trained == [([2, 3], targets.tolist(), 7), "alone"]
 
 

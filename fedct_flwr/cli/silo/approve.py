@@ -122,7 +122,8 @@ def approve(
             raise RunError(
                 "the approval was revoked while you read this, so nothing was approved: run the command again"
             )
-        said: dict[str, object] = {"by": by, "reason": reason, "result": result_of(config.data, table)}
+        result = result_of(config.data, table) if config.data.query else {}
+        said: dict[str, object] = {"by": by, "reason": reason, "result": result}
         if approvers:
             said["approvers"] = signed = approval.sign(config, entries, approval.terms_digest(config, study), by, key)
             if not signed:
