@@ -175,7 +175,7 @@ FAULTS = [
         "rng.integers(num_examples, size=num_examples), num_silos",
         "datasets/test_partition.py",
     ),
-    Fault("files/atomic.py", "Path(name).replace(path)", "path.write_bytes(content)", "files/test_atomic.py"),
+    Fault("files.py", "Path(name).replace(path)", "path.write_bytes(content)", "files/test_atomic.py"),
     # Files from elsewhere run no code.
     Fault("models/model_file.py", "and package(name) not in packages:", "and False:", "models/test_model_file.py"),
 ]

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.types import ConfigError
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)

@@ -22,7 +22,7 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.types import ConfigError, Features, HardLabels

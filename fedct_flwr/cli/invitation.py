@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.settings import Settings, told
 from fedct_flwr.datasets.study_folder import MOST_BYTES, MOST_ENTRIES
-from fedct_flwr.files.regular import check_is_file
+from fedct_flwr.files import check_is_file
 from fedct_flwr.types import ConfigError
 
 COORDINATOR_KEY: Final = "coordinator.pub"

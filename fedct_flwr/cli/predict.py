@@ -24,7 +24,7 @@ from fedct_flwr.cli.predictions import (
 from fedct_flwr.cli.run_options import Package
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.types import ConfigError, DataError
 

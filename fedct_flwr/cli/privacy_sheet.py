@@ -16,8 +16,7 @@ from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
 from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.files.json_file import UNREADABLE
+from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo
 from fedct_flwr.hospital.log_entry import read_entries

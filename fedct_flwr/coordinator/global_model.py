@@ -13,8 +13,7 @@ from fedct_flwr.consensus.counting import plurality, tally, unanimous
 from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.files.json_file import write_json
+from fedct_flwr.files import write_atomically, write_json
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.labelers.transfer import Students
 from fedct_flwr.learners.base import Saveable

@@ -23,7 +23,7 @@ from fedct_flwr.datasets.delimited import (
     read_delimited,
 )
 from fedct_flwr.datasets.excel import names_in_excel, read_excel
-from fedct_flwr.files.regular import check_is_file
+from fedct_flwr.files import check_is_file
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.text.suggest import suggest

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.scoring.assessment import Predicted

@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.query import query_digest
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key

@@ -22,7 +22,7 @@ from typing import Final, Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from filelock import FileLock, Timeout
 
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry, read_entries
 from fedct_flwr.hospital.log_proof import HEAD_FILE, Chain, verify_log
 from fedct_flwr.types import RunError, SiloName

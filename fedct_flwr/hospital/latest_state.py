@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.files.json_file import UNREADABLE
+from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.approval import has_promised_labels, put_down
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key

@@ -22,7 +22,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.flower.runtime_client import SuperNode, SuperNodeError, Task
 from fedct_flwr.types import ConfigError, DataError, FedctError
 from fedct_flwr.wire.messages import from_record, to_record

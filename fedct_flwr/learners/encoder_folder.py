@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from fedct_flwr.datasets.cache import data_folder
-from fedct_flwr.files.json_file import DAMAGED
+from fedct_flwr.files import DAMAGED
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import LearnerError

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.by_class import by_number, copied, for_classes, wants_dense
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS, package
 from fedct_flwr.learners.out_of_fold import balanced_weights

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from fedct_flwr.config.learner import Optimizer
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.learners.networks import augmented

@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.schema import Column, Schema, check_names
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.files.json_file import DAMAGED
-from fedct_flwr.files.regular import check_is_file
+from fedct_flwr.files import DAMAGED, check_is_file, write_atomically
 from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package

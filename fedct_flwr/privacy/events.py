@@ -22,7 +22,7 @@ from dp_accounting import (
 )
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
-from fedct_flwr.files.json_file import DAMAGED
+from fedct_flwr.files import DAMAGED
 from fedct_flwr.privacy.budget import check_epsilon
 
 

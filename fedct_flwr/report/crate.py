@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.report.summary import Run, read_run
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, RunError

@@ -15,7 +15,7 @@ from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.schema import Outcome
-from fedct_flwr.files.json_file import DAMAGED, UNREADABLE
+from fedct_flwr.files import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.budget import PrivacyUnit, budget_of

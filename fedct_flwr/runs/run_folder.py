@@ -31,9 +31,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from fedct_flwr.consensus.counting import State, Trust
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.files.json_file import write_json
-from fedct_flwr.files.json_lines import JsonLines
+from fedct_flwr.files import JsonLines, write_atomically, write_json
 from fedct_flwr.runs.places import LOCK, check_new
 from fedct_flwr.runs.records import RoundRecord, WeightsRecord
 from fedct_flwr.runs.versions import check_version, versions

@@ -11,8 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from pydantic import TypeAdapter
 
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.files.json_file import UNREADABLE
+from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.runs.records import IN_WRONG_SUM
 from fedct_flwr.scoring.assessment import Assessment
 from fedct_flwr.scoring.intervals import Estimate

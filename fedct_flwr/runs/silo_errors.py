@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from fedct_flwr.files.json_file import DAMAGED
+from fedct_flwr.files import DAMAGED
 from fedct_flwr.runs.run_folder import RUN_FAILED, RunFolder
 from fedct_flwr.text.log import logger
 from fedct_flwr.text.printable import cut, printable

@@ -1,23 +1,79 @@
-"""How good predictions are: single numbers for comparisons, and all that clinicians ask for, with intervals."""
+"""How good predictions are: single numbers for comparisons; all that clinicians ask for is in ``assessment``."""
 
-from fedct_flwr.scoring.measures import (
-    BALANCED_ACCURACY,
-    R_SQUARED,
-    Measure,
-    Predictor,
-    accuracy,
-    balanced_accuracy,
-    both_accuracies,
-    r_squared,
-)
+from typing import Final, NamedTuple, Protocol
 
-__all__ = [
-    "BALANCED_ACCURACY",
-    "R_SQUARED",
-    "Measure",
-    "Predictor",
-    "accuracy",
-    "balanced_accuracy",
-    "both_accuracies",
-    "r_squared",
-]
+import numpy as np
+
+from fedct_flwr.types import Answers, Examples, Features, HardLabels
+
+
+class Predictor(Protocol):
+    """Anything that predicts classes, or the values of a quantity."""
+
+    def predict(self, X: Features) -> Answers:
+        """The class or the value of each example."""
+
+
+def accuracy(model: Predictor, test: Examples) -> float:
+    """Share of right predictions, in 0..1; NaN for an empty test set."""
+    return accuracy_of(test.y, model.predict(test.X)) if test.size else float("nan")
+
+
+def balanced_accuracy(model: Predictor, test: Examples) -> float:
+    """Mean recall over the classes that the test set holds, in 0..1; NaN for a test set of one class, or an empty one.
+
+    One class tells nothing: a model that always says this class would have 1.
+    """
+    return balanced_accuracy_of(test.y, model.predict(test.X)) if test.size else float("nan")
+
+
+def r_squared(model: Predictor, test: Examples) -> float:
+    """Share of the variance of a quantity that the model explains: 1 at most, 0 for its mean, negative for worse.
+
+    NaN for fewer than two examples.
+    """
+    return r_squared_of(test.y, model.predict(test.X)) if test.size > 1 else float("nan")
+
+
+def both_accuracies(model: Predictor, test: Examples) -> tuple[float, float]:
+    """Accuracy and balanced accuracy, by asking the model once; NaN as above."""
+    if not test.size:
+        return float("nan"), float("nan")
+    predicted = model.predict(test.X)
+    return accuracy_of(test.y, predicted), balanced_accuracy_of(test.y, predicted)
+
+
+def accuracy_of(y: HardLabels, predicted: HardLabels) -> float:
+    """Share of ``predicted`` ``(n,)`` that are right."""
+    return float(np.mean(y == predicted)) if len(y) else float("nan")
+
+
+def balanced_accuracy_of(y: HardLabels, predicted: HardLabels) -> float:
+    """Mean recall of ``predicted`` ``(n,)`` over the classes in ``y``; NaN for fewer than two of them."""
+    all_of_class = np.bincount(y)
+    there = all_of_class > 0
+    if there.sum() < 2:
+        return float("nan")
+    right = np.bincount(y[y == predicted], minlength=len(all_of_class))
+    return float(np.mean(right[there] / all_of_class[there]))
+
+
+def r_squared_of(y: Answers, predicted: Answers) -> float:
+    """R² of ``predicted`` ``(n,)``; NaN for fewer than two examples."""
+    if len(y) < 2:
+        return float("nan")
+    # Takes its time to import, and most who score have classes.
+    from sklearn.metrics import r2_score
+
+    return float(r2_score(y, predicted))
+
+
+class Measure(NamedTuple):
+    """What models are compared by: what it is called, and its key among all metrics."""
+
+    name: str
+    key: str
+
+
+BALANCED_ACCURACY: Final = Measure("balanced accuracy", "balanced_accuracy")
+R_SQUARED: Final = Measure("R²", "r_squared")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import linregress, rankdata, t
 
+from fedct_flwr.scoring import Predictor, accuracy_of, balanced_accuracy_of, r_squared_of
 from fedct_flwr.scoring.intervals import (
     LEVEL,
     UNKNOWN,
@@ -19,7 +20,6 @@ from fedct_flwr.scoring.intervals import (
     proportion,
     wilson,
 )
-from fedct_flwr.scoring.measures import Predictor, accuracy_of, balanced_accuracy_of, r_squared_of
 from fedct_flwr.types import LABEL_DTYPE, Answers, Examples, Features, HardLabels, TrainingError, Values
 
 _Floats: TypeAlias = NDArray[np.float64]

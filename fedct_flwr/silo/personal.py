@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.files.json_file import UNREADABLE
+from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from flwr.app import ConfigRecord, RecordDict
 
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 
 _RECORD: Final = "fedct"

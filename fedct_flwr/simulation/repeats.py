@@ -25,7 +25,7 @@ from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.scoreboard import title_of
-from fedct_flwr.files.json_file import UNREADABLE, write_json
+from fedct_flwr.files import UNREADABLE, write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder

@@ -22,7 +22,7 @@ from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.inspections import accepted, inspect_dataset, table_of_dataset
 from fedct_flwr.drawing.simulated import cautions as drawn_cautions
 from fedct_flwr.evaluation import scoreboard, who_gained
-from fedct_flwr.files.json_file import write_json
+from fedct_flwr.files import write_json
 from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_in_process, run_on_engine
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners

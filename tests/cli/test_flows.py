@@ -17,7 +17,7 @@ from tests.cli.runner import Outcome
 from tests.cli.silos import YES, Kit
 from tests.readme import ROOT
 
-FILES = {"three CSVs": 108, "a label": 53, "an approval": 46}
+FILES = {"three CSVs": 105, "a label": 50, "an approval": 45}
 """Only ever lowered. Wanted: 60, 20 and 20."""
 _PACKAGE = str(Path(fedct_flwr.__file__).parent)
 

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.files.json_lines import JsonLines
+from fedct_flwr.files import JsonLines, write_atomically
 from fedct_flwr.types import RunError
 
 WRITE_ON_A_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

@@ -16,7 +16,7 @@ from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.inspection.finding import gathered, refuse
 from fedct_flwr.datasets.inspections import inspect_public
 from fedct_flwr.datasets.study_folder import check_plain, copy_study, read_study
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError
 

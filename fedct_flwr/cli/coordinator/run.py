@@ -25,7 +25,7 @@ from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.evaluation import scoreboard, who_gained
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.flower.command import NoAnswer, RunOver, SuperLink
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.runs import scores

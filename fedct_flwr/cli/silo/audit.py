@@ -13,7 +13,7 @@ from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.text.console import progress as bar_of
 from fedct_flwr.text.printable import printable
 

@@ -30,7 +30,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.silo import Connection
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.keys import create_node_key, load_public_key
 from fedct_flwr.text.printable import from_here, in_shell, printable
 from fedct_flwr.types import ConfigError

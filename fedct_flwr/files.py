@@ -1,14 +1,63 @@
-"""Files of JSON objects, one a line, each with its round; may be read while they grow."""
+"""Files: written whole or not at all, one JSON document, JSON lines that grow, and whether a path leads to one."""
 
+import errno
 import json
 import os
+import stat
+import tempfile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from fedct_flwr.files.json_file import DAMAGED
 from fedct_flwr.types import RunError
 
-_MOST: Final = 1 << 63
+DAMAGED: Final = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading raises for a file that is not JSON, or not of the form that its reader expects."""
+UNREADABLE: Final = (OSError, *DAMAGED)
+"""The same, or a file that cannot be read."""
+_MOST_ROUNDS: Final = 1 << 63
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content``; after a crash or a full disk the old file is still there, unharmed.
+
+    Once this returns, the content outlasts a power cut. Only the owner may read it. Raises OSError, which names
+    ``path``, having removed what it wrote.
+    """
+    try:
+        _write(path, content)
+    except OSError as error:
+        # The user knows this file, not the temporary one that could not be written.
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+def _write(path: Path, content: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+        _sync_folder(path.parent)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    # The file's name is the folder's content. Windows cannot open folders, and needs no such thing.
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Replace ``path`` by the content as JSON that people can read. Raises OSError, as ``write_atomically``."""
+    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
 class News(NamedTuple):
@@ -63,7 +112,7 @@ class JsonLines:
         try:
             record = json.loads(line)
             number = int(record["round"])
-            if not 0 <= number < _MOST:
+            if not 0 <= number < _MOST_ROUNDS:
                 raise ValueError
             return {**record, "round": number}
         except DAMAGED:
@@ -73,3 +122,12 @@ class JsonLines:
         """To be raised for records that are not what they should be; the next ``news`` are all lines."""
         self.forget()
         return RunError(f"{self.path} is damaged: {self._advice}")
+
+
+def check_is_file(path: Path) -> None:
+    """Raise OSError, as opening would, for a path that leads to no file; for a folder, a pipe or a device as well."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, no file", str(path))
