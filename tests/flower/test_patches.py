@@ -30,8 +30,6 @@ from tests.patience import eventually
 from tests.processes.deployment import free_port
 from tests.superlink_state import begin_run
 
-pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWarning")
-
 
 class SuperLink:
     """Flower's, patched, at a port of its own."""
