@@ -51,5 +51,5 @@ def test_twelve_experiments_in_a_row_end_with_the_memory_of_the_first(kind: str)
     done = subprocess.run([sys.executable, "-c", _TWELVE, kind], capture_output=True, text=True, check=True)
     found = [int(each) for each in done.stdout.split()]
     assert len(found) == 12
-    # What an allocator keeps for a while comes and goes; what is held on to stays.
-    assert min(found[-3:]) <= 1.1 * found[0], found
+    # What an allocator keeps comes with the first runs and goes at times; what is held on to grows with each.
+    assert min(found[-3:]) <= 1.1 * max(found[:3]), found
