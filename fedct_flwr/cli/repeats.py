@@ -130,13 +130,17 @@ def at_once(engine: Engine) -> int:
 def _rounds_shown(folder: Path, plan: Plan) -> Iterator[None]:
     """A bar of splits, which moves with each round."""
     over = threading.Event()
+    logs = [RunFolder(seed_folder(folder, seed)).round_log() for seed in plan.seeds]
+    rounds = [0] * len(logs)
     with bar("splits", len(plan.seeds)) as advance:
 
         def watch() -> None:
             before = 0.0
             while not over.wait(_LOOK_SECONDS):
+                for seed, log in enumerate(logs):
+                    news = log.news()
+                    rounds[seed] = len(news.lines) + (0 if news.replaced else rounds[seed])
                 # No run says beforehand how many rounds it takes.
-                rounds = [len(RunFolder(seed_folder(folder, seed)).rounds()) for seed in plan.seeds]
                 now = sum(ended / (ended + 1) for ended in rounds)
                 advance(now - before)
                 before = now

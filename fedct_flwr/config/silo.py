@@ -251,6 +251,12 @@ class SiloConfig(Settings):
         return "draw" in self.policy.kinds
 
     @property
+    def promised_by(self) -> str:
+        """What keeps to the budget of each record, by name."""
+        noisy = "drawn public set" if self.draws else "joint labeler"
+        return noisy if self.adds_noise else self.privacy.protection
+
+    @property
     def promises(self) -> bool:
         """Whether its ledger bounds what leaves of each record, by a protection of its own or by noise in sums."""
         return self.privacy.enabled or self.adds_noise

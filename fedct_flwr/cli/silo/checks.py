@@ -314,8 +314,7 @@ def privacy(silo: Silo) -> Iterator[Finding]:
     from fedct_flwr.silo.release import account_of
 
     if config.promises:
-        noisy = "the drawn public set" if config.draws else "the joint labeler"
-        name = noisy if config.adds_noise else promised.protection
+        name = f"{'the ' * config.adds_noise}{config.promised_by}"
         promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each {config.unit} in total"
         yield _spent(silo, account_of, promise)
     if policy.sum_epsilon:

@@ -184,9 +184,7 @@ def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[st
         }
 
     if config.promises:
-        noisy = "drawn public set" if config.draws else "joint labeler"
-        protection = noisy if config.adds_noise else privacy.protection
-        yield told("privacy", protection, privacy.epsilon, privacy.delta)
+        yield told("privacy", config.promised_by, privacy.epsilon, privacy.delta)
     if policy.sum_epsilon:
         yield told("sums", "noise in secure sums", policy.sum_epsilon, policy.sum_delta)
 
