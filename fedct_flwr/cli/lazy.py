@@ -10,35 +10,6 @@ import typer
 from typer.core import TyperGroup
 from typer.models import ArgumentInfo
 
-from fedct_flwr.types import ConfigError
-
-_ARCHIVE: Final = "stop the services, pack or unpack the folder with tar, start them: docs/operations.md"
-_STATUS: Final = "'fedct silo status FOLDER' shows it, and --json prints it for your monitoring: docs/operations.md"
-_TEXTFILE: Final = "write what it prints into a file for node_exporter's textfile collector: docs/operations.md"
-GONE: Final[Mapping[str, str]] = {
-    "coordinator backup": _ARCHIVE,
-    "coordinator restore": _ARCHIVE,
-    "coordinator tidy": "stop the SuperLink, remove its database, start it and register the silos: docs/operations.md",
-    "silo overview": _STATUS,
-    "silo page": _STATUS,
-    "silo notify": _STATUS,
-    "budget": "docs/privacy.md has the noise by mechanism and number of labels; try a protection with 'fedct simulate'",
-    "coordinator start": "run the coordinator with docker/coordinator/compose.yaml or the units in docker/systemd",
-    "silo metrics --listen": _TEXTFILE,
-    "coordinator metrics --listen": _TEXTFILE,
-    "silo status --watch": "'watch fedct silo status FOLDER' repeats it",
-    "coordinator list": "'fedct coordinator status FOLDER' shows the same",
-    "audit --canaries": "add the made-up records to a silo's table and simulate: 'fedct audit' draws from all records",
-    "compare --resume": "give the command of the comparison again, with --run-dir FOLDER",
-    "compare --package": "name the learner with --learners: its package is trusted then",
-    "demo --owner": "give the folder to another user with chown -R",
-    **{
-        f"silo {name} --folder": f"the folder needs no option: 'fedct silo {name} FOLDER'"
-        for name in ("approve", "check", "connect", "start", "status", "verify")
-    },
-    "watch": "'fedct simulate' serves the page while it runs; 'fedct report RUN' writes that of any run",
-}
-"""Commands that are gone: what serves now, by what follows ``fedct``. Help hides them; calling one ends with code 2."""
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -71,10 +42,6 @@ def lazy_commands(
         def resolve_command(
             self, ctx: click.Context, args: list[str]
         ) -> tuple[str | None, click.Command | None, list[str]]:
-            called = " ".join([*package.split(".")[2:], args[0]])
-            for gone in (called, *(f"{called} {option.partition('=')[0]}" for option in args[1:])):
-                if gone in GONE:
-                    raise ConfigError(f"'fedct {gone}' is gone: {GONE[gone]}")
             name, command, rest = super().resolve_command(ctx, args)
             if name and name in helps:
                 command = load_command(name, f"{package}.{modules.get(name, name.replace('-', '_'))}")

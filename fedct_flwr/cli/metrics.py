@@ -1,31 +1,39 @@
-"""Numbers for Prometheus in its text form: what ``status`` shows, and never data.
+"""Numbers for Prometheus in its text form: those of a document of ``status``, and none of its texts but states.
 
 A timer writes them into the folder of node_exporter's textfile collector: nothing here listens at a port.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from fedct_flwr.cli.output import echo
 from fedct_flwr.types import FedctError
 
-Sample = tuple[str, str, dict[str, str], float | None]
-"""Name without ``fedct_``, help, labels, value; None is left out."""
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-_READABLE: Final = ("readable", "1 if all that is measured can be read")
 
-
-def show(samples: Callable[[], Iterable[Sample]]) -> None:
-    """Print all samples, or that they cannot be read."""
+def show(document: Callable[[], Mapping[str, Any]]) -> None:
+    """Print all numbers, or that they cannot be read."""
     try:
-        found = [*samples(), (*_READABLE, {}, 1)]
+        lines = [*numbers(document()), "fedct_readable 1"]
     except (FedctError, OSError):
-        found = [(*_READABLE, {}, 0)]
-    families: dict[str, list[str]] = {}
-    for name, help_, labels, value in found:
-        lines = families.setdefault(name, [f"# HELP fedct_{name} {help_}", f"# TYPE fedct_{name} gauge"])
-        if value is not None:
-            escaped = {key: text.translate(_ESCAPES) for key, text in sorted(labels.items())}
-            said = ",".join(f'{key}="{text}"' for key, text in escaped.items())
-            lines.append(f"fedct_{name}{f'{{{said}}}' if said else ''} {float(value)}")
-    echo("".join(f"{line}\n" for lines in families.values() for line in lines))
+        lines = ["fedct_readable 0"]
+    echo("".join(f"{line}\n" for line in lines))
+
+
+def numbers(value: Any, name: str = "fedct", silo: str = "") -> Iterator[str]:
+    """A line for each number in a document, named after its keys; unknown ones (None) are left out.
+
+    >>> list(numbers({"silos": [{"silo": "essen", "state": "online", "log": {"lines": 3}}]}))
+    ['fedct_silos_state{silo="essen",state="online"} 1', 'fedct_silos_log_lines{silo="essen"} 3']
+    """
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key == "state":
+                yield f'{name}_state{{silo="{value.get("silo", silo)}",state="{inner}"}} 1'
+            else:
+                yield from numbers(inner, re.sub(r"\W", "_", f"{name}_{key}"), value.get("silo", silo))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from numbers(inner, name, silo)
+    elif isinstance(value, int | float):
+        yield f'{name}{{silo="{silo}"}} {+value}' if silo else f"{name} {+value}"

@@ -32,34 +32,10 @@ TOTALS: Final[Mapping[str, Total]] = {
 }
 """By setting of the policy, and of the records."""
 
-
-class AtOnce(NamedTuple):
-    """A limit of each question for numbers; texts take the ``limit``, and what is asked for as ``of``."""
-
-    name: str
-    asked: Callable[[Any], float]
-    """How much a question asks for, of its ``kinds.base.Cost``."""
-    approval: str
-    """A line of the approval page."""
-    short: str
-    """The same in a few words."""
-
-
-AT_ONCE: Final[Mapping[str, AtOnce]] = {
-    "max_consensus_weight": AtOnce(
-        "consensus_weight",
-        attrgetter("weight"),
-        approval="Others' {of} count at most {limit:g} against 1 for the silo's records, when its model learns from "
-        "both",
-        short="others' {of} count {limit:g} at most",
-    ),
-}
-"""By setting of the policy."""
-
 AT_LEAST: Final = ("min_summands", "may_collude", "sum_epsilon", "sum_delta")
 """Settings of the policy: what a secure sum must protect, at least."""
 
-YOUNGER: Final = (*AT_ONCE, *AT_LEAST)
+YOUNGER: Final = ("max_consensus_weight", *AT_LEAST)
 """Approvals of before these settings stay valid while they have their defaults, which may be lowered, never raised."""
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, InstanceOf, ValidationInfo, field_validator, model_validator
 
-from fedct_flwr.config.gone import why_gone
 from fedct_flwr.config.learner import AUTO, LearnerSettings, PseudoWeight, Training
 from fedct_flwr.config.method import Method, default_method, defaults_of_all, methods, read_method
 from fedct_flwr.config.names import Name
@@ -181,8 +180,6 @@ class RunConfig(SimulatedSilos):
     @classmethod
     def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
         """The settings of a flat mapping. Raises ConfigError, which names the nearest key or its algorithm."""
-        if why := why_gone(raw):
-            raise ConfigError(f"{why} (in {where})")
         of_run, of_all = _keys_of_run(), defaults_of_all()
         for key in raw:
             if key not in of_run and key not in of_all:

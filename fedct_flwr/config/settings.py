@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Self, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 from pydantic.fields import FieldInfo
 
-from fedct_flwr.config.gone import why_gone
 from fedct_flwr.text.printable import LONGEST_NAME, LONGEST_PATH, cut, fault, formula_fault, printable
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -162,8 +161,6 @@ class Settings(BaseModel):
     @classmethod
     def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
         """Settings from a mapping; relative paths start at ``folder``. Raises ConfigError, which names ``where``."""
-        if why := why_gone(raw):
-            raise ConfigError(f"{why} (in {where})")
         for path, key, known in _unknown(cls, raw):
             inside = f"[{path}] in {where}" if path else where
             raise ConfigError(f"unknown key {key!r} in {inside}: {suggest(key, known)}")

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
-from fedct_flwr.config.limits import AT_LEAST, AT_ONCE, YOUNGER, RecordsSettings
+from fedct_flwr.config.limits import AT_LEAST, YOUNGER, RecordsSettings
 from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.privacy import (
     COVER_VOTES,
@@ -183,7 +183,7 @@ _EFFECTS: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
     # Students have teachers of their own, under [transfer].
     ("privacy", own_keys(COVER_VOTES), ("hard", "shares", "sum")),
     ("policy", [*map(kebab, AT_LEAST)], _ADDED),
-    ("policy", [*map(kebab, AT_ONCE)], _UNCOVERED),
+    ("policy", ("max-consensus-weight",), _UNCOVERED),
     ("transfer", [*map(kebab, TransferSettings.model_fields)], _TAUGHT),
     ("transfer", ("noise", "gamma", "lessons"), COVER_VOTES),
     ("learner", ("pseudo-weight",), ("hard", "shares", "sum", "joint")),

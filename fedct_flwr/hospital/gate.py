@@ -31,8 +31,7 @@ from typing import Any, Final, Self
 from flwr.app import RecordDict
 
 from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.config.limits import AT_ONCE, TOTALS
-from fedct_flwr.config.settings import kebab
+from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
 from fedct_flwr.hospital.approval import approval_in, approving_digest
@@ -277,12 +276,10 @@ class Gate:
         # The noise follows from these numbers.
         if instruction.joint is not None and (self._joint is None or not instruction.joint.same_labeler(self._joint)):
             raise Refused(Refusal.POLICY)
-        cost = kind.cost(instruction, self._terms)
-        for field, cap in AT_ONCE.items():
-            asked, limit = cap.asked(cost), getattr(policy, field)
-            if asked > limit:
-                logger.warning("Silo %s is asked for %g, and its %s is %g", self._silo, asked, kebab(field), limit)
-                raise Refused(Refusal.LIMIT)
+        asked, limit = kind.cost(instruction, self._terms).weight, policy.max_consensus_weight
+        if asked > limit:
+            logger.warning("Silo %s is asked for %g, and its max-consensus-weight is %g", self._silo, asked, limit)
+            raise Refused(Refusal.LIMIT)
 
     def _check_limits(self, step: Spent) -> None:
         if any(used + more > limit for used, more, limit in self._totals(step)):

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.config import LearnerSettings, Policy
-from fedct_flwr.config.limits import AT_ONCE
 from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.learners.base import Learner
@@ -349,13 +348,12 @@ class Kind(Protocol):
         """Raise ConfigError where a silo's protection (not 'none') does not cover this kind."""
         return
 
-    def at_once(self, limits: Mapping[str, float]) -> str:
-        """The limits of each question, by name, in a few words; empty if there are none."""
-        caps = AT_ONCE.values() if self.for_numbers else ()
-        return ", ".join(cap.short.format(limit=limits[cap.name], of=self.of) for cap in caps)
-
     def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
         """Limits of a policy that hold for each question of this kind: titles, and sentences below them."""
-        caps = AT_ONCE if self.for_numbers else {}
-        said = [cap.approval.format(limit=getattr(policy, field), of=self.of) for field, cap in caps.items()]
-        return {f"Limits of each question for {self.of}": said} if said else {}
+        if not self.for_numbers:
+            return {}
+        said = (
+            f"Others' {self.of} count at most {policy.max_consensus_weight:g} against 1 for the silo's records, when "
+            "its model learns from both"
+        )
+        return {f"Limits of each question for {self.of}": [said]}

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.cli.coordinator import status as coordinators
-from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import VARIABLE, about, log_line
@@ -31,8 +29,7 @@ def test_a_line_is_an_object_in_utc_that_says_what_it_is_about(monkeypatch: pyte
 
 
 def numbers(text: str) -> dict[str, float]:
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines()}
 
 
 def test_a_silos_numbers(fedct: Fedct, kit: Kit) -> None:
@@ -45,26 +42,19 @@ def test_a_silos_numbers(fedct: Fedct, kit: Kit) -> None:
     found = numbers(done.out)
     of = '{silo="cleveland"}'
     assert found["fedct_readable"] == 1
-    assert found[f"fedct_approved{of}"] == 1
-    assert (found[f"fedct_rounds_used{of}"], found[f"fedct_rounds_left{of}"]) == (1, 99)
-    assert found[f"fedct_labels_left{of}"] == 22_800 - 228
-    assert found['fedct_refusals{reason="LIMIT",silo="cleveland"}'] == 1
-    assert found[f"fedct_agent_up{of}"] == 0
-    assert found[f"fedct_disk_free_bytes{of}"] > 0
+    assert found['fedct_approval_state{silo="cleveland",state="approved"}'] == 1
+    assert (found[f"fedct_used_rounds{of}"], found[f"fedct_limits_rounds{of}"]) == (1, 100)
+    assert found[f"fedct_limits_labels{of}"] == 22_800
+    assert found[f"fedct_refused_LIMIT{of}"] == 1
+    assert (found[f"fedct_agent_alive{of}"], found[f"fedct_agent_healthy{of}"]) == (0, 0)
+    assert found[f"fedct_free_bytes{of}"] > 0
     # Nothing of the records: neither classes nor columns.
     assert "healthy" not in done.out.replace("fedct_agent_healthy", "")
     assert all(name not in done.out for name in ("diseased", "cholesterol", "oldpeak"))
 
 
-def test_a_coordinators_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coordinators_numbers(fedct: Fedct, tmp_path: Path) -> None:
     folder, _ = prepare(tmp_path / "coordinator", ["fl.example.org"], address="127.0.0.1:1")
-    run = folder.runs / "heart-1"
-    run.mkdir()
-    lines = [{"round": 1, "absent": {}}, {"round": 2, "absent": {"basel": "LIMIT"}}]
-    (run / "rounds.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
-    found = {(name, *labels.values()): value for name, _, labels, value in coordinators.samples(folder)}
-    assert found["superlink_up",] == 0
-    assert found["run_rounds", "heart-1"] == 2
-    assert found["run_absences", "heart-1", "basel", "LIMIT"] == 1
-    assert found["certificate_days", "server"] == 824
-    assert CoordinatorFolder.open(folder.path)
+    found = numbers(fedct("coordinator", "metrics", folder.path).out)
+    assert (found["fedct_reachable"], found["fedct_gateway_answers"]) == (0, 0)
+    assert found["fedct_certificate_days_server"] == 824

@@ -10,7 +10,7 @@ HELPS = {
     "status": "Show SuperLink, silos and when each was last seen, certificates, database and disk.",
     "unregister": "Let silos depart: their keys are no longer answered, and no run waits for them.",
     "rotate": "Replace silos' keys, or the authorities, in two steps.",
-    "metrics": "Give Prometheus numbers: silos, rounds, absences, certificates, database, disk.",
+    "metrics": "Give Prometheus the numbers of fedct coordinator status: silos, certificates, database, disk.",
     "run": "Run the study with real silos: rounds are shown as they end.",
     "stop": "End a run that is under way.",
 }

@@ -3,8 +3,6 @@
 import os
 import shutil
 import ssl
-from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,11 +16,10 @@ from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import files_of, invited
 from fedct_flwr.cli.coordinator.register import nodes_of
-from fedct_flwr.cli.metrics import Sample, show
+from fedct_flwr.cli.metrics import show
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.flower.nodes import Node
 from fedct_flwr.hospital.link import LinkError, call, span
-from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, RunError
 
 SOON: Final = 30
@@ -52,17 +49,18 @@ def status(folder: Folder, json_: Json = False) -> None:
         raise typer.Exit(RunError.exit_code)
 
 
-def _gateway(coordinator: CoordinatorFolder) -> dict[str, str]:
+def _gateway(coordinator: CoordinatorFolder) -> dict[str, str | bool]:
     """Where the gateway is, and what is wrong with it. FEDCT_GATEWAY is its address inside containers."""
     address = os.environ.get("FEDCT_GATEWAY") or coordinator.config().gateway
     if not address:
-        return {"address": "", "trouble": ""}
+        return {"address": "", "trouble": "", "answers": False}
     context = ssl.create_default_context(cafile=str(coordinator.ca))
     # By its own certificate authority alone: inside, it has another name than silos use.
     context.check_hostname = False
     error = call(address, context).error
     # It answers, if only that no silo is calling.
-    return {"address": address, "trouble": "" if error in ("", LinkError.CERTIFICATE) else error}
+    answers = error in ("", LinkError.CERTIFICATE)
+    return {"address": address, "trouble": "" if answers else error, "answers": answers}
 
 
 def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
@@ -165,35 +163,9 @@ def _facts_of(name: str, node: Node | None, *, known: bool = True, invited_only:
 
 
 def metrics(folder: Folder) -> None:
-    """Give Prometheus numbers: silos, rounds, absences by reason, certificate days, database, disk.
+    """Give Prometheus the numbers of fedct coordinator status: silos, certificates, database, disk.
 
-    A timer can write it for node_exporter's textfile collector.
+    A timer can write them for node_exporter's textfile collector.
     """
     coordinator = CoordinatorFolder.open(folder)
-    show(lambda: samples(coordinator))
-
-
-def samples(coordinator: CoordinatorFolder) -> Iterator[Sample]:
-    """All numbers of a coordinator."""
-    said = facts(coordinator)
-    yield "superlink_up", "1 if the SuperLink answers", {}, said["reachable"]
-    yield "gateway_up", "1 if the gateway answers", {}, not said["gateway"]["trouble"]
-    for silo in said["silos"]:
-        of = {"silo": silo["silo"]}
-        yield "silo_online", "1 if the SuperLink counts the silo as there", of, silo["state"] == "online"
-        yield "silo_silence_seconds", "Since the SuperLink last heard from the silo", of, silo["seconds"]
-        yield "silo_certificate_days", "Days that the silo's certificate lasts", of, silo["certificate_days"]
-    for name, days in said["certificate_days"].items():
-        yield "certificate_days", "Days until a certificate expires", {"certificate": name}, days
-    yield "database_bytes", "Size of the SuperLink's database", {}, said["database_bytes"]
-    yield "disk_free_bytes", "Free bytes of the coordinator's disk", {}, said["free_bytes"]
-    runs = list(coordinator.runs.glob("*/rounds.jsonl"))
-    if not runs:
-        return
-    latest = max(runs, key=lambda path: path.stat().st_mtime).parent
-    rounds = RunFolder(latest).rounds()
-    yield "run_rounds", "Rounds of the latest run that have ended", {"run": latest.name}, len(rounds)
-    absent = Counter((silo, reason) for one in rounds for silo, reason in one.get("absent", {}).items())
-    for (silo, reason), number in sorted(absent.items()):
-        labels = {"run": latest.name, "silo": silo, "reason": reason}
-        yield "run_absences", "Rounds of the latest run in which a silo did not count", labels, number
+    show(lambda: facts(coordinator))

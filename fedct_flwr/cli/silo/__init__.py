@@ -18,7 +18,7 @@ HELPS = {
     "verify": "Prove that the log of all that left is whole.",
     "released": "Print the labels that left, as a table.",
     "predict": "Use the silo's own trained model on new records.",
-    "metrics": "Give Prometheus numbers: rounds, refusals, limits left, last exchange, certificates, disk.",
+    "metrics": "Give Prometheus the numbers of fedct silo status: limits, budgets, contact, certificates, disk.",
     "revoke": "Withdraw the approval: from now on nothing leaves.",
 }
 

@@ -6,7 +6,8 @@
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -15,10 +16,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.cli.certificates import days_left
-from fedct_flwr.cli.metrics import Sample, show
+from fedct_flwr.cli.metrics import show
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.limits import AT_ONCE, TOTALS
+from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import approving_digest, in_force
@@ -82,15 +83,25 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "free_bytes": shutil.disk_usage(next(p for p in (config.state, *config.state.parents) if p.exists())).free,
         "kinds": list(policy.kinds),
         **_limits(policy, used),
-        "at_once": {cap.name: getattr(policy, field) for field, cap in AT_ONCE.items()},
+        "at_once": {"consensus_weight": policy.max_consensus_weight},
         **({"records": _over_studies(config, folder)} if (folder := config.records.folder) else {}),
         **dict(_budgets(config, study)),
         "judgment": _judgment(config, study),
+        "certificate_days": dict(_certificate_days(config)),
+        "refused": Counter(entry.reason for entry in refused),
         "refusals": [
             {"time": entry.time, "round": entry.round, "reason": _words(entry.reason)}
             for entry in refused[-_LAST_REFUSALS:]
         ],
     }
+
+
+def _certificate_days(config: SiloConfig) -> Iterator[tuple[str, int]]:
+    """Of those that this process can read: an agent's container has none."""
+    connection = config.connection
+    for name, path in (("client", connection.client_certificate), ("authority", connection.ca_certificate)):
+        with suppress(ConfigError):
+            yield name, days_left(path)
 
 
 def _limits(limits: object, used: Spent | None) -> dict[str, dict[str, int] | None]:
@@ -224,8 +235,8 @@ def table(said: dict[str, Any]) -> Table:
         result.add_row(name, _used(said["used"][name], limit))
     for line in _shared(said["records"]) if "records" in said else ():
         result.add_row("all studies", line)
-    for line in dict.fromkeys(filter(None, (kind.at_once(said["at_once"]) for kind in kinds))):
-        result.add_row("at once", line)
+    for of in dict.fromkeys(kind.of for kind in kinds if kind.for_numbers):
+        result.add_row("at once", f"others' {of} count {said['at_once']['consensus_weight']:g} at most")
     for budget, of in (("privacy", "on these records"), ("sums", "by sums of this silo")):
         if budget in said:
             result.add_row("privacy", _budget(said[budget]))
@@ -308,72 +319,18 @@ def _when(time_: str) -> str:
     return escape(f"{time_[:10]} {time_[11:19]} UTC") if time_ else ""
 
 
-_UNITS: Final = {"privacy": "record", "sums": "silo"}
-"""Whom the budgets of ``status_report.facts`` protect."""
-
-
 def metrics(
     folder: Folder = None,
 ) -> None:
-    """Give Prometheus numbers: rounds, refusals, limits left, last exchange, certificate days, disk. Never data.
+    """Give Prometheus the numbers of fedct silo status: limits, budgets, contact, certificates, disk. Never data.
 
-    Of limits and privacy budgets: those of this study, and those over all studies of its records.
-
-    It reads the silo's folder, in a process of its own. A timer can write it for node_exporter's textfile collector.
+    A timer can write them for node_exporter's textfile collector.
     """
     config = SiloConfig.read_toml(silo_file(folder))
-    show(lambda: samples(config))
 
+    def document() -> dict[str, Any]:
+        said = facts(config, study_of(config))
+        # What the silo makes of the consensus is for its people alone; the last refusals are counted by reason already.
+        return {name: value for name, value in said.items() if name not in ("judgment", "refusals")}
 
-def samples(config: SiloConfig) -> Iterator[Sample]:
-    """All numbers of a silo."""
-    said = facts(config, study_of(config))
-    agent, of = said["agent"], {"silo": config.silo}
-    yield "agent_up", "1 if the agent's process is there", of, agent["alive"]
-    yield "agent_healthy", "1 if the agent is in contact with the coordinator", of, agent["healthy"]
-    yield "agent_stale", "1 if the records' file has changed since the agent read it", of, agent["stale"]
-    yield "agent_working_seconds", "Since the agent began with its question; 0 if it has none", of, agent["worked"]
-    heard = agent["silence"] if agent["link"] else None
-    yield "coordinator_silence_seconds", "Since the coordinator last answered", of, heard
-    yield "approved", "1 if labels may leave", of, said["approval"]["state"] == "approved"
-    yield "log_readable", "1 if the egress log can be read", of, said["log"]["readable"]
-    yield "log_lines", "Lines of the egress log", of, said["log"]["lines"]
-    yield from _of_limits(said, of, "", "")
-    for name, unit in _UNITS.items():
-        if name in said:
-            labels = {**of, "unit": unit}
-            usable = said[name]["spent"] is not None and not said[name]["ahead"]
-            yield "ledger_readable", "1 if the privacy ledger can be read, and charged by this clock", labels, usable
-            yield "epsilon_spent", "Epsilon that this study has spent, for each unit", labels, said[name]["spent"]
-            yield "epsilon_left", "Epsilon left of this study's budget, for each unit", labels, said[name]["left"]
-    if records := said.get("records"):
-        privacy = records.get("privacy")
-        readable = records["used"] is not None and (privacy is None or privacy["spent"] is not None)
-        yield "records_readable", "1 if what all studies of these records have used can be told", of, readable
-        yield from _of_limits(records, of, "records_", " over all studies")
-        if privacy:
-            yield "records_epsilon_spent", "Epsilon that all studies have spent, for each record", of, privacy["spent"]
-            yield "records_epsilon_left", "Epsilon left of the budget over all studies", of, privacy["left"]
-    if said["log"]["readable"]:
-        refused = Counter(entry.reason for entry in read_entries(config.state) if entry.event is Event.REFUSED)
-        for reason, number in sorted(refused.items()):
-            yield "refusals", "Questions that were refused, by reason", {**of, "reason": reason}, number
-    for name, path in (
-        ("client", config.connection.client_certificate),
-        ("authority", config.connection.ca_certificate),
-    ):
-        try:
-            days = days_left(path)
-        except ConfigError:
-            continue
-        yield "certificate_days", "Days until a certificate expires", {**of, "certificate": name}, days
-    yield "disk_free_bytes", "Free bytes of the disk with the silo's state", of, said["free_bytes"]
-
-
-def _of_limits(said: Mapping[str, Any], of: dict[str, str], prefix: str, over: str) -> Iterator[Sample]:
-    """What is used of limits; left out where that cannot be told."""
-    for what, limit in said["limits"].items():
-        used, name = said["used"] and said["used"][what], what.capitalize()
-        yield f"{prefix}{what}_used", f"{name} that count towards the limit{over}", of, used
-        left = None if used is None else max(0, limit - used)
-        yield f"{prefix}{what}_left", f"{name} left of the limit{over}", of, left
+    show(document)
