@@ -18,7 +18,7 @@ from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
 from fedct_flwr.datasets import OF_PUBLIC, FederatedDataset
 from fedct_flwr.datasets import SETTINGS as OF_DATA
-from fedct_flwr.datasets.corruption import OF_CORRUPTION
+from fedct_flwr.datasets.partition import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.models.student import check_student, make_student

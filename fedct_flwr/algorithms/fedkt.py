@@ -22,7 +22,7 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:
-    from fedct_flwr.privacy.spending import Spending
+    from fedct_flwr.privacy.budget import Spending
 
 _NOISE: Final = Needs("privacy-level = 'L1' or 'L2'", lambda config: config.method.privacy_level != "L0")
 _AT_SILOS: Final = Needs("privacy-level = 'L2'", lambda config: config.method.protects_records)

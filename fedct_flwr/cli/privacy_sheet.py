@@ -21,8 +21,8 @@ from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.labelers.protect import check_all_installed, check_extra, check_installed
+from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.privacy.sheet import Answers, Together, page, sheet
-from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.report.summary import accounts_of
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import json_text, plain, printable

@@ -164,9 +164,9 @@ def _adapter(method: Hashable) -> TypeAdapter[Any]:
     return TypeAdapter(cast(Any, method))
 
 
-def methods() -> Mapping[str, type[Method]]:
+def methods() -> dict[str, type[Method]]:
     """All algorithms by name."""
-    found: Mapping[str, type[Method]] = import_module(_TABLE).ALGORITHMS
+    found: dict[str, type[Method]] = import_module(_TABLE).ALGORITHMS
     return found
 
 

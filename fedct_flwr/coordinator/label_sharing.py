@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fedct_flwr.coordinator.asking import Learning
     from fedct_flwr.coordinator.study import Study
-    from fedct_flwr.privacy.spending import Spending
+    from fedct_flwr.privacy.budget import Spending
 
 ASKING: Final[Uses] = uses("query-size", "student", "student-params")
 """The settings of every algorithm in which silos share votes."""

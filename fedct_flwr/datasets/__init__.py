@@ -8,8 +8,8 @@ from typing import Final
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.setting_rules import Needs, Uses, uses
 from fedct_flwr.datasets import files, memory, named
-from fedct_flwr.datasets.corruption import corrupted
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
+from fedct_flwr.datasets.partition import corrupted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.kinds.counts import COUNTS
-from fedct_flwr.kinds.hard import HARD
+from fedct_flwr.kinds.hard import COUNTS, HARD, SHARES
 from fedct_flwr.kinds.joint import GRADIENTS, HISTOGRAMS
 from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
-from fedct_flwr.kinds.shares import SHARES
 from fedct_flwr.kinds.summed import NOISY_SUMS, NOTHING, SUMS, Summed
 from fedct_flwr.types import ConfigError, Votes
 from fedct_flwr.wire.content import Instruction, Terms

@@ -1,17 +1,24 @@
-"""One class for each public example, or no label at all."""
+"""One class for each public example, or no label at all; also learned as shares of the votes, or from several students.
 
+Shares are the soft targets of distillation (Hinton, Vinyals, Dean, arXiv:1503.02531), made of hard labels alone.
+"""
+
+from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
 
+from fedct_flwr.consensus.counting import counts_agreed
 from fedct_flwr.datasets.public_set import PublicSet, Query
-from fedct_flwr.kinds.base import Bench, Cost, Kind
+from fedct_flwr.kinds.base import Bench, Cost, Kind, as_kind
+from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.learners.base import Choosing, Learner, Resumable
 from fedct_flwr.learners.guard import Guard
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLabels, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Instruction, Soft, Terms
+from fedct_flwr.wire.counts import can_count, pack_counts, unpack_counts
 from fedct_flwr.wire.packing import pack, unpack
 from fedct_flwr.wire.refusal import Refusal, Refused
 
@@ -100,3 +107,133 @@ def cotrain(
     fit_with(learner, private, Pseudo(chosen(public.X, labeled), targets[labeled], weight))
     # A copy: a user's own learner may change what it is given.
     return learner.predict(public.X[positions])
+
+
+_WEIGHT: Final = 1.0
+"""Of targets in an instruction: how much they count is the silo's to say, as with labels."""
+_NOTHING: Final = 1.5 / 255
+"""By how much the shares of an example differ at most that tells nothing: as many votes for each class, or none."""
+
+
+class Shares(Hard):
+    """Labels ``(examples,)``; learned are shares of the votes ``(examples, classes)``."""
+
+    name: ClassVar[str] = "shares"
+    policy: ClassVar[str] = "shares"
+    by_name: ClassVar[bool] = True
+    with_soft: ClassVar[bool] = True
+    learns_labels: ClassVar[bool] = False
+    shared: ClassVar[str] = "labels of public examples, of whose votes all silos learn the shares"
+    leaves: ClassVar[str] = (
+        "hard labels: one class for each public example that is asked about. Every silo is told how many of the votes "
+        "each class has"
+    )
+    in_short: ClassVar[str] = "labels, whose votes are shared"
+    beware: ClassVar[str] = (
+        "The share of the votes that each class has tells the other silos more than which class won. With two silos, "
+        "each can read the other's labels from it; with few, much of them"
+    )
+
+    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
+        soft = learning if learning.targets else None
+        return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=soft, answer=self.name)
+
+    check_learner, learning_size, soft_targets, teaches, guard_of = (
+        as_kind(lambda self: PROBABILITIES, method)
+        for method in ("check_learner", "learning_size", "soft_targets", "teaches", "guard_of")
+    )
+
+    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+        """Put the shares into the message. Raises Refused (PROBABILITIES)."""
+        if instruction.soft:
+            PROBABILITIES.put_learning(instruction, message, terms)
+
+    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
+        """The shares; the coordinator says nothing of how to train, and gives no labels. Raises Refused."""
+        if message.HasField("targets"):
+            raise Refused(Refusal.MALFORMED)
+        if not message.HasField("soft"):
+            return None
+        learning = PROBABILITIES.take_learning(message, terms)
+        if learning is None or learning.targets is None or learning.targets.weight != _WEIGHT:
+            raise Refused(Refusal.MALFORMED)
+        return learning
+
+    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+        targets = self.soft_targets(instruction)
+        if targets is None:
+            self.check_learner(bench.learner)
+            return super().cotrain(bench, instruction)
+        told = np.ptp(targets.votes, axis=1) > _NOTHING
+        weight = bench.settings.full_weight
+        if not isinstance(bench.learner, Resumable):
+            # Each counts what a pseudo-labeled example does. A network's batches have some, however many there are.
+            weight *= np.count_nonzero(told) / bench.private.size
+        learned = targets._replace(votes=np.where(told[:, np.newaxis], targets.votes, 0), weight=weight)
+        learning = Soft(targets=learned) if told.any() else Soft()
+        sure = PROBABILITIES.cotrain(bench, replace(instruction, soft=learning))
+        labels: HardLabels = sure.argmax(axis=1).astype(LABEL_DTYPE)
+        return labels
+
+
+SHARES: Final = Shares()
+
+
+class Counts(Kind):
+    """Counts ``(examples, classes)``, which sum to the votes that were asked for."""
+
+    name: ClassVar[str] = "counts"
+    policy: ClassVar[str] = "counts"
+    of: ClassVar[str] = "votes"
+    field: ClassVar[str] = "counts"
+    own_model: ClassVar[bool] = False
+    learns_labels: ClassVar[bool] = False
+    shared: ClassVar[str] = "its students' votes on public examples"
+    unprotected: ClassVar[str] = (
+        "the labels are what students at the silos voted for, who learned from models of the silos' records without "
+        "noise"
+    )
+    leaves: ClassVar[str] = (
+        "votes: how many of the silo's students chose each class, for each public example that is asked about"
+    )
+    in_short: ClassVar[str] = "votes, each counted as a label"
+    beware: ClassVar[str] = (
+        "Votes tell more than labels: on which examples the silo's students disagree, and so where its records "
+        "say little. Each vote counts as a label towards the limits"
+    )
+
+    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
+        return Instruction(number, query, targets, votes)
+
+    def can_answer(self, votes: int, terms: Terms) -> bool:
+        return bool(terms.classes) and can_count(terms.num_classes, votes)
+
+    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
+        return Cost(instruction.query.size * instruction.votes)
+
+    def longest(self, count: int, votes: int, terms: Terms) -> Votes:
+        counts = np.zeros((count, terms.num_classes), dtype=np.int32)
+        counts[:, 0] = votes
+        return counts
+
+    def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
+        """Each row as the number of its way. Raises Refused (UNKNOWN_CLASS, QUERY)."""
+        if votes.shape[1] != terms.width:
+            raise Refused(Refusal.UNKNOWN_CLASS)
+        message.counts.CopyFrom(labels_pb2.Counts(count=len(votes), packed=pack_counts(votes)))
+
+    def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
+        """Counts ``(query.size, classes)``."""
+        if message.counts.count != instruction.query.size:
+            raise Refused(Refusal.LENGTH)
+        return unpack_counts(message.counts.packed, message.counts.count, terms.num_classes, instruction.votes)
+
+    def agreed(self, votes: Votes, decided: HardLabels) -> float:
+        return counts_agreed(votes, decided)
+
+    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+        """Raise ConfigError: students answer, and the silo's own model has no part in it."""
+        raise ConfigError("students cast votes, not the silo's own model: ask for labels, or for votes of students")
+
+
+COUNTS: Final = Counts()

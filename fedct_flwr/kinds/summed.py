@@ -27,8 +27,7 @@ from fedct_flwr.kinds.base import (
     facts_of_labels,
     facts_of_values,
 )
-from fedct_flwr.kinds.counts import COUNTS
-from fedct_flwr.kinds.hard import HARD
+from fedct_flwr.kinds.hard import COUNTS, HARD
 from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.types import ABSTAIN, HardLabels, SiloName, VoteCounts, Votes

@@ -1,8 +1,10 @@
-"""What is protected, and how much of it may be spent."""
+"""What is protected, how much of it may be spent, and what was spent by noise of a silo or of the coordinator."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Final, Self
 
 from fedct_flwr.config import PrivacySettings
 from fedct_flwr.types import ConfigError
@@ -81,3 +83,125 @@ def check_epsilon(epsilon: float, what: str = "the privacy budget's epsilon") ->
     """Raise ConfigError unless ``epsilon`` is a positive, finite number."""
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ConfigError(f"{what} is {epsilon}; set it to a number above 0")
+
+
+SILOS_TOGETHER: Final = "silos together"
+"""Who adds noise that comes in shares."""
+ALL_SILOS: Final = "all silos"
+"""Whose spending it is where every silo spends the same."""
+
+
+_PRICED: Final = ("epsilon_gumbel", "epsilon_moments")
+
+
+@dataclass(frozen=True)
+class NoiseOnVotes:
+    """The noise of a run in which votes are counted, of this ``scale`` in votes, on ``queries`` examples."""
+
+    mechanism: str
+    queries: int
+    scale: float
+    epsilon_gumbel: float | None = None
+    """What Gumbel noise that is as good for the labels would cost; None where that is not known."""
+    epsilon_moments: float | None = None
+    """What FedKT's own accountant says; None where it says nothing of this noise."""
+    honest: int = 0
+    """Silos whose shares of the noise are counted, where it comes in shares; 0 where it is added in one place."""
+    may_collude: int = 0
+    """Silos that may collude, where noise comes in shares."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """``epsilon`` at ``delta``, in total, for each ``unit`` of ``whom``: of one silo, or of all alike.
+
+    ``budget`` is the epsilon that may be spent, infinite where nothing bounds it. ``lower`` bounds from below what any
+    analysis of the same events could promise, where that is known; ``accountant`` is the one that gave ``epsilon``.
+    From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were charged for
+    the same records, and ``together`` what all of them and this one have spent, at that delta. ``ahead`` is the date of
+    the ledger's last charge where this machine's clock is earlier, so that nothing is released, and empty otherwise.
+    """
+
+    whom: str
+    delta: float
+    epsilon: float = 0.0
+    unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+    budget: float = math.inf
+    accountant: str = ""
+    lower: float | None = None
+    charges: int = 0
+    others: int = 0
+    together: float = 0.0
+    ahead: str = ""
+    noise: NoiseOnVotes | None = None
+    """The noise on votes, where a run's own result tells of it."""
+
+    @property
+    def protects(self) -> str:
+        """The unit, as people say it: an example of a silo is one of its records."""
+        return "record" if self.unit is PrivacyUnit.EXAMPLE else str(self.unit)
+
+    @property
+    def where(self) -> str:
+        """Who adds the noise: a record's silo; and that of a whole silo all silos in shares, or the coordinator."""
+        if self.unit is not PrivacyUnit.SILO:
+            return "silo"
+        return SILOS_TOGETHER if self.noise and self.noise.honest else "coordinator"
+
+    @property
+    def added_by(self) -> str:
+        """The same in words, after "noise"."""
+        return "in shares of the silos" if self.where == SILOS_TOGETHER else f"at the {self.where}"
+
+    @property
+    def kept(self) -> bool:
+        """Whether no more was spent than may be."""
+        return self.epsilon <= self.budget * (1 + 1e-9)
+
+    @property
+    def left(self) -> float:
+        """Epsilon that may yet be spent."""
+        return max(0.0, self.budget - self.epsilon)
+
+    def to_result(self) -> dict[str, Any]:
+        """What ``result.json`` tells under ``privacy`` of noise on votes. Raises ValueError without such noise."""
+        if self.noise is None:
+            raise ValueError("only noise on votes is told in a run's result; ledgers are read where they are")
+        noise = self.noise
+        priced = {name: getattr(noise, name) for name in _PRICED}
+        return {
+            "unit": str(self.unit),
+            "where": self.where,
+            "mechanism": noise.mechanism,
+            "queries": noise.queries,
+            "scale": noise.scale,
+            "delta": self.delta,
+            **({"honest": noise.honest, "may_collude": noise.may_collude} if noise.honest else {}),
+            **{name: price for name, price in priced.items() if price is not None},
+            "epsilon": self.epsilon,
+            "accountant": self.accountant,
+        }
+
+    @classmethod
+    def from_result(cls, facts: Mapping[str, Any]) -> Self:
+        """What ``to_result`` told. Raises ValueError for anything else."""
+        try:
+            priced = {name: facts.get(name) for name in _PRICED}
+            noise = NoiseOnVotes(
+                str(facts["mechanism"]),
+                int(facts["queries"]),
+                float(facts["scale"]),
+                honest=int(facts.get("honest", 0)),
+                may_collude=int(facts.get("may_collude", 0)),
+                **{name: None if price is None else float(price) for name, price in priced.items()},
+            )
+            return cls(
+                whom=ALL_SILOS,
+                unit=PrivacyUnit(facts["unit"]),
+                epsilon=float(facts["epsilon"]),
+                delta=float(facts["delta"]),
+                accountant=str(facts["accountant"]),
+                noise=noise,
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"no result of noise on votes: {error!r}") from None

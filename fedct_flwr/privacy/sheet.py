@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from fedct_flwr.config import PrivacySettings, SiloConfig, StudyDraw, StudyJoint
 from fedct_flwr.config.privacy import COVER_VOTES
-from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.privacy.budget import PrivacyUnit, Spending
 from fedct_flwr.text.markdown import template
 from fedct_flwr.text.plural import count
 

@@ -10,11 +10,10 @@ from numpy.random import Generator
 from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.consensus.counting import Decide
 from fedct_flwr.privacy.accounting import SLOW_QUERIES, Epsilon, calibrate, epsilon_in_time
-from fedct_flwr.privacy.budget import PrivacyUnit, check_epsilon
+from fedct_flwr.privacy.budget import ALL_SILOS, NoiseOnVotes, PrivacyUnit, Spending, check_epsilon
 from fedct_flwr.privacy.mechanisms import ON_COUNTS, CountNoise, Gumbel, Mechanism
 from fedct_flwr.privacy.mechanisms.base import noisy_max, repeated
 from fedct_flwr.privacy.randomness import Noise, SecureNoise, SimulatedNoise
-from fedct_flwr.privacy.spending import ALL_SILOS, NoiseOnVotes, Spending
 from fedct_flwr.types import ConfigError, HardLabels, VoteCounts
 
 

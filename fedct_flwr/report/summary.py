@@ -18,8 +18,7 @@ from fedct_flwr.datasets.schema import Outcome
 from fedct_flwr.files import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.privacy.budget import PrivacyUnit, budget_of
-from fedct_flwr.privacy.spending import ALL_SILOS, SILOS_TOGETHER, Spending
+from fedct_flwr.privacy.budget import ALL_SILOS, SILOS_TOGETHER, PrivacyUnit, Spending, budget_of
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, SiloScores, Test, means, read
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.kinds.summed import BITS
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit, Spending
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.silo.release import Purse, account, ledger_refusals
 from fedct_flwr.wire.content import Instruction, Terms
 

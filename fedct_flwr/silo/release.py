@@ -20,12 +20,11 @@ from dp_accounting import DpEvent, NoOpDpEvent
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.protect import decides_labeler
-from fedct_flwr.privacy.budget import Budget, budget_of
+from fedct_flwr.privacy.budget import Budget, Spending, budget_of
 from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import LocalState
 from fedct_flwr.text.log import logger

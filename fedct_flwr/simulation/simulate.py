@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.fedct import FedCT
-from fedct_flwr.algorithms.own_rule import is_own
+from fedct_flwr.algorithms.fedct import FedCT, is_own
 from fedct_flwr.config import MEMORY, RunConfig
 from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import kebab

@@ -17,8 +17,7 @@ from fedct_flwr.kinds import HARD
 from fedct_flwr.models.card import as_markdown, card, promised, promised_by_noise
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.privacy import tally_noise
-from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
+from fedct_flwr.privacy.budget import NoiseOnVotes, PrivacyUnit, Spending
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.federation import conftest
 from tests.federation.conftest import Federation

@@ -19,7 +19,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.register import node_key
 from fedct_flwr.cli.coordinator.status import facts
-from fedct_flwr.flower.nodes import Node
+from fedct_flwr.flower.command import Node
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.hospital.link import Answer, LinkError
 from fedct_flwr.types import ConfigError, RunError

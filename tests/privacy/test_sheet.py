@@ -9,9 +9,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import PrivacySettings
 from fedct_flwr.models.card import promised_by_noise
-from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.budget import NoiseOnVotes, PrivacyUnit, Spending
 from fedct_flwr.privacy.sheet import Answers, page, promise, sheet
-from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
 
 
 def of_records(*accounts: Spending, **privacy: object) -> str:

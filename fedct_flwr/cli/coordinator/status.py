@@ -18,7 +18,7 @@ from fedct_flwr.cli.coordinator.invite import files_of, invited
 from fedct_flwr.cli.coordinator.register import nodes_of
 from fedct_flwr.cli.metrics import show
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.flower.nodes import Node
+from fedct_flwr.flower.command import Node
 from fedct_flwr.hospital.link import LinkError, call, span
 from fedct_flwr.types import ConfigError, RunError
 

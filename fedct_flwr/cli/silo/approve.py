@@ -37,8 +37,8 @@ from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import GRADIENTS, HARD, HISTOGRAMS, check_let_out, kinds_let_out
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
+from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.privacy.sheet import Answers, clock_words, promise, promise_together, spent_words, together_words
-from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.plural import count

@@ -47,7 +47,7 @@ from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import Examples, FedctError, Groups
 
