@@ -146,12 +146,6 @@ def test_they_do_so_too_if_a_silo_was_away_for_some_rounds(
     np.testing.assert_allclose(reached(algorithm, 35, **settings), optimum(), atol=1e-5)
 
 
-# --- the papers' algorithms, for softmax regression with all records in each step
-
-
-# --- what all have in common
-
-
 def one_round(federation: Federation, algorithm: str, **settings: Any) -> dict[str, Any]:
     path = str(federation.path / f"{algorithm} {len(federation.sent)}")
     values = {**NETWORK, "num_server_rounds": 1, "algorithm": algorithm, "run_dir": path, **settings}

@@ -11,10 +11,6 @@ from safetensors.numpy import load_file
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
-from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
-from fedct_flwr.learners.base import Averageable, Resumable
-from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.wire.weights import to_reply, to_weights
 from tests.federation.conftest import Federation
@@ -36,29 +32,6 @@ def global_weights(folder: RunFolder) -> dict[str, Any]:
     stored = load_file(folder.models / "global.safetensors")
     prefix = "network."
     return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
-
-
-def test_one_round_is_the_average_of_what_each_silo_learns_weighed_by_its_records(federation: Federation) -> None:
-    folder = federation.run(**{**FEDAVG, "num_server_rounds": 1}, save_models=True)
-    config = RunConfig.from_flower(folder.settings())
-    dataset = datasets.load(config)
-    learners = [build_learner(config, dataset, i, silo.private.X) for i, silo in enumerate(dataset.silos)]
-    start = averageable(learners[0]).weights()
-    records = sum(silo.private.size for silo in dataset.silos)
-    average = {name: np.zeros_like(value) for name, value in start.items()}
-    for learner, silo in zip(learners, dataset.silos, strict=True):
-        averageable(learner).set_weights(start)
-        assert isinstance(learner, Resumable)
-        learner.advance(silo.private, dataset.public.X, np.full(len(dataset.public), -1, dtype=np.int16), 1.0)
-        for name, value in averageable(learner).weights().items():
-            average[name] += value * silo.private.size / records
-    for name, value in global_weights(folder).items():
-        np.testing.assert_allclose(value, average[name], rtol=1e-5, atol=1e-6)
-
-
-def averageable(learner: Any) -> Averageable:
-    assert isinstance(learner, Averageable)
-    return learner
 
 
 def raises(message: Message, context: Context) -> Message:

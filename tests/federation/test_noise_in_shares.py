@@ -1,6 +1,5 @@
 """DP-PATE and FedKT-L1 in secure sums: the silos add the noise, and each charges its own ledger."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.silo.noisy_sum import WHOLE_SILO
-from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Behave, Federation
 from tests.federation.test_one_shot import QUERIES, labels, result
@@ -89,18 +87,3 @@ def test_with_fewer_summands_each_adds_more_and_one_may_drop_out(federation: Fed
     assert shares[0].share_scale / shares[0].grid == pytest.approx(
         (3 / 2) ** 0.5 * shares[1].share_scale / shares[1].grid
     )
-
-
-def test_a_silo_refuses_noise_that_is_dearer_than_its_budget(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A coordinator that asks for less noise than the run's epsilon needs."""
-    little = VoteShares(0.05, QUERIES, 2, 3)
-    monkeypatch.setattr("fedct_flwr.privacy.noise_shares.shares_for", lambda *plan: little)
-    with pytest.raises(RunError):
-        federation.run(**{**PATE, "epsilon": 20.0})
-    folder = RunFolder(federation.path / "run")
-    assert json.loads((folder.path / "result.json").read_text())["status"] == "failed"
-    with Ledger(folder.silo_privacy("zurich")) as ledger:
-        spent = ledger.spent("test", WHOLE_SILO)
-    assert spent is None or spent.charges == 0

@@ -121,15 +121,6 @@ EXAMPLES = rng(99).normal(size=(50, 6))
 SHAPES = pytest.mark.parametrize("widths", [(6, 8, 3), (6, 8, 5, 3), (6, 4, 7, 5, 3)])
 
 
-def test_the_cost_of_one_neuron_with_one_global_neuron_is_that_of_the_paper() -> None:
-    prior = Prior(silo_variance=0.5, global_variance=2.0, gamma=3.0)
-    # One other silo of three has a copy of the global neuron. By hand, with precisions 1/.5 = 2 and 1/2 = .5:
-    # |2 * 1 + 2 * 3|^2 / (.5 + 2 + 2) - |2 * 1|^2 / (.5 + 2) + 2 log(1 / (3 - 1)), and alone |2 * 3|^2 / (.5 + 2)
-    # + 2 log(3 / 3) - 2 log 1.
-    found = costs(np.array([[3.0]]), np.array([[1.0]]), np.array([1.0]), 3, prior)
-    np.testing.assert_allclose(found, [[-(64 / 4.5 - 4 / 2.5 + 2 * math.log(1 / 2)), -(36 / 2.5)]])
-
-
 def test_costs_are_the_fall_of_the_posterior_up_to_what_all_assignments_share() -> None:
     """Over all assignments of a silo with two neurons to what two others have, by the model's densities themselves."""
     prior, num_silos = Prior(0.4, 1.5, 0.7), 3

@@ -13,11 +13,13 @@ from tests.federation.test_fedavg import FEDAVG
 from tests.federation.test_joint import RUN as JOINT
 from tests.federation.test_noise_in_shares import PATE as SHARES
 from tests.federation.test_pfnm import PFNM
-from tests.federation.test_probabilities import NUMBERS
 
 MLP = {"learner": "tests.federation.learners.network", "learner_params": "{}"}
 LINEAR = {"learner": "tests.federation.learners.linear", "learner_params": "{}"}
 TREE = {"learner": "decision-tree", "learner_params": "{}"}
+NUMBERS: dict[str, Any] = {
+    "silos": 5, "data": "diabetes", "algorithm": "prediction-consensus", "learner": "ridge", "learner_params": "{}",
+}  # fmt: skip
 ONCE: dict[str, Any] = {"num_server_rounds": 1}
 SOFT: dict[str, Any] = {"algorithm": "prediction-consensus", "trust": "dynamic", "learner_params": "{}"}
 REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {

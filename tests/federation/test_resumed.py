@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message
 
-from client_app.main import app as client_app
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import RunError
 from tests.federation.conftest import Federation
@@ -66,21 +64,6 @@ def test_killed_between_answers_and_checkpoint(
             with pytest.raises(Killed):
                 federation.run(**settings, resume=bool(resume))
     ends_like(federation.run(**settings, resume=True), whole)
-
-
-def test_failed_for_want_of_silos_after_others_have_answered(federation: Federation) -> None:
-    whole = federation.run(**LABELS, run_dir=str(federation.path / "whole"))
-
-    def gone(message: Message, context: Context) -> Message:
-        if message.metadata.group_id == "2":
-            raise Killed
-        return client_app(message, context)
-
-    federation.behave = {1: gone, 3: gone}
-    with pytest.raises(RunError, match="round 2 has 2 valid replies"):
-        federation.run(**LABELS, min_silos=3)
-    federation.behave = {}
-    ends_like(federation.run(**LABELS, min_silos=4, resume=True), whole)
 
 
 def test_networks_that_were_not_kept_cannot_go_on(federation: Federation) -> None:

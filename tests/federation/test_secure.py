@@ -67,11 +67,6 @@ def test_a_silo_that_dies_in_a_sum_is_absent_from_that_round(federation: Federat
     assert [len(line["absent"]) for line in rounds] == [0, int(gone), 0]
 
 
-def spent(folder: RunFolder, silo: str, study: str = "test") -> Any:
-    with Ledger(folder.silo_privacy(silo)) as ledger:
-        return ledger.spent(study, DATA_SET)
-
-
 def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,4 +76,7 @@ def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
         federation.run(protection="dp-linear", epsilon=1.0, num_server_rounds=5)
     folder = RunFolder(federation.path / "run")
     assert [line["round"] for line in folder.rounds()] == [1, 2]
-    assert spent(folder, "zurich").charges == 2
+    with Ledger(folder.silo_privacy("zurich")) as ledger:
+        spent = ledger.spent("test", DATA_SET)
+    assert spent is not None
+    assert spent.charges == 2

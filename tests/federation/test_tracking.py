@@ -38,13 +38,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     return Kept(folder, f"sqlite:///{folder.path / 'mlflow.db'}")
 
 
-@pytest.fixture
-def store(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
-    """The coordinator's own store, as its environment names it."""
-    monkeypatch.setenv(to_mlflow.STORE, kept.uri)
-    return MlflowClient(tracking_uri=kept.uri)
-
-
 def run_of(folder: RunFolder, client: MlflowClient) -> Run:
     return client.get_run(json.loads((folder.path / to_mlflow.RUN_FILE).read_text())["run_id"])
 
