@@ -198,17 +198,16 @@ def test_events_that_take_long_to_price_have_a_bound_all_the_same(monkeypatch: p
         assert not fits(SelfComposedDpEvent(event, 50), found.upper * 0.99, DELTA) or not found.upper
 
 
-@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf])
-def test_an_epsilon_that_is_none_is_refused_in_one_sentence(epsilon: float, wording: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Budget(epsilon, 1e-5)
-    assert str(caught.value) == wording
-
-
-@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
-def test_a_delta_that_is_none_is_refused(delta: float) -> None:
-    with pytest.raises(ConfigError, match="delta is"):
-        Budget(1.0, delta)
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        *((epsilon, 1e-5) for epsilon in (0, -1.0, math.nan, math.inf)),
+        *((1.0, delta) for delta in (-1e-9, 1.0, math.nan)),
+    ],
+)
+def test_a_budget_that_promises_nothing_is_refused(epsilon: float, delta: float) -> None:
+    with pytest.raises(ConfigError, match="epsilon is" if delta == 1e-5 else "delta is"):
+        Budget(epsilon, delta)
 
 
 def test_a_delta_of_one_in_n_is_weak() -> None:
@@ -238,12 +237,6 @@ def test_what_is_found_costs_what_it_may_and_hardly_less(plan: str, target: floa
     make_event = PLANS[plan]
     found = calibrate(make_event, target, AT_DELTA, 0.3, 1e5)
     assert 0.99 * target < epsilon(make_event(found), AT_DELTA).upper <= target * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(("target", "sigma"), [(1.0, 3.7306), (0.1, 30.8)])
-def test_finds_the_analytic_gaussian(target: float, sigma: float) -> None:
-    """Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018."""
-    assert calibrate(GaussianDpEvent, target, AT_DELTA, 0.1, 1e4) == pytest.approx(sigma, rel=0.005)
 
 
 def test_without_delta_only_pure_mechanisms_can_be_calibrated(wording: SnapshotAssertion) -> None:

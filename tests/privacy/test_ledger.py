@@ -73,13 +73,6 @@ class TestCharging:
         assert spent.epsilon.upper == pytest.approx(1.0)
         assert spent.budget == ONE
 
-    def test_a_restart_forgets_nothing(self, tmp_path: Path) -> None:
-        for _ in range(10):
-            with Ledger(tmp_path) as ledger:
-                ledger.charge(*WHERE, ONE, TENTH)
-        with Ledger(tmp_path) as ledger, pytest.raises(BudgetExceeded):
-            ledger.charge(*WHERE, ONE, TENTH)
-
     def test_what_has_no_price_is_not_charged(self, ledger: Ledger) -> None:
         with pytest.raises(UnsupportedEventError):
             ledger.charge(*WHERE, ONE, UnsupportedDpEvent())

@@ -8,9 +8,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import PrivacySettings
-from fedct_flwr.models.card import promised_by_noise
 from fedct_flwr.privacy.budget import NoiseOnVotes, PrivacyUnit, Spending
-from fedct_flwr.privacy.sheet import Answers, page, promise, sheet
+from fedct_flwr.privacy.sheet import Answers, page, sheet
 
 
 def of_records(*accounts: Spending, **privacy: object) -> str:
@@ -28,29 +27,7 @@ def test_a_broken_promise_is_said_with_the_silos_name(wording: SnapshotAssertion
     assert "No silo has spent more" not in of_records(good, bad)
 
 
-def test_floating_point_is_owned_up_to_where_it_is_used() -> None:
-    assert "Only labels leave, never the sums" in of_records(protection="dp-sgd")
-    assert "Floating point is not used" in of_records(protection="dp-linear")
-
-
-def test_an_approver_reads_unit_total_and_plan(wording: SnapshotAssertion) -> None:
-    said = " ".join(promise(PrivacySettings.read({"protection": "dp-sgd", "rounds": 3}, "a test"), 100))
-    assert said == wording
-    assert "3 rounds and 300 labels" in said
-
-
 # --- votes
-
-
-def of_votes(students: int, *, labels: bool = False, protection: str = "teachers") -> str:
-    settings = PrivacySettings.read({"protection": protection, "rounds": 3}, "a test")
-    return " ".join(promise(settings, 100, Answers(labels, students)))
-
-
-def test_labels_and_votes_that_may_both_leave_are_both_said(wording: SnapshotAssertion) -> None:
-    both = of_votes(1, labels=True)
-    assert both == wording
-    assert "3 rounds and 300 labels, or votes on 100 public examples" in both
 
 
 def test_probabilities_are_called_so_and_no_protection_is_said_to_cover_them(wording: SnapshotAssertion) -> None:
@@ -73,14 +50,6 @@ def test_noise_in_shares_says_whom_it_protects_from_whom(wording: SnapshotAssert
     silos = {"cost": IN_SHARES, "honest": 4, "may_collude": 2}
     assert page("shares", "study", [ACCOUNT], simulated=True, metrics=False, **silos) == wording
     assert "ask it for `fedct privacy-sheet`" in page("shares", "study", simulated=False, metrics=True, **silos)
-
-
-def test_the_card_says_that_it_holds_against_the_coordinator(wording: SnapshotAssertion) -> None:
-    card = promised_by_noise(IN_SHARES)
-    assert card["protection"] == wording
-    assert "also holds against the coordinator" in card["words"]
-    at_coordinator = replace(IN_SHARES, noise=replace(NOISE, honest=0, may_collude=0))
-    assert "nothing is promised against it" in promised_by_noise(at_coordinator)["words"]
 
 
 AT_COORDINATOR = replace(IN_SHARES, noise=NoiseOnVotes("laplace", 1228, 59.655))

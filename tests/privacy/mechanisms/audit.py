@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from dp_accounting import DpEvent
-from scipy.stats import beta, chi2
+from scipy.stats import chi2
 
 from fedct_flwr.privacy.accounting import epsilon
 from tests.privacy.mechanisms.cases import Case, Input, Output, release
@@ -69,37 +69,3 @@ def is_distributed_otherwise(seen: Counter[Output], expected: Mapping[Output, fl
         predicted, observed = np.append(predicted, rest), np.append(observed, runs - observed.sum())
     statistic = float(((observed - predicted) ** 2 / predicted).sum())
     return bool(chi2.sf(statistic, max(1, len(predicted) - 1)) < 1 - CONFIDENCE)
-
-
-def empirical_epsilon(on_a: Counter[Output], on_b: Counter[Output], delta: float) -> float:
-    """A lower bound on epsilon from runs on two adjacent inputs, by Clopper and Pearson.
-
-    Half of the runs choose the set of outputs that tells them apart best, the other half measure it. (Jagielski,
-    Ullman, Oprea, "Auditing differentially private machine learning", NeurIPS 2020.)
-    """
-    (choose_a, measure_a), (choose_b, measure_b) = _halves(on_a), _halves(on_b)
-    ratio = {o: (choose_a[o] + 1) / (choose_b[o] + 1) for o in choose_a.keys() | choose_b.keys()}
-    best = 0.0
-    cuts = np.quantile(list(ratio.values()), [0.5, 0.9, 0.99, 1.0])
-    for cut in cuts:
-        chosen = [output for output, value in ratio.items() if value >= cut]
-        hits_a, hits_b = sum(measure_a[o] for o in chosen), sum(measure_b[o] for o in chosen)
-        low, high = _at_least(hits_a, measure_a.total()), _at_most(hits_b, measure_b.total())
-        if low > delta:
-            best = max(best, math.log((low - delta) / high))
-    return best
-
-
-def _halves(counts: Counter[Output]) -> tuple[Counter[Output], Counter[Output]]:
-    """A split at random: within an output, the runs are exchangeable."""
-    rng = np.random.default_rng(0)
-    first = Counter({output: int(rng.binomial(count, 0.5)) for output, count in counts.items()})
-    return first, counts - first
-
-
-def _at_least(hits: int, runs: int) -> float:
-    return float(beta.ppf((1 - CONFIDENCE) / 16, hits, runs - hits + 1)) if hits else 0.0
-
-
-def _at_most(hits: int, runs: int) -> float:
-    return float(beta.ppf(1 - (1 - CONFIDENCE) / 16, hits + 1, runs - hits)) if hits < runs else 1.0
