@@ -17,7 +17,7 @@ from fedct_flwr.labelers.teachers import TeachersLabeler
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.events import composed, from_json, to_json
-from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
+from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.types import ABSTAIN, Examples, TrainingError
 
 DELTA = 1e-5
@@ -83,14 +83,6 @@ def asked(number: int, private: Examples = PRIVATE) -> Asked:
 
 def noise(seed: int = 0) -> SimulatedNoise:
     return SimulatedNoise(np.random.default_rng(seed))
-
-
-@every_labeler
-def test_answers_with_a_class_for_each_example(name: str) -> None:
-    labels = LABELERS[name](1.0).answer(asked(1), SecureNoise())
-    assert labels.shape == (QUERY,)
-    assert labels.dtype == np.int16
-    assert set(np.unique(labels)) <= {0, 1, 2}
 
 
 @every_labeler

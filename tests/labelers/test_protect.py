@@ -92,12 +92,11 @@ def test_the_number_of_teachers_follows_from_the_number_of_records(records: int,
     assert teachers_for(privacy("teachers", teachers=3), records) == 3
 
 
-PROTECTED = [name for name, entry in PROTECTIONS.items() if entry.labeler]
 PUBLIC = PublicSet(np.random.default_rng(0).normal(size=(40, 3)))
 SCHEMA = Schema.numeric(("ill", "well"), ("a", "b", "c"))
 
 
-@pytest.mark.parametrize("name", PROTECTED)
+@pytest.mark.parametrize("name", LABELERS)
 def test_a_protection_says_how_the_choice_is_covered_or_refuses_it(name: str):
     privacy = PrivacySettings(protection=name, epsilon=5.0)
     try:
