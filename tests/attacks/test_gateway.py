@@ -290,6 +290,3 @@ def test_the_gateway_in_containers_differs_in_addresses_alone() -> None:
     added = set(container.render().splitlines()) - set(own.render().splitlines())
     assert {line.split()[0] for line in added if line.strip()} <= {"resolver", "listen", "return", "server", "#"}
     assert in_container(5_000_000).render().count("client_max_body_size 5000000;") == 1
-
-
-# --- silos of before there were client certificates

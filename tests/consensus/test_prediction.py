@@ -64,13 +64,6 @@ def test_a_silo_learns_what_it_trusts(trust: str) -> None:
     assert consensus.report(state)["a"] == {"trust": round(3 / 7 + 2 / 6 + 2 / 6, 4)}
 
 
-def test_static_trust_is_that_of_the_first_round_and_dynamic_trust_that_of_the_last() -> None:
-    agreed = dict.fromkeys(SURE, SURE["a"])
-    before = matrix(rule("static"), after(rule("static"), SURE)[1])
-    assert matrix(rule("static"), after(rule("static"), SURE, agreed)[1]) == before
-    np.testing.assert_allclose(matrix(rule("dynamic"), after(rule("dynamic"), SURE, agreed)[1]), 1 / 3)
-
-
 @every_rule
 def test_a_silo_that_leaves_takes_its_row_and_column_with_it_and_brings_them_back(trust: str) -> None:
     consensus = rule(trust)

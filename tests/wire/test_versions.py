@@ -112,6 +112,3 @@ def test_another_version_of_the_messages_needs_a_new_approval(silo: Silo, monkey
     with silo.gate() as gate, pytest.raises(Held) as held:
         gate.admit(to_record(silo.request()), RUN, CODE)
     assert held.value.reason is Refusal.NOT_APPROVED
-
-
-# --- the page
