@@ -308,16 +308,6 @@ class TestLock:
 
 
 class TestRounds:
-    def test_a_line_holds_the_whole_record(self, folder: RunFolder):
-        folder.append_round(record(1, absent={"bergen": "too late"}))
-        (line,) = folder.rounds()
-        assert line["round"] == 1
-        assert line["silos"] == {
-            "oslo": {"bytes_sent": 90, "seconds": 0.25, "agreement": 0.75, "scores": None, "quality": None}
-        }
-        assert line["absent"] == {"bergen": "too late"}
-        assert line["fixed_point"] is False
-
     def test_a_half_written_last_line_is_left_out(self, folder: RunFolder):
         folder.append_round(record(1))
         folder.append_round(record(2))
@@ -343,21 +333,15 @@ class TestFullDisk:
         assert names(folder) == before
         assert folder.load_checkpoint().round == 2
 
-    @pytest.fixture
-    def half_a_line(self, folder: RunFolder) -> str:
-        """What is said when only 20 bytes of the third round fit."""
-        return on_a_full_disk(
+    def test_a_round_that_could_not_be_written_is_not_there_and_the_run_goes_on_with_room(self, folder: RunFolder):
+        """Only 20 bytes of the third round fit."""
+        said = on_a_full_disk(
             folder,
             "RunFolder(Path(sys.argv[1])).append_round(RoundRecord(3, 0, 0, {}, 0, 0, {}))",
             limit=(folder.path / "rounds.jsonl").stat().st_size + 20,
         )
-
-    def test_a_round_that_could_not_be_written_is_not_there(self, folder: RunFolder, half_a_line: str):
-        assert half_a_line.startswith(f"cannot write round 3 to {folder.path}: File too large; fix that")
+        assert said.startswith(f"cannot write round 3 to {folder.path}: File too large; fix that")
         assert [line["round"] for line in folder.rounds()] == [1, 2]
-
-    @pytest.mark.usefixtures("half_a_line")
-    def test_the_run_goes_on_once_there_is_room(self, folder: RunFolder):
         resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
         resumed.append_round(record(3))
         assert checkpoint.round == 2

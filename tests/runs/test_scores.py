@@ -75,6 +75,3 @@ def test_silos_without_a_score_are_left_out_of_the_mean_of_that_test_set_alone(w
     assert means(rows, "own")["local"] == rows[0].own["local"]
     assert means(rows, "pooled")["local"] == (rows[0].pooled["local"] + rows[1].pooled["local"]) / 2
     assert means_words(rows) == wording
-
-
-# --- sentences
