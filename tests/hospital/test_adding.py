@@ -22,7 +22,7 @@ from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.kinds.summed import NOTHING, SUMS, Summed
-from fedct_flwr.secure_sum.coordinator import Requests, SumCoordinator, begin_session, sum_securely
+from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
@@ -119,19 +119,21 @@ def coordinator_of(hospitals: Mapping[str, Hospital]) -> SumCoordinator:
     return SumCoordinator(terms)
 
 
-def summed(hospitals: Mapping[str, Hospital], coordinator: SumCoordinator) -> np.ndarray[Any, Any]:
+def summed(hospitals: Mapping[str, Hospital], shape: Shape | None = None) -> SecureSum:
+    """The sum of what the silos have ready: of their labels, where no shape is given."""
+
     def exchange(requests: Requests) -> dict[str, bytes]:
         return {name: hospitals[name].add(request) for name, request in requests.items()}
 
+    coordinator = coordinator_of(hospitals)
     begin_session(coordinator, exchange)
-    shape = next(iter(hospitals.values())).shape
-    return sum_securely(coordinator, exchange, shape).total
+    return sum_securely(coordinator, exchange, shape or next(iter(hospitals.values())).shape)
 
 
 def test_ready_answers_are_added_and_all_that_leaves_is_on_record(hospitals: dict[str, Hospital]) -> None:
     for name, hospital in hospitals.items():
         assert isinstance(hospital.answer(VOTES[name]), bytes)
-    total = summed(hospitals, coordinator_of(hospitals)).reshape(-1, 2)
+    total = summed(hospitals).total.reshape(-1, 2)
     counts = np.stack(list(VOTES.values()))
     np.testing.assert_array_equal(total, np.stack([(counts == c).sum(axis=0) for c in (0, 1)], axis=1))
     for name, hospital in hospitals.items():
@@ -167,7 +169,7 @@ def test_a_question_for_sums_of_probabilities_needs_its_own_kind_and_keeps_the_l
 def test_a_question_is_added_once_also_after_a_restart(hospitals: dict[str, Hospital]) -> None:
     for name, hospital in hospitals.items():
         hospital.answer(VOTES[name])
-    summed(hospitals, coordinator_of(hospitals))
+    summed(hospitals)
     for hospital in hospitals.values():
         # Another gate on the same log, as after a restart: its part in sums remembers no subject.
         hospital.gate = Gate(hospital.silo.config, hospital.silo.study, hospital.gate._log, lambda: True)
@@ -189,7 +191,7 @@ def test_what_was_not_answered_is_not_added(hospitals: dict[str, Hospital]) -> N
     for name, hospital in hospitals.items():
         if name != "zurich":
             hospital.answer(VOTES[name])
-    total = summed(hospitals, coordinator_of(hospitals))
+    total = summed(hospitals).total
     assert total.max() <= 3
 
 
@@ -197,7 +199,7 @@ def test_nothing_of_a_sum_leaves_without_policy_approval_and_room(tmp_path: Path
     with ExitStack() as stack:
         hospitals = opened(tmp_path / "few", stack, max_bytes=200)
         with pytest.raises(SumRefused) as refused:
-            summed(hospitals, coordinator_of(hospitals))
+            summed(hospitals)
         assert refused.value.fault is Fault.TOO_FEW
         assert all(hospital.gate.spent().bytes <= 200 for hospital in hospitals.values())
     with ExitStack() as stack:

@@ -221,6 +221,8 @@ def test_no_byte_can_be_changed_and_no_garbage_raises(
     if not folder.exists():
         write(folder, 3)
         (folder / "copy").write_bytes((folder / LOG_FILE).read_bytes())
+        (folder / "head").write_bytes((folder / HEAD_FILE).read_bytes())
+    (folder / HEAD_FILE).write_bytes((folder / "head").read_bytes())
     content = bytearray((folder / "copy").read_bytes())
     position = data.draw(st.integers(0, len(content) - 1))
     changed = data.draw(st.integers(0, 255).filter(lambda value: value != content[position]))

@@ -19,7 +19,7 @@ from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.kinds.joint import GRADIENTS, STEPS
 from fedct_flwr.privacy.ledger import Ledger, common_budget
-from fedct_flwr.secure_sum.coordinator import begin_session, sum_securely
+from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.silo.context import gated
@@ -31,7 +31,7 @@ from fedct_flwr.wire.content import Instruction, Joint
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, RUN
-from tests.hospital.test_adding import Hospital, coordinator_of, opened
+from tests.hospital.test_adding import Hospital, opened, summed
 from tests.hospitals import STUDY
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -87,14 +87,8 @@ def ask(hospital: Hospital, question: Instruction, run: int = RUN) -> bytes | Re
     return refused if isinstance(refused, Refusal) else reply
 
 
-def total(hospitals: dict[str, Hospital], question: Instruction) -> Any:
-    coordinator = coordinator_of(hospitals)
-
-    def exchange(requests: dict[str, bytes]) -> dict[str, bytes]:
-        return {name: hospitals[name].add(request) for name, request in requests.items()}
-
-    begin_session(coordinator, exchange)
-    return sum_securely(coordinator, exchange, shape_of(next(iter(hospitals.values())), question))
+def total(hospitals: dict[str, Hospital], question: Instruction) -> SecureSum:
+    return summed(hospitals, shape_of(next(iter(hospitals.values())), question))
 
 
 def kept(hospital: Hospital, question: Instruction) -> np.ndarray[Any, Any]:

@@ -22,7 +22,6 @@ from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.noise_shares import VoteShares
-from fedct_flwr.secure_sum.coordinator import Requests, begin_session, sum_securely
 from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.noisy_sum import account_of_sums
 from fedct_flwr.silo.state import FolderState
@@ -33,7 +32,7 @@ from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, RUN, outcome
-from tests.hospital.test_adding import Hospital, coordinator_of, opened
+from tests.hospital.test_adding import Hospital, opened, summed
 from tests.hospitals import restart, write_silo_folder
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -80,14 +79,8 @@ def kept(hospital: Hospital, question: Instruction, kinds: Mapping[str, Summed] 
 def opened_sum(hospitals: Mapping[str, Hospital], question: Instruction) -> np.ndarray[Any, Any]:
     terms = next(iter(hospitals.values())).silo.terms
     kind = NOISY_SUMS["counts" if question.votes else "hard"]
-    coordinator = coordinator_of(hospitals)
-
-    def exchange(requests: Requests) -> dict[str, bytes]:
-        return {name: hospitals[name].add(request) for name, request in requests.items()}
-
-    begin_session(coordinator, exchange)
     shape = kind.shape(question, terms, subject_of(next(iter(hospitals.values())), question))
-    return kind.opened(sum_securely(coordinator, exchange, shape).total, question, terms, len(hospitals), HONEST)
+    return kind.opened(summed(hospitals, shape).total, question, terms, len(hospitals), HONEST)
 
 
 def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[str, Hospital]) -> None:
