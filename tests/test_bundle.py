@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_locks import MORE, versions
-from tests.wheelhouses import load_script, sha256, write_wheel
+from tests.wheelhouses import load_script, sha256
 
 pytestmark = pytest.mark.slow
 
@@ -81,24 +81,3 @@ def test_each_package_of_the_images_declares_a_licence() -> None:
     found = [licences.licence_of(one) for one in distributions() if normalized(one.metadata["Name"]) in locked]
     assert len(found) > 50
     assert [one.package for one in found if not one.declared] == []
-
-
-@pytest.fixture
-def image(tmp_path: Path) -> Path:
-    """The files of an image: a package of Python with a licence, and two of Debian."""
-    packages = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
-    wheel = write_wheel(tmp_path / "wheels", "models")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--target", packages, wheel]
-    subprocess.run(install, check=True, timeout=120)
-    metadata = packages / "models-1.0.dist-info" / "METADATA"
-    metadata.write_text(f"{metadata.read_text()}License-Expression: MIT\n")
-    status = tmp_path / "var" / "lib" / "dpkg" / "status"
-    status.parent.mkdir(parents=True)
-    status.write_text(
-        "Package: bash\nStatus: install ok installed\nVersion: 5.2\n\n"
-        "Package: slim\nStatus: install ok installed\nVersion: 1\n\n"
-        "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n"
-    )
-    (tmp_path / "usr" / "share" / "doc" / "bash").mkdir(parents=True)
-    (tmp_path / "usr" / "share" / "doc" / "bash" / "copyright").write_text("GPL-3 or later")
-    return tmp_path

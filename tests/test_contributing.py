@@ -65,6 +65,3 @@ def test_a_command_names_what_there_is(command: str) -> None:
         source = (ROOT / arguments[2]).read_text("utf-8")
         assert arguments[3:4] in ([], ["-k"])
         assert all(re.search(rf"^ *def test_\w*{word}", source, re.MULTILINE) for word in arguments[4:])
-
-
-# --- what is read by others

@@ -98,6 +98,3 @@ def test_the_place_of_a_public_example_does_not_tell_its_hospital() -> None:
     changes = sum(left != right for left, right in pairwise(owners))
     # Grouped by hospital there would be 3; at random about 160.
     assert changes > 100
-
-
-# --- seeds

@@ -162,9 +162,6 @@ def test_an_image_takes_a_byte_for_each_value_and_one_is_large_at_a_time(tmp_pat
     assert peak < X.nbytes + 2 * 600 * 500 * 3
 
 
-# --- from end to end
-
-
 # --- images that belong together
 
 
