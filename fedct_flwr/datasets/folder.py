@@ -16,11 +16,8 @@ from fedct_flwr.types import ConfigError, DataError, SiloName
 PUBLIC: Final = "public"
 TEST: Final = ".test"
 _PUBLIC: Final = re.compile(r"public|unlabel+ed|öffentlich|oeffentlich", re.IGNORECASE)
-_PARTS: Final = re.compile(
-    r"[xy]?(test|train)(s|ing|set|data|ingset|ingdata)?|holdout|val|valid|validation|validationset|eval|dev|\(\d+\)|"
-    r"copy|of|kopie|von|copie|de|backup|bak|old|alt|orig|original|final|v\d+"
-)
-"""Words of a file's name that say which part or state of a table it is, and no silo."""
+_TEST_SET: Final = re.compile(r"(?:(.*?)[\W_]+)?(?:test|holdout|val|validation)[\W_]*(?:set|data)?", re.IGNORECASE)
+"""Names that say a test set without the point that tells one."""
 
 
 @dataclass(frozen=True)
@@ -122,28 +119,17 @@ def _check_told(folder: Path, told: FolderTables | None, forms: dict[Path, FileF
 def _check_tests(
     folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName, Path], said: Collection[SiloName]
 ) -> None:
-    """Raise DataError for test files without a silo, and for files that only look like silos and are not ``said``."""
+    """Raise DataError for test files without a silo, and for those that would be a silo and are not ``said`` to be."""
     for silo, path in tests.items():
         if silo not in silos:
             raise DataError(
                 f"{quoted(path.name)} in {folder} is the test file of silo {quoted(silo)}, which has no file there: "
                 f"{suggest(silo, silos)}"
             )
-    bare = {name: _without_parts(name) for name in [*silos, PUBLIC]}
     for name, path in silos.items():
-        twice = [other for other, rest in bare.items() if rest == bare[name] and other != name]
-        if name not in said and bare[name] != "-".join(_words(name)) and (twice or not bare[name]):
-            stem = quoted(f"{bare[name] or 'NAME'}{TEST}{name_and_ending(path)[1]}")
+        if name not in said and (like := _TEST_SET.fullmatch(name)):
+            stem = quoted(f"{like[1] or 'NAME'}{TEST}{name_and_ending(path)[1]}")
             raise DataError(
                 f"{quoted(path.name)} in {folder} would become a silo of its own: rename it to {stem} if it is that "
-                "silo's test file, join the parts of one table, move another state of a table elsewhere, or write silo "
-                f"= '...' under [files.{quoted(path.name)}] in {DATA_FILE} if it holds another silo's records"
+                f"silo's test file, or write silo = '...' under [files.{quoted(path.name)}] in {DATA_FILE} if not"
             )
-
-
-def _words(name: str) -> list[str]:
-    return re.findall(r"\(\d+\)|[^\W_]+", unicodedata.normalize("NFC", name).casefold())
-
-
-def _without_parts(name: str) -> str:
-    return "-".join(word for word in _words(name) if not _PARTS.fullmatch(word))

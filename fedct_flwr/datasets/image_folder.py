@@ -127,15 +127,10 @@ def _pillow() -> "ModuleType":
 def _damaged(paths: Sequence[Path], number: int, named: bool) -> DataError:
     """The error for the image at this position, which counts within its own folder."""
     folder = paths[number].parent
-    if named:
-        return DataError(
-            f"cannot read the image {quoted(paths[number].name)} in {folder}, as it is damaged or of another kind: "
-            "replace it, or take it away"
-        )
-    before = sum(path.parent == folder for path in paths[:number])
-    among = sum(path.parent == folder for path in paths)
+    place = sum(path.parent == folder for path in paths[: number + 1])
+    which = f"the image {quoted(paths[number].name)}" if named else f"image {place}, by name,"
     return DataError(
-        f"cannot read image {before + 1} of {among}, by name, in {folder}: it is damaged or of another kind"
+        f"cannot read {which} in {folder}: it is damaged or of another kind, so replace it or take it away"
     )
 
 
