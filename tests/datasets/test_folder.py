@@ -7,7 +7,7 @@ import pytest
 from fedct_flwr.config.tables import FolderTables, TableSettings
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.table_files import ENDINGS
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import DataError
 from tests.messy.patients import load
 
 
@@ -87,9 +87,3 @@ def test_two_files_cannot_be_said_to_be_the_same_silos(tmp_path: Path) -> None:
     made(tmp_path, "other.csv")
     with pytest.raises(DataError, match=r"'north\.csv' and 'other\.csv'"):
         read_folder(tmp_path, told(tmp_path, '[files."other.csv"]\nsilo = "north"'))
-
-
-def test_settings_for_a_file_that_is_not_there_name_the_nearest(tmp_path: Path) -> None:
-    made(tmp_path)
-    with pytest.raises(ConfigError, match=r"norht\.csv.*did you mean 'north\.csv'\?"):
-        read_folder(tmp_path, told(tmp_path, '[files."norht.csv"]\ndecimal = ","'))

@@ -17,8 +17,6 @@ from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_stu
 from fedct_flwr.types import DataError, Examples, FedctError
 from tests.hospitals import dataset, write_silo_folder
 
-SECRET = "Erika-4711"
-
 STUDY: dict[str, Any] = {
     "study": "ward",
     "classes": ["no", "yes"],
@@ -28,7 +26,6 @@ STUDY: dict[str, Any] = {
 }
 PUBLIC = "age,ward\n63,east\n41,west\n,east\n"
 TEST = "age,ward,ill\n50,east,yes\n,south,no\n"
-RECORDS = "ill,ward,age\nno,west,28\nyes,east,81\nyes,,33\nno,north,44\n"
 
 
 def write(folder: Path, *, public: str = PUBLIC, test: str | None = TEST, **settings: Any) -> Path:
@@ -171,31 +168,9 @@ def test_a_test_file_is_checked_as_a_silos_records_are(tmp_path: Path, wording: 
 # --- a silo's records
 
 
-def test_records_are_in_the_studys_columns_whatever_their_order(records_of: Callable[..., Examples]) -> None:
-    X, y = records_of(RECORDS)
-    # Wards: east, west, one that the public set does not have, none.
-    np.testing.assert_array_equal(X, [[28, 1], [81, 0], [33, np.nan], [44, 2]])
-    assert y.tolist() == [0, 1, 1, 0]
-
-
 def test_a_mapping_leads_from_the_hospitals_codes_to_the_studys_classes(records_of: Callable[..., Examples]) -> None:
     records = records_of("ill,ward,age\n0,east,1\n1.0,east,2\n2,east,3\n", mapping={"0": "no", "1": "yes", "2": "yes"})
     assert records.y.tolist() == [0, 1, 1]
-
-
-FAULTS = {
-    "an unknown label": f"ill,ward,age\nyes,east,1\n{SECRET},east,2\n",
-    "a missing label": f"ill,ward,age\n,{SECRET},2\n",
-    "text for numbers": f"ill,ward,age\nyes,east,{SECRET}\n",
-    "an unknown column": f"ill,ward,age,name\nyes,east,1,{SECRET}\n",
-}
-
-
-@pytest.mark.parametrize("fault", list(FAULTS))
-def test_no_message_quotes_a_record(records_of: Callable[..., Examples], tmp_path: Path, fault: str) -> None:
-    text = said(lambda: records_of(FAULTS[fault]))
-    assert SECRET not in text
-    assert str(tmp_path / "data.csv") in text
 
 
 def test_the_hospitals_records_are_the_simulations_to_the_last_bit(tmp_path: Path) -> None:

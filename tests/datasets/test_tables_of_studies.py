@@ -13,8 +13,10 @@ from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.types import FedctError
-from tests.datasets.test_study_folder import RECORDS, SECRET, write
+from tests.datasets.test_study_folder import write
 
+SECRET = "Erika-4711"
+RECORDS = "ill,ward,age\nno,west,28\nyes,east,81\nyes,,33\nno,north,44\n"
 ELSEWHERE = "age;ward\n63;east\n41;west\n;east\n"
 ELSEWHERE_TEST = "age;ward;ill\n50;east;yes\n;south;no\n"
 
