@@ -9,7 +9,6 @@ import numpy as np
 from tests.messy.patients import EVERYWHERE, LABEL, PUBLIC, SILOS, Patients
 
 ACCENTS: Final = {"yes": "décédé", "no": "vivant"}
-DIGITS: Final = {"yes": "1", "no": "0"}
 GERMAN: Final = {"yes": "Ja", "no": "Nein"}
 
 

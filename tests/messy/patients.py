@@ -14,8 +14,6 @@ from fedct_flwr.datasets import FederatedDataset
 SILOS = ("dortmund", "essen", "koeln")
 LABEL = "ill"
 PUBLIC = "public"
-NUMBERS = ("age", "crp", "height", "glucose")
-WORDS = ("sex", "ward")
 
 Table = dict[str, list[str]]
 """Cells by column, as a file has them."""
@@ -100,8 +98,3 @@ def load(folder: Path, **settings: object) -> FederatedDataset:
     given = {key.replace("_", "-"): value for key, value in settings.items()}
     config = {"study": "messy", "data": "files", "data-dir": str(folder), "label-column": LABEL, **given}
     return datasets.load(RunConfig.from_flower(config))
-
-
-def findings(p: Patients, folder: Path) -> set[tuple[str, str, str]]:
-    """What is said of these patients: name, column and silo of each finding."""
-    return {(each.code, each.column, each.silo) for each in load(p.write(folder)).findings}

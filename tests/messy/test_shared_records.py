@@ -1,13 +1,11 @@
 """Whole records that stand twice are said at every entry, and chance is not taken for copies."""
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fedct_flwr import DataWarning, simulate
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import load
 from fedct_flwr.datasets.inspection.finding import Words
@@ -48,16 +46,6 @@ def renamed(given: Tables) -> None:
         given[name] = numbered(given[name], 1000 * number)
 
 
-def rounded(given: Tables) -> None:
-    copied(given)
-    given["b"] = given["b"].round({"chol": 0, "hb": 0})
-
-
-def relabeled(given: Tables) -> None:
-    copied(given)
-    given["b"]["died"] = given["b"].died.map({"yes": "no", "no": "yes"})
-
-
 def in_public(given: Tables) -> None:
     given["public"] = shuffled(pd.concat([given["public"], given["b"].drop(columns="died")]))
 
@@ -93,18 +81,6 @@ def test_a_copy_is_said(what: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_nothing_is_said_of_other_patients(seed: int) -> None:
     assert "shared-records" not in {code for code, _ in found(tables(seed))}
-
-
-def test_the_function_warns_of_a_copy() -> None:
-    given = tables(0)
-    copied(given)
-    public = given.pop("public")
-    with pytest.warns(DataWarning, match="stand at silo"):
-        simulate(given, public, label="died", learner="naive-bayes", rounds=1, progress=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        accept = ["shared-records", "reversed-labels", "class-shares"]
-        simulate(given, public, label="died", learner="naive-bayes", rounds=1, progress=False, accept=accept)
 
 
 def test_a_test_part_that_is_trained_on_is_said() -> None:
