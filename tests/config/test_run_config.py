@@ -77,16 +77,12 @@ def message(settings: dict[str, Any]) -> str:
 # --- the app's config in pyproject.toml
 
 
-def test_the_app_config_has_exactly_the_keys_of_the_run_config() -> None:
+def test_the_app_config_has_exactly_the_keys_of_the_run_config_with_their_defaults() -> None:
     # Flower lets nobody override a key that is not there.
     assert sorted(APP_CONFIG) == sorted({*RunConfig.defaults(), *REQUIRED})
-
-
-@pytest.mark.parametrize("key", sorted(set(APP_CONFIG) - set(REQUIRED)))
-def test_the_app_config_states_the_default_of_every_key(key: str) -> None:
-    default = RunConfig.from_flower(REQUIRED).to_flower()[key]
-    assert APP_CONFIG[key] == default
-    assert type(APP_CONFIG[key]) is type(default)
+    defaults = RunConfig.from_flower(REQUIRED).to_flower()
+    for key in APP_CONFIG.keys() - REQUIRED.keys():
+        assert (type(APP_CONFIG[key]), APP_CONFIG[key]) == (type(defaults[key]), defaults[key]), key
 
 
 def test_a_run_plans_its_rounds_and_queries() -> None:
@@ -132,25 +128,6 @@ def test_a_missing_key_is_named(key: str) -> None:
 
 
 # --- values
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("study", ""),
-        ("study", "../elsewhere"),
-        ("study", 2024),
-        ("partition", "idd"),
-        ("dirichlet-concentration", float("nan")),
-        ("public-fraction", 0.0),
-        ("learner-params", 3),
-        ("pseudo-weight", float("inf")),
-        ("num-server-rounds", 2.5),
-        ("stop-at-fixed-point", "perhaps"),
-    ],
-)
-def test_a_value_out_of_range_is_one_sentence_with_key_and_value(key: str, value: object) -> None:
-    assert message({**REQUIRED, key: value}).startswith(f"{key} = {value!r} in the run config: ")
 
 
 # --- settings that must fit together
