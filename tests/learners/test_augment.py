@@ -26,11 +26,6 @@ def test_all_kinds_keep_shape_and_follow_the_seed() -> None:
     assert augmented(IMAGES, []) is IMAGES
 
 
-def learner(augment: object, shape: tuple[int, ...], name: str = "small-cnn") -> object:
-    settings = LearnerSettings(name=name, params={"augment": augment}, device="cpu")
-    return untrained(settings, 0, ("a", "b"), np.zeros((2, *shape), dtype=np.uint8), None)
-
-
 def test_a_network_is_trained_on_changed_images_and_predicts_from_those_that_are() -> None:
     X = np.zeros((40, 1, 28, 28), dtype=np.uint8)
     X[::2, ..., :8] = 255  # told apart by the side alone, which flips hide

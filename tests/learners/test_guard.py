@@ -101,23 +101,6 @@ def test_own_records_speak_against_a_wrong_consensus(learner: SklearnLearner, se
     assert found.evidence.records == 60
 
 
-class Sure(Memory):
-    """Knows the class of all records; with consensus labels it is less sure of it, or wrong about some records."""
-
-    def __init__(self, wrong: int) -> None:
-        super().__init__()
-        self._wrong = wrong
-
-    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        self._taught = len(X) > 200
-        return self
-
-    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
-        y = (X[:, 0] % 2).astype(int)
-        right = np.where(X[:, 0] < self._wrong, 0.49, 0.96)[:, None] if self._taught else 1.0
-        return np.where(np.eye(num_classes)[y] > 0, right, 1.0 - right)
-
-
 def test_chance_is_no_evidence():
     """A consensus that tells nothing new about noise is trusted: the two models differ by chance alone."""
     kept = 0

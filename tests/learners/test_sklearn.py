@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, make, package
+from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, make
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, load_model, prepare
 from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.types import ConfigError, DataError, TrainingError
@@ -104,20 +104,11 @@ def path(tmp_path: Path) -> Path:
 
 # RuleFit is slow; the conformance suite has it.
 @pytest.mark.parametrize("name", sorted(set(CLASSIFIERS) - {"rulefit"}))
-class TestEveryShortName:
-    @pytest.mark.parametrize("classes", [[0, 2], [2]], ids=["a-gap", "one-class"])
-    def test_learns_and_predicts_classes_of_the_study(self, name: str, classes: list[int]):
-        X, y = blobs(classes)
-        labels = learner(name).fit(X, y).predict(X)
-        assert labels.dtype == np.int16
-        assert (labels == y).mean() > 0.8
-
-    @pytest.mark.parametrize("classes", [[0, 1, 2], [1]], ids=["all-classes", "one-class"])
-    def test_a_loaded_model_predicts_what_the_saved_one_did(self, name: str, classes: list[int], path: Path):
-        X, y = blobs(classes)
-        trained = SklearnLearner(make_estimator(name, {}, 0), StandardScaler().fit(X)).fit(X, y)
-        trained.save(path)
-        assert (load_model(path, [package(name)]).predict(X) == trained.predict(X)).all()
+def test_a_gap_between_the_classes_that_a_silo_knows_stays_one(name: str) -> None:
+    X, y = blobs([0, 2])
+    labels = learner(name).fit(X, y).predict(X)
+    assert labels.dtype == np.int16
+    assert (labels == y).mean() > 0.8
 
 
 class TestImportPath:
