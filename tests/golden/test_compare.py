@@ -25,12 +25,6 @@ CHANGES: dict[str, tuple[tuple[str | int, ...], Any, str, tuple[bool, bool]]] = 
         "messages, round 1, to a, fedct/payload: byte 1 of 3 is 0x09, recorded was 0x01 of 3",
         (False, True),
     ),
-    "a digest": (
-        ("messages", "round 1, from a", "fedct/payload"),
-        "9 bytes, sha256 bb",
-        "messages, round 1, from a, fedct/payload: 9 bytes, sha256 bb; recorded was 9 bytes, sha256 aa",
-        (False, True),
-    ),
     "last digits of weights": (
         ("messages", "round 1, from b", "arrays/w"),
         "float32 2x3, norm 1.500001, sha256 bb",
