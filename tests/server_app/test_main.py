@@ -17,7 +17,7 @@ from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import context as silo_context
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import ConfigError
 from server_app.main import app as server_app
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
 
@@ -106,11 +106,6 @@ def refusal(config: dict[str, Any], error: type[Exception] = ConfigError) -> str
     return str(caught.value)
 
 
-def test_weights_are_not_asked_of_real_silos(study: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
-    assert refusal(settings(study, tmp_path / "run", algorithm="fedavg")) == wording
-    assert not (tmp_path / "run").exists()
-
-
 def test_the_study_must_be_that_of_the_folder(study: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
     assert refusal(settings(study, tmp_path / "run") | {"study": "another"}) == wording
 
@@ -121,12 +116,6 @@ def test_a_folder_without_a_study_is_named(tmp_path: Path) -> None:
 
 def test_a_query_larger_than_the_public_set_is_refused(study: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
     assert refusal(settings(study, tmp_path / "r", query_size=1000)) == wording
-
-
-def test_a_damaged_public_set_is_named(study: Path, tmp_path: Path) -> None:
-    broken = write_study_folder(tmp_path / "study")
-    (broken / "public.csv").write_text("a,b\n")
-    assert "public.csv" in refusal(settings(broken, tmp_path / "run"), DataError)
 
 
 @pytest.mark.parametrize(
