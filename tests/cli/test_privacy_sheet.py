@@ -63,23 +63,7 @@ def test_a_runs_page_has_a_line_for_each_silo_and_says_that_it_protects_nobody(f
 
 # --- runs in which silos vote, or the coordinator adds noise
 
-AT_COORDINATOR = {
-    "unit": "silo", "where": "coordinator", "mechanism": "laplace", "queries": 228, "scale": 59.7, "delta": 1e-5,
-    "epsilon": 1.25, "accountant": "pld",
-}  # fmt: skip
 LEVEL_1 = {"algorithm": "fedkt", "privacy-level": "L1", "protection": "none"}
-DP_PATE = {"algorithm": "dp-pate", "protection": "none"}
-
-
-@pytest.mark.parametrize("settings", [LEVEL_1, DP_PATE])
-def test_noise_at_the_coordinator_is_its_promise(fedct: Fedct, tmp_path: Path, settings: dict[str, Any]) -> None:
-    run_folder(tmp_path / "run", **settings).finish("completed", privacy=AT_COORDINATOR)
-    outcome = fedct("privacy-sheet", tmp_path / "run")
-    assert outcome.code == 0, outcome.err
-    assert "epsilon 1.25, delta 1e-05, for this run" in outcome.out
-    assert "**Not from the coordinator**" in outcome.out
-    assert "This was a simulation" in outcome.out
-    assert "Nothing is promised" not in outcome.out
 
 
 def test_a_run_that_has_not_told_what_its_noise_costs_is_one_sentence(fedct: Fedct, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.types import ConfigError
 from tests.cli.documents import check
 from tests.cli.silos import Fedct
 
@@ -35,13 +34,6 @@ def test_it_goes_on_with_more_seeds(fedct: Fedct, here: Path) -> None:
     assert "alone" not in outcome.out
     # Nothing is left to do.
     assert fedct("simulate", "--resume", "r").code == 0
-
-
-def test_what_cannot_run_is_said_before_anything_is_written(fedct: Fedct, here: Path) -> None:
-    outcome = fedct("simulate", "--repeats", "1", "--run-dir", "r")
-    assert outcome.code == ConfigError.exit_code
-    assert outcome.sentence
-    assert not (here / "r").exists()
 
 
 def test_what_names_no_single_run_is_repeated_and_drawn(fedct: Fedct, here: Path) -> None:

@@ -113,27 +113,12 @@ def test_a_result_may_change(fedct: Fedct, kit: Kit, clinic: Path) -> None:
     assert kit.is_approved
 
 
-def test_the_order_in_the_database_is_nothing(fedct: Fedct, kit: Kit, clinic: Path) -> None:
-    approve(fedct, kit)
-    run_in(clinic, "CREATE TABLE turned AS SELECT * FROM person ORDER BY person_id DESC")
-    run_in(clinic, "DROP TABLE person")
-    run_in(clinic, "ALTER TABLE turned RENAME TO person")
-    assert "✓ query: its result is that of the approval" in words(check(fedct, kit).out)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("SELECT year_of_birth AS age FROM person", "missing are 'sex', 'hypertension', 'hba1c'"),
-        (
-            "SELECT year_of_birth AS age, gender_concept_id AS age FROM person",
-            "of the same name, 'age'",
-        ),
-        ("SELECT name FROM person", "correct it, 'no such column: name'"),
         ("DELETE FROM person", "is no SELECT: write one SELECT"),
-        ("WITH x AS (SELECT 1) DELETE FROM person RETURNING person_id", "writes, and may only read"),
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "within 1 s"),
-        ("SELECT year_of_birth AS age FROM person WHERE 1 = 2", "missing are"),
     ],
 )
 def test_a_wrong_query_charges_nothing(fedct: Fedct, kit: Kit, clinic: Path, text: str, said: str) -> None:

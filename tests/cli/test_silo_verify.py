@@ -39,26 +39,22 @@ def test_an_intact_log_is_added_up(fedct: Fedct, written: Kit) -> None:
     assert f": {hashes(written)[-1]}\n" in outcome.out
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
-def test_the_first_bad_line_is_named(fedct: Fedct, written: Kit, number: int) -> None:
+def test_the_first_bad_line_is_named(fedct: Fedct, written: Kit) -> None:
     found = lines(written)
-    found[number - 1] = found[number - 1].replace(b'"round":', b'"round":1')
+    found[1] = found[1].replace(b'"round":', b'"round":1')
     (written.state / "egress.jsonl").write_bytes(b"\n".join(found) + b"\n")
     outcome = fedct("silo", "verify", written.folder)
     assert (outcome.code, outcome.out) == (RunError.exit_code, "")
-    assert f"the egress log is not intact, line {number}:" in outcome.sentence
+    assert "the egress log is not intact, line 2:" in outcome.sentence
 
 
-@pytest.mark.parametrize("older", ["a copy", "nothing"])
-def test_an_old_log_that_was_put_back_is_noticed(fedct: Fedct, written: Kit, tmp_path: Path, older: str) -> None:
-    if older == "a copy":
-        shutil.copytree(written.state, tmp_path / "copy")
+def test_an_old_log_that_was_put_back_is_noticed(fedct: Fedct, written: Kit, tmp_path: Path) -> None:
+    shutil.copytree(written.state, tmp_path / "copy")
     with written.log() as log:
         log.append(written.released(4, 10, 20))
     last = hashes(written)[-1]
     shutil.rmtree(written.state)
-    if older == "a copy":
-        shutil.copytree(tmp_path / "copy", written.state)
+    shutil.copytree(tmp_path / "copy", written.state)
     assert fedct("silo", "verify", written.folder).code == 0
     outcome = fedct("silo", "verify", written.folder, "--since", last)
     assert (outcome.code, outcome.out) == (RunError.exit_code, "")
