@@ -70,14 +70,3 @@ def finished(path: Path, rounds: int = 3, silos: Sequence[str] = SILOS, **settin
     add_scores(folder, silos)
     folder.finish("completed", fixed_point=rounds)
     return folder
-
-
-def safetensors(path: Path, tensors: dict[str, int]) -> None:
-    """A model file of so many bytes by tensor."""
-    header, end = {}, 0
-    for name, size in tensors.items():
-        header[name] = {"dtype": "U8", "shape": [size], "data_offsets": [end, end + size]}
-        end += size
-    text = json.dumps(header).encode()
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(end))

@@ -36,18 +36,6 @@ def silo(tmp_path: Path) -> Silo:
     return open_silo(tmp_path, max_rounds=10)
 
 
-@pytest.fixture
-def newer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Makes all that is done from here on a newer version's."""
-
-    def begin() -> None:
-        # No process changes its version, so questions that were read stay read.
-        codec._decoded.cache_clear()
-        monkeypatch.setattr(codec, "VERSION", NEWER)
-
-    return begin
-
-
 def refusal_of(call: Callable[[], object]) -> Refusal:
     with pytest.raises(Refused) as refused:
         call()
