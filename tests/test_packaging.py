@@ -94,7 +94,6 @@ EXTRAS = {
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
 # There where it is used: the library of a model, a notebook's own, what mbi requires.
 BROUGHT_ALONG = {
-    "fedct_flwr/models/onnx_export.py": {"catboost"},
     "fedct_flwr/text/console.py": {"IPython"},
     "fedct_flwr/drawing/marginals.py": {"jax"},
 }

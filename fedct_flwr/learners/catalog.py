@@ -60,7 +60,7 @@ SOME_REGRESSORS: Final = (
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     **{
         name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
-        for name in ("mlp", "fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn", "small-cnn")
+        for name in ("mlp", "fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "small-cnn")
     },
     TORCHVISION: ("fedct_flwr.learners.networks.torchvision_network", {}),
 }

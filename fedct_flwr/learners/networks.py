@@ -1,4 +1,4 @@
-"""The networks of the FedCT paper (Abourayya et al., arXiv:2310.05696, Appendix E, tables 12 to 16), and a small one.
+"""The networks of the FedCT paper (Abourayya et al., arXiv:2310.05696, Appendix E), and a small one.
 
 Images may be changed at random, each on its own, while a network trains. All networks take float images with channels
 first, or flat rows where the first layer flattens anyway, and return logits.
@@ -104,26 +104,6 @@ def svhn_cnn(num_classes: int = 10, dropout: float = 0.25) -> nn.Module:
         channels = width
     head = [nn.Flatten(), nn.Linear(4 * 4 * 128, 128), nn.ReLU(), nn.Dropout(dropout)]
     return nn.Sequential(*blocks, *head, nn.Linear(128, num_classes))
-
-
-def pneumonia_cnn(num_classes: int = 2, size: int = 224) -> nn.Module:
-    """Table 14, for 3 x size x size. The paper's last layer has a size that its own input does not give."""
-    return _small_cnn(num_classes, size)
-
-
-def mri_cnn(num_classes: int = 2, size: int = 150) -> nn.Module:
-    """Table 15, the same layers as for pneumonia, for 3 x size x size."""
-    return _small_cnn(num_classes, size)
-
-
-def _small_cnn(num_classes: int, size: int) -> nn.Module:
-    layers: list[nn.Module] = []
-    channels = 3
-    for width, pooled in ((32, False), (64, True), (64, True)):
-        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
-        layers += [nn.MaxPool2d(2)] if pooled else []
-        channels = width
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64 * (size // 4) ** 2, num_classes))
 
 
 def small_cnn(num_classes: int = 2, num_channels: int = 3, width: int = 16) -> nn.Module:

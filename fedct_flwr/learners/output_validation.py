@@ -94,7 +94,7 @@ def _numbers(answer: Any, num_examples: int, model: str, expected: str) -> NDArr
     """An answer as numbers ``(num_examples,)`` of whatever type."""
     found = _array(answer, model, expected)
     if found.shape not in ((num_examples,), (num_examples, 1)):
-        raise TrainingError(f"{model} answered {_kind(found)} of shape {found.shape}: {expected}")
+        raise TrainingError(f"{model} answered {found.dtype} of shape {found.shape}: {expected}")
     return found.reshape(num_examples)
 
 
@@ -109,7 +109,7 @@ def _array(answer: Any, model: str, expected: str) -> NDArray[Any]:
     except (ValueError, TypeError, RuntimeError, OverflowError):
         raise TrainingError(f"{model} answered a {type(answer).__name__} that is no array: {expected}") from None
     if found.dtype.kind not in "biuf":
-        raise TrainingError(f"{model} answered {_kind(found)} of shape {found.shape}: {expected}")
+        raise TrainingError(f"{model} answered {found.dtype} of shape {found.shape}: {expected}")
     return found
 
 
@@ -119,19 +119,8 @@ def _are_classes(found: NDArray[Any], num_classes: int) -> bool:
     return inside and bool(found.dtype.kind != "f" or (found == np.floor(found)).all())
 
 
-def _kind(found: NDArray[Any]) -> str:
-    words = {"b": "truth values", "i": "whole numbers", "u": "whole numbers", "f": "numbers", "c": "complex numbers"}
-    words |= {"U": "text", "S": "text", "T": "text", "O": "objects", "M": "dates", "m": "durations"}
-    return words.get(found.dtype.kind, "something else")
-
-
 def _range(found: NDArray[Any]) -> str:
-    """Kind and range, without a value of a single example but the least and the largest."""
-    finite = found[np.isfinite(found)]
-    if missing := found.size - len(finite):
-        what = "NaN" if np.isnan(found).any() else "infinite numbers"
-        return f"{what} for {missing:,} of {found.size:,} {'examples' if found.ndim == 1 else 'cells'}"
-    fractions = " with fractions" if found.dtype.kind == "f" and not (found == np.floor(found)).all() else ""
-    form = "{:.4g}" if fractions or found.ndim > 1 else "{:,.0f}"
-    least, most = (form.format(float(value)) for value in (found.min(), found.max()))
-    return f"numbers{fractions} from {least} to {most}"
+    """The range, without a value of a single example but the least and the largest."""
+    if missing := np.count_nonzero(~np.isfinite(found)):
+        return f"numbers of which {missing:,} of {found.size:,} are not finite"
+    return f"numbers from {float(found.min()):,.6g} to {float(found.max()):,.6g}"

@@ -118,9 +118,7 @@ def _renamed(network: "onnx.ModelProto") -> "onnx.ModelProto":
 
 
 def _classifier(classifier: Any, width: int) -> "onnx.ModelProto":
-    """Scikit-learn's classifiers, XGBoost's, LightGBM's and CatBoost's, on features in single precision."""
-    if type(classifier).__module__.startswith("catboost."):
-        return _catboost(classifier)
+    """Scikit-learn's classifiers, XGBoost's and LightGBM's, on features in single precision."""
     from skl2onnx import convert_sklearn
     from skl2onnx.common.data_types import FloatTensorType
 
@@ -143,24 +141,6 @@ def _classifier(classifier: Any, width: int) -> "onnx.ModelProto":
     )
     if not hasattr(classifier, "predict_proba"):
         del core.graph.output[1:]
-    return core
-
-
-def _catboost(classifier: Any) -> "onnx.ModelProto":
-    """What CatBoost itself writes, with names and outputs as the other converters have them."""
-    from catboost.utils import convert_to_onnx_object
-    from onnx import TensorProto, helper
-
-    core: onnx.ModelProto = convert_to_onnx_object(classifier)
-    trees, by_class = core.graph.node
-    core.graph.node.remove(by_class)  # maps from classes to probabilities, not columns
-    core.graph.input[0].name = trees.input[0] = _PREPARED
-    trees.output[:] = [LABEL, PROBABILITIES]
-    core.graph.output[0].name = LABEL
-    chances = helper.make_tensor_value_info(PROBABILITIES, TensorProto.FLOAT, [None, len(classifier.classes_)])
-    core.graph.output[1].CopyFrom(chances)
-    del core.opset_import[:]
-    core.opset_import.extend([helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)])
     return core
 
 

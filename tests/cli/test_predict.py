@@ -71,9 +71,9 @@ def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
     for name in ("b.png", "a.png"):
         image.new("RGB", (9, 7)).save(tmp_path / "new" / name)
     X, y = np.zeros((4, 3, 8, 8), dtype=np.float32), np.array([0, 1, 0, 1], dtype=np.int16)
-    settings = LearnerSettings(name="mri-cnn", params={"size": 8}, preprocessing="none", device="cpu")
+    settings = LearnerSettings(name="small-cnn", preprocessing="none", device="cpu")
     learner = untrained(settings, 0, SCHEMA.classes, X[:2], None, total_steps=1).fit(X, y)
-    said = {"study": "s", "classes": SCHEMA.classes, "learner": "mri-cnn", "params": {"size": 8}, "shape": (3, 8, 8)}
+    said = {"study": "s", "classes": SCHEMA.classes, "learner": "small-cnn", "shape": (3, 8, 8)}
     path = tmp_path / "global.safetensors"
     save_model(path, learner, None, ModelDescription.read({**said, "image-size": (8, 8)}, "a test"))
     outcome = fedct("predict", tmp_path / "new", "--model", path)

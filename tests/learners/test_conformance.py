@@ -27,8 +27,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "hist-gradient-boosting": {"max_iter": 5, "min_samples_leaf": 1},
     "xgboost": {"n_estimators": 5},
     "rulefit": {"max_rules": 20, "alpha": 0.1},
-    "pneumonia-cnn": {"size": 32},
-    "mri-cnn": {"size": 32},
     "torchvision": {"model": "shufflenet_v2_x0_5"},
 }
 

@@ -72,6 +72,8 @@ def test_from_the_run_to_a_prediction(tmp_path: Path, name: str, preprocessing: 
         labels, probabilities = foreign.predict(X)
         assert labels.tolist() == expected.tolist()
         assert probabilities is not None
+        if name.startswith("catboost."):
+            return
         content = foreign.to_onnx()
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
