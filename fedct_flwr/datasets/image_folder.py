@@ -135,10 +135,7 @@ def _damaged(paths: Sequence[Path], number: int, named: bool) -> DataError:
 
 
 def _eight_bits(image: "Image.Image") -> "Image.Image":
-    """The image as it is, or with the upper byte of each pixel if it has 16 bits, which Pillow would clip.
-
-    Raises ValueError for pixels that have no range, such as floating-point numbers.
-    """
+    """The image with the upper byte of 16-bit pixels, which Pillow would clip. Raises ValueError for other pixels."""
     if image.mode == "F":
         raise ValueError("pixels must be whole numbers")
     if not image.mode.startswith("I"):

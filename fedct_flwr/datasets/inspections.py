@@ -21,7 +21,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source
 from fedct_flwr.datasets.inspection.cells import FEWEST, columns_of_arrays
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, check_accept, known_names, with_accepted
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.inspection.labels import opposed
 from fedct_flwr.datasets.inspection.shared_records import shared_records
@@ -215,7 +215,7 @@ def inspect_records(
             f"{data.source} has no records, or no column {data.label!r}: correct file or label in silo.toml"
         )
     words = Words(private=True, settings=tables.place)
-    accept = known_names([*tables.accept, *agreed.accept])
+    accept = (*tables.accept, *agreed.accept)
     found = inspect_tables(
         read_table(study.config.public, tables=agreed),
         {silo: records},

@@ -170,10 +170,7 @@ def _sentinel(name: str, values: Sequence[str], silo: SiloName, say: Words) -> F
 
 
 def _sentinels(column: Column, silo: SiloName) -> list[float]:
-    """Codes at an end of a table's numbers: farther from all others than these from each other, or far more often.
-
-    A negative code also counts where no other table has negative numbers.
-    """
+    """Codes at an end of a table's numbers, far from the others or far more frequent; or alone in being negative."""
     found: list[float] = []
     values, cells = column.tables[silo].tally
     others = [other.ordered for other in column.others(silo) if other.valid >= FEWEST]

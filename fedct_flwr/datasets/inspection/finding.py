@@ -19,21 +19,6 @@ CODES: Final = (
 )
 """Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""
 
-_GONE: Final[dict[str, str]] = {
-    **dict.fromkeys(("public-records", "test-records", "contradicting-labels"), "'shared-records' covers it"),
-    "unrelated-labels": "'reversed-labels' covers opposite labels",
-    "out-of-range": "'far-number' covers it",
-} | dict.fromkeys(
-    (
-        *("missing-values", "repeated-number", "rounded-numbers", "unequal-sizes", "many-categories", "few-numbers"),
-        *("codes-as-numbers", "record-number", "empty-texts", "repeated-text", "two-scales", "values-in-a-cell"),
-        *("wrong-encoding", "heading-row", "summary-row", "pasted-cells", "dates-as-numbers", "spreadsheet-words"),
-        *("filled-down", "missing-as-class", "ordinal-classes", "survival", "slipped-rows", "unrelated-rows"),
-        *("contradicting-columns", "swapped-columns", "reversed-column", "unrelated-column"),
-    ),
-    "no check replaces it, and the table by site of `fedct inspect` shows what columns hold",
-)
-"""Names that findings had, and what serves now."""
 _MOST: Final = 3
 
 
@@ -70,18 +55,11 @@ class Finding:
 
 
 def check_accept(accept: Iterable[str], where: str = "accept") -> None:
-    """Raise ConfigError for a name that is no finding's, with the nearest one or what serves in its place."""
+    """Raise ConfigError for a name that is no finding's, with the nearest one."""
     for name in accept:
         code = name.partition(":")[0]
-        if code in _GONE:
-            raise ConfigError(f"{where}: the finding {quoted(code)} is gone, {_GONE[code]}: remove {quoted(name)}")
         if code not in CODES:
             raise ConfigError(f"{where}: no finding is called {quoted(code)}: {suggest(code, CODES)}")
-
-
-def known_names(accept: Iterable[str]) -> tuple[str, ...]:
-    """The names without those of findings that no longer exist: a study that was approved with them stays valid."""
-    return tuple(name for name in accept if name.partition(":")[0] not in _GONE)
 
 
 def with_accepted(findings: Iterable[Finding], accept: Collection[str]) -> list[Finding]:

@@ -178,10 +178,7 @@ def _bins(own: Mapping[SiloName, Cells]) -> dict[SiloName, Ints]:
 
 
 def _errors(table: Ints) -> tuple[int, int, int]:
-    """Errors of the most frequent class of each value, all records, and those outside of the largest class.
-
-    Each record's label is predicted by the others of its value.
-    """
+    """Errors, where the others of its value predict a label; all records, and those outside of the largest class."""
     ordered, total = np.sort(table, axis=1), table.sum(axis=0)
     first, second = ordered[:, -1], ordered[:, -2]
     right = int(np.where(first > second + 1, first, 0).sum())
