@@ -72,11 +72,8 @@ def _write_crate(run: Path, target: Path, *, models: bool) -> None:
 
 def check_free(path: Path, *, force: bool) -> None:
     """Raise ConfigError for a path that a page cannot be written to, or that would be overwritten without ``force``."""
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder: name a file with --output")
     if path.exists() and not path.is_file():
-        # A device would be replaced by a file.
-        raise ConfigError(f"{path} is no file: name another one with --output")
+        raise ConfigError(f"{path} is no file: name one with --output")
     if path.exists() and not force:
         raise ConfigError(f"{path} exists: replace it with --force, or name another file with --output")
     if not path.absolute().parent.is_dir():

@@ -285,10 +285,7 @@ class CoTraining(Strategy):
         return found
 
     def _note_fixed_point(self, server_round: int, changed: bool, voters: frozenset[SiloName], asked: int) -> None:
-        """Note whether the same silos voted on the whole public set and no target changed.
-
-        If all of them refit, nothing changes any more then. Those that train on may still change labels.
-        """
+        """Note whether the same silos voted on the whole public set and no target changed."""
         if changed or voters != self._voters or asked < self._terms.num_public:
             self.fixed_point = None
         elif self.fixed_point is None:

@@ -223,10 +223,7 @@ class LoopbackGrid(PromptGrid):
 
 @contextmanager
 def _steady_warnings() -> Iterator[None]:
-    """Put warning filters back after the run, and leave out a forest's warning that does not concern the user.
-
-    Python before 3.14 has one list of filters for all threads, and a forest empties it for a moment for each tree.
-    """
+    """Put warning filters back after the run: a forest empties the list that all threads share before Python 3.14."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", re.escape(_NO_FILTERS), UserWarning)
         show = warnings.showwarning

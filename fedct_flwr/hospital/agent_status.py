@@ -156,12 +156,10 @@ def status_file(config: SiloConfig) -> Path:
 
 
 def _lives(status: Status) -> bool:
-    """Whether the agent's process is there, and not another one of its number.
-
-    An agent in a container has a number that means nothing out here, but it has just heard from its SuperNode.
-    """
+    """Whether the agent's process is there, and not another one of its number."""
     if not status.pid:
         return False
+    # An agent in a container has a number that means nothing out here, but it has just heard from its SuperNode.
     if abs(time.time() - status.seen) < _JUST_NOW_SECONDS:
         return True
     try:

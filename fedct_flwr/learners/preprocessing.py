@@ -106,10 +106,7 @@ def apply(transformer: Any, X: Features) -> Features:
 
 
 def _directly(transformer: Any, X: Features) -> NDArray[np.float64] | None:
-    """What a transformer of ``standard`` gives, bit by bit, without scikit-learn's millisecond for each call.
-
-    None for other transformers, large tables, and features that scikit-learn refuses.
-    """
+    """What a transformer of ``standard`` gives, bit by bit and faster; None for others, large tables, odd features."""
     own = transformer in _OWN and X.dtype == np.float64 and X.shape[1:] == (transformer.n_features_in_,)
     if not own or X.size > _SMALL:
         return None

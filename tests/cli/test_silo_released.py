@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedct_flwr.cli.silo.released import _rows
+from fedct_flwr.cli.silo.verify import _rows
 from fedct_flwr.hospital.egress_log import FOLDER
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.offline_transport import Question, seal

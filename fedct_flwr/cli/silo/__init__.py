@@ -26,6 +26,7 @@ MODULES = {
     "answer": "start",
     "carry": "connect",
     "metrics": "status_report",
+    "released": "verify",
     "renew": "join",
     "revoke": "approve",
     "rotate": "join",

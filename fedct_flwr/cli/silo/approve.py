@@ -401,10 +401,7 @@ def _summands(sums: SumTerms) -> list[str]:
 
 
 def _promises(config: SiloConfig, study: StudyFolder, units: Units, entries: Sequence[LogEntry]) -> list[str]:
-    """What differential privacy promises, for these records and for the silo as a whole, or promised until now.
-
-    Raises LedgerError.
-    """
+    """What differential privacy promises of records and of the silo, or promised until now. Raises LedgerError."""
     said = _promised_of_sums(config, study, entries) if config.policy.sum_epsilon else []
     if config.promises:
         bare = approval.bare_labels(entries, study.name, approval.covers_records)
@@ -417,10 +414,7 @@ def _promises(config: SiloConfig, study: StudyFolder, units: Units, entries: Seq
 
 
 def _promised(config: SiloConfig, study: StudyFolder, units: Units, bare: int) -> list[str]:
-    """What is promised, what of it is spent, and what is wrong with it. Raises LedgerError.
-
-    ``bare``: labels that have left without a protection.
-    """
+    """The promise, and what is spent of it; ``bare`` labels have left without a protection. Raises LedgerError."""
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.silo.release import account_of
 

@@ -134,10 +134,7 @@ def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] |
 
 
 def _over_studies(config: SiloConfig, folder: Path) -> dict[str, Any]:
-    """Limits that several studies share; ``used`` is None if what they have used cannot be told.
-
-    With a budget of epsilon, ``privacy`` has it, and what of it is spent; None if that cannot be told.
-    """
+    """Limits and budget that several studies share; None for what is used of them, if that cannot be told."""
     usage = SharedUsage.of(config)
     used, studies = (_told(usage.spent) if usage else (Spent(), 0)) or (None, 0)
     return {

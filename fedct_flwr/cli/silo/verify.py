@@ -1,22 +1,32 @@
-"""``fedct silo verify``: proof of all that left. Needs the public key alone."""
+"""``fedct silo verify``: proof of all that left, by the public key alone; ``released``: the labels as a table."""
 
+import csv
+import io
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.cli.output import Json, Output, echo
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.egress_log import kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries, spent
 from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.plural import count
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError, RunError, Votes
+from fedct_flwr.wire.codec import decode_instruction, decode_reply
+from fedct_flwr.wire.content import Terms
+from fedct_flwr.wire.refusal import Refusal
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -95,3 +105,46 @@ def _line_with(digest: str, path: Path, lines: int) -> int | None:
             if json.loads(line)["hash"] == digest:
                 return number
     return None
+
+
+def released(folder: Folder = None) -> None:
+    """Print the labels that left in this study as CSV: line of the log, run, round, example, label.
+
+    A reply with counts or probabilities has a line for each example and class, with its number.
+    """
+    config = SiloConfig.read_toml(silo_file(folder))
+    study = read_study(config.study)
+    terms, out = terms_of(study), Output(to_stderr=True)
+    table, missing = io.StringIO(), 0
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["line", "run", "round", "example", "label", "number"])
+    for entry in read_entries(config.state):
+        ours = (entry.study, entry.public) == (terms.study, terms.public_fingerprint.hex())
+        if entry.event is not Event.RELEASED or not ours:
+            continue
+        found = kept(config.state, entry)
+        if found is None:
+            missing += 1
+            continue
+        instruction = decode_instruction(found[1], terms)
+        outcome = decode_reply(found[0], terms, instruction).outcome
+        if isinstance(outcome, Refusal):
+            continue
+        for example, label, number in _rows(instruction.query.positions(terms.num_public), outcome, terms):
+            writer.writerow([entry.number, entry.run, entry.round, example, label, number])
+    echo(table.getvalue(), data=True)
+    if missing:
+        out.warn(f"replies that an older version let out: {missing:,}; the log has their digests alone")
+
+
+def _rows(query: NDArray[np.intp], votes: Votes, terms: Terms) -> Iterator[tuple[int, str, float | str]]:
+    names = terms.classes or (terms.quantity,)
+    if not votes.size:
+        # The silo said that it was ready for a sum, whose numbers are masked.
+        return
+    if votes.ndim == 1 and terms.classes:
+        for example, label in zip(query, votes, strict=True):
+            yield int(example), names[label] if label >= 0 else "", ""
+        return
+    for example, row in zip(query, votes.reshape(len(votes), -1), strict=True):
+        yield from ((int(example), name, number.item()) for name, number in zip(names, row, strict=True))
