@@ -70,9 +70,6 @@ def test_without_images_it_says_what_to_do(tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "bundle.tar").exists()
 
 
-# --- licences
-
-
 def test_each_package_of_the_images_declares_a_licence() -> None:
     """Those of the lock files, as they are installed here."""
     locked = versions("agent", "supernode", "coordinator")

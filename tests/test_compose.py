@@ -82,8 +82,6 @@ def test_no_two_silos_share_a_network_or_a_volume() -> None:
         assert sources == [f"agent-{silo}", f"state-{silo}"]
 
 
-# --- limits over several studies
-
 LIMITS = "docker/silo/compose.limits.yaml"
 
 

@@ -24,9 +24,6 @@ UNITS = sorted((DOCKER / "systemd").glob("*.service"))
 FOLDER = "/var/lib/fedct/coordinator"
 
 
-# --- the coordinator's compose file
-
-
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
     text = (DOCKER / "coordinator" / "compose.yaml").read_text("utf-8")
@@ -55,9 +52,6 @@ def test_each_service_sees_what_it_needs_of_the_folder_and_no_authoritys_key(com
     assert not any(mounts(compose, "gateway").values())
 
 
-# --- the gateway
-
-
 @pytest.fixture
 def settings(tmp_path: Path) -> Path:
     """The gateway's settings in containers, with certificates that are there."""
@@ -78,9 +72,6 @@ def test_nginx_takes_the_settings_of_containers(settings: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-# --- charts, whose values stand in braces
-
-
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "helm").glob("*/templates/*.yaml")), ids=lambda p: p.name)
 def test_a_container_has_requests_limits_and_no_liveness_that_another_service_decides(path: Path) -> None:
     kinds = list(yaml.safe_load_all(re.sub(r"\{\{.*?\}\}", "x", path.read_text("utf-8"))))
@@ -93,9 +84,6 @@ def test_a_container_has_requests_limits_and_no_liveness_that_another_service_de
         assert set(container["resources"]["limits"]) == {"memory"}
         assert "readinessProbe" in container
         assert "exec" not in container.get("livenessProbe", {})
-
-
-# --- units
 
 
 def parsed(path: Path) -> configparser.RawConfigParser:

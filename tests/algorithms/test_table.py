@@ -14,6 +14,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus.counting import Ballot
 from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
+from tests.sentences import sentence
 
 CLASSES = 3
 EXAMPLES = 4
@@ -85,9 +86,8 @@ def test_the_qualified_majority_takes_its_quorum_from_the_run_config(quorum: flo
     ("wrong", "meant"), [("fedctt", "fedct"), ("FedCT", "fedct"), ("fedct-qualifid", "fedct-qualified")]
 )
 def test_an_unknown_algorithm_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        RunConfig.from_flower({"study": "s", "data": "d", "algorithm": wrong})
-    assert str(caught.value) == f"unknown algorithm {wrong!r}: did you mean {meant!r}?"
+    said = sentence(ConfigError, RunConfig.from_flower, {"study": "s", "data": "d", "algorithm": wrong})
+    assert said == f"unknown algorithm {wrong!r}: did you mean {meant!r}?"
 
 
 def test_an_algorithm_like_no_other_is_answered_with_all_there_are() -> None:

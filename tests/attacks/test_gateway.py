@@ -95,9 +95,6 @@ def test_without_a_certificate_a_request_ends_before_its_body(coordinator: Start
     assert coordinator.said().count(PUSH) == calls
 
 
-# --- certificates that are none of this coordinator's
-
-
 @pytest.mark.parametrize("which", ["expired", "another's", "the server's authority's"])
 def test_a_certificate_that_is_not_good_is_refused_and_told(
     coordinator: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
@@ -121,9 +118,6 @@ def test_a_certificate_that_is_not_good_is_refused_and_told(
         said = answer(connection)
     assert status(said) == 400
     assert f"{VERDICT_HEADER}: refused".encode() in said
-
-
-# --- an nginx with the same settings and a short patience
 
 
 class Stub(http.server.ThreadingHTTPServer):

@@ -46,9 +46,6 @@ from tests.audit.games import (
 QUERIES = PUBLIC[:10]
 
 
-# --- DP-linear
-
-
 def linear(kind: type[DpLinearLabeler] = DpLinearLabeler) -> DpLinearLabeler:
     return kind(FEATURES, 2, num_units=101, steps=10, epsilon=8.0, delta=1e-5)
 
@@ -69,9 +66,6 @@ def test_half_the_noise_or_half_the_sensitivity_is_caught_in_dp_linear() -> None
     wrong = linear(HalfTheNoise)
     assert wrong._scale == linear()._scale / 2
     assert outcome(crowded(wrong), wrong._event, 400).broken
-
-
-# --- the joint labeler
 
 
 class Unclipped(JointLinear):
@@ -113,9 +107,6 @@ def test_a_joint_labeler_without_clipping_or_with_too_little_noise_is_caught(
     assert outcome(played, GaussianDpEvent(joint().noise.multiplier), 160 if right else 400).broken != right
 
 
-# --- DP-SGD
-
-
 def sgd(monkeypatch: pytest.MonkeyPatch, clipping_norm: float = 1.0) -> DpSgdLabeler:
     # To calibrate the noise takes seconds: the promise is that of this multiplier.
     monkeypatch.setattr(dp_sgd, "_least_noise", lambda *plan: 0.5)
@@ -148,9 +139,6 @@ def test_dp_sgd_that_clips_to_more_than_its_noise_is_for_is_caught(
 
     monkeypatch.setattr(made, "reset", lengthened)
     assert outcome(play, GaussianDpEvent(0.5), refits).broken == (longer > 1)
-
-
-# --- teachers, students, randomized response
 
 
 class InTwoParts(TeachersLabeler):

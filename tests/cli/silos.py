@@ -122,9 +122,6 @@ def make_kit(fedct: Fedct, place: Path, **options: str) -> Kit:
     return Kit(folder, source)
 
 
-# --- a coordinator
-
-
 def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> bool:
     """Whether the two take each other's certificates, by a handshake in memory."""
     ends = [ssl.MemoryBIO(), ssl.MemoryBIO()]

@@ -90,9 +90,6 @@ def new_key(tmp_path: Path) -> Path:
     return tmp_path / "new.pub"
 
 
-# --- silos
-
-
 def test_status_tells_of_all_silos_by_name(
     fedct: Fedct, folder: CoordinatorFolder, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,9 +138,6 @@ def test_a_nodes_key_is_rotated_with_overlap(
     assert fedct("coordinator", "rotate", folder.path, "basel").code == 0
     assert old not in link.nodes
     assert node_key(folder.silos / "basel.pub") == node_key(new_key)
-
-
-# --- authorities
 
 
 def trusts(authorities: Path, certificate: Path, key: Path, purpose: ssl.Purpose) -> bool:

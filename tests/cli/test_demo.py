@@ -36,10 +36,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def settings(folder: Path, silo: str) -> SiloConfig:
-    return SiloConfig.read_toml(folder / "silos" / silo / "silo.toml")
-
-
 def test_there_is_a_coordinator_and_the_four_hospitals(made: Path) -> None:
     assert sorted(path.name for path in (made / "silos").iterdir()) == sorted(HOSPITALS)
     coordinator = CoordinatorFolder.open(made / "coordinator")
@@ -51,7 +47,7 @@ def test_there_is_a_coordinator_and_the_four_hospitals(made: Path) -> None:
 @pytest.mark.parametrize("silo", HOSPITALS)
 def test_a_silo_has_the_records_of_a_simulation_and_has_approved(made: Path, silo: str) -> None:
     whole = dataset()
-    expected, config = whole.silos[whole.position(silo)], settings(made, silo)
+    expected, config = whole.silos[whole.position(silo)], SiloConfig.read_toml(made / "silos" / silo / "silo.toml")
     site = real_site(config, read_study(config.study))
     np.testing.assert_array_equal(site.private.X, expected.private.X)
     np.testing.assert_array_equal(site.own_test.y, expected.test.y)

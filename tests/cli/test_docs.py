@@ -57,9 +57,6 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-# --- what is run
-
-
 class Story:
     """Runs the blocks of one page in one folder."""
 
@@ -204,9 +201,6 @@ def test_a_page_runs_in_an_environment_that_its_commands_make(
             story.tell(block)
 
 
-# --- what is there before a story begins
-
-
 def as_sent_by_the_coordinator(here: Path, fedct: Fedct) -> None:
     """The invitation, and the records of the hospital that makes its own folder."""
     made = write_silo_folder(here / "made").parent
@@ -218,9 +212,6 @@ def as_sent_by_the_coordinator(here: Path, fedct: Fedct) -> None:
 
 
 PREPARED: Mapping[str, Callable[[Path, Fedct], None]] = {"docs/tutorials/hospital.md": as_sent_by_the_coordinator}
-
-
-# --- what every command must be
 
 
 COMMANDS = sorted({command for block in BLOCKS if block.kind in {"console", "sh"} for command in block.commands})
@@ -251,9 +242,6 @@ TARGETS = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8")
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
 def test_what_is_made_can_be_made(command: str) -> None:
     assert command.split()[1] in TARGETS
-
-
-# --- what is not run
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

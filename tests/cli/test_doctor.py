@@ -14,10 +14,6 @@ Run = Callable[..., Outcome]
 Probe = Callable[[None], Iterator[Finding]]
 
 
-def marks(probe: Probe) -> set[Mark]:
-    return {finding.mark for finding in probe(None)}
-
-
 def said(probe: Probe) -> str:
     return " | ".join(f"{finding.said}; {finding.fix}" for finding in probe(None))
 
@@ -45,7 +41,7 @@ def test_packages_that_are_missing_or_of_another_version(monkeypatch: pytest.Mon
     assert "numpy 1.25.0, and numpy>=1.26 is needed" in found
     assert "flwr 1.43.1, and flwr" in found
     assert "scikit-learn" not in found
-    assert Mark.BAD in marks(doctor.packages)
+    assert Mark.BAD in {finding.mark for finding in doctor.packages(None)}
     there["numpy"] = ""
     monkeypatch.setattr(doctor, "version_of", lambda name: there.get(name) or None)
     assert "scikit-learn is not installed" in said(doctor.packages)

@@ -29,9 +29,6 @@ def test_an_approval_has_a_reason_and_a_name_that_hides_nothing(
     assert kit.events == []
 
 
-# --- four eyes
-
-
 @pytest.fixture
 def two(kit: Kit) -> Kit:
     """A silo of which two have to approve."""
@@ -117,9 +114,6 @@ def test_two_names_with_one_key_are_one_person(fedct: Fedct, two: Kit) -> None:
     approve(fedct, two, "anna")
     assert approve(fedct, two, "ben") == ConfigError.exit_code
     assert two.events == []
-
-
-# --- an agent at work
 
 
 def test_an_approval_that_is_revoked_while_it_is_read_is_not_given(

@@ -11,8 +11,6 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import VARIABLE, about, log_line
 from tests.cli.silos import Fedct, Kit
 
-# --- logs
-
 
 def test_a_line_is_an_object_in_utc_that_says_what_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "json")
@@ -23,9 +21,6 @@ def test_a_line_is_an_object_in_utc_that_says_what_it_is_about(monkeypatch: pyte
     }  # fmt: skip
     assert datetime.fromisoformat(said["time"]).utcoffset() == timedelta(0)
     assert "run" not in json.loads(log_line("later"))
-
-
-# --- numbers
 
 
 def numbers(text: str) -> dict[str, float]:

@@ -61,8 +61,6 @@ def test_a_runs_page_has_a_line_for_each_silo_and_says_that_it_protects_nobody(f
     assert "most of several models voted for" in said
 
 
-# --- runs in which silos vote, or the coordinator adds noise
-
 LEVEL_1 = {"algorithm": "fedkt", "privacy-level": "L1", "protection": "none"}
 
 

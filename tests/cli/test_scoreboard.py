@@ -19,9 +19,6 @@ from fedct_flwr.scoring import balanced_accuracy
 FEDCT = ALGORITHMS["fedct"]()
 
 
-# --- scoring a run
-
-
 @pytest.fixture(scope="module")
 def config() -> RunConfig:
     return RunConfig.from_flower(
@@ -64,9 +61,6 @@ def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(
             assert found["centralized"] == balanced_accuracy(centralized(config, dataset, position), test)
             # These models saw nothing but private records, so they are the local ones.
             assert found["federated"] == found["local"]
-
-
-# --- scores that real silos report
 
 
 SILO_SCORES = {

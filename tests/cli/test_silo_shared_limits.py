@@ -29,9 +29,6 @@ def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit
     assert "what has left cannot be told, so nothing leaves" in shown
 
 
-# --- limits over all studies
-
-
 def test_a_check_tells_of_a_folder_that_is_not_mounted(fedct: Fedct, kit: Kit) -> None:
     with kit.file.open("a", encoding="utf-8") as file:
         # A place where nobody, not even root, makes a folder.

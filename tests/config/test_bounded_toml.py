@@ -9,6 +9,7 @@ import pytest
 from fedct_flwr.config import StudyConfig
 from fedct_flwr.config.settings import MOST_BYTES, most_parts, read_bounded
 from fedct_flwr.types import ConfigError
+from tests.sentences import sentence
 
 
 def write(folder: Path, text: str) -> Path:
@@ -19,11 +20,11 @@ def write(folder: Path, text: str) -> Path:
 
 def test_what_takes_the_parser_minutes_and_all_memory_takes_no_time(tmp_path: Path) -> None:
     began = time.process_time()
-    with pytest.raises(ConfigError) as caught:
-        StudyConfig.read_toml(write(tmp_path, f'study = "x"\n{"a." * 100_000}b = 1\n'))
+    said = sentence(
+        ConfigError, lambda: StudyConfig.read_toml(write(tmp_path, f'study = "x"\n{"a." * 100_000}b = 1\n'))
+    )
     assert time.process_time() - began < 1
-    assert "\n" not in str(caught.value)
-    assert str(tmp_path / "study.toml") in str(caught.value)
+    assert str(tmp_path / "study.toml") in said
 
 
 @pytest.mark.parametrize("text", ['"""\\"""\n', "\"'", "'''\n''\n", '"\\"', '#"""', 'x="""""', '\\\\"""\n'])

@@ -10,6 +10,7 @@ from fedct_flwr.config import STUDY, LearnerSettings, RunConfig
 from fedct_flwr.config.method import defaults_of_all
 from fedct_flwr.types import ConfigError
 from tests.config.probes import ANOTHER, APP_CONFIG
+from tests.sentences import sentence
 
 REQUIRED = {"study": "a-study", "data": "heart-disease"}
 
@@ -67,11 +68,7 @@ def read(**settings: Any) -> RunConfig:
 
 def message(settings: dict[str, Any]) -> str:
     """What is said about these settings: one line, whatever is wrong."""
-    with pytest.raises(ConfigError) as caught:
-        RunConfig.from_flower(settings)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return sentence(ConfigError, RunConfig.from_flower, settings)
 
 
 # --- the app's config in pyproject.toml

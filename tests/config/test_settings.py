@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic import Field
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config.settings import OptionalRelativePath, RelativePath, Settings
 from fedct_flwr.types import ConfigError
+from tests.sentences import sentence
 
 
 class Inner(Settings):
@@ -32,10 +32,7 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 def message(path: Path) -> str:
     """What is said of a file: one line that names it."""
-    with pytest.raises(ConfigError) as caught:
-        Outer.read_toml(path)
-    text = str(caught.value)
-    assert "\n" not in text
+    text = sentence(ConfigError, Outer.read_toml, path)
     assert str(path) in text
     return text
 

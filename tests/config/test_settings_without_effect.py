@@ -35,9 +35,6 @@ def test_what_somebody_named_is_refused_although_it_is_the_default() -> None:
     assert said_of({**base, "protection": "randomized-response", "epsilon": 1.0}, named={"epsilon"}) == ""
 
 
-# --- runs that began before
-
-
 def test_a_resumed_run_keeps_what_it_began_with_except_an_epsilon_that_protects_nothing(
     wording: SnapshotAssertion,
 ) -> None:

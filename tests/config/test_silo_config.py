@@ -7,6 +7,7 @@ import pytest
 
 from fedct_flwr.config import NodeConfig, SiloConfig
 from fedct_flwr.types import ConfigError
+from tests.sentences import sentence
 
 REQUIRED: dict[str, Any] = {
     "silo": "north",
@@ -29,11 +30,7 @@ def read(**tables: Any) -> SiloConfig:
 
 
 def message(**tables: Any) -> str:
-    with pytest.raises(ConfigError) as caught:
-        read(**tables)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return sentence(ConfigError, read, **tables)
 
 
 # --- silo.toml

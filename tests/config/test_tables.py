@@ -8,6 +8,7 @@ import pytest
 from fedct_flwr.config import StudyConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, SiloTables, StudyTables, TableSettings
 from fedct_flwr.types import ConfigError
+from tests.sentences import sentence
 
 
 def told(folder: Path, text: str) -> FolderTables:
@@ -16,10 +17,7 @@ def told(folder: Path, text: str) -> FolderTables:
 
 
 def error(folder: Path, text: str, name: str = "essen.csv") -> str:
-    with pytest.raises(ConfigError) as caught:
-        told(folder, text).of(name)
-    said = str(caught.value)
-    assert "\n" not in said
+    said = sentence(ConfigError, lambda: told(folder, text).of(name))
     assert DATA_FILE in said
     return said
 
@@ -88,11 +86,7 @@ def read(**settings: Any) -> StudyConfig:
 
 
 def message(**settings: Any) -> str:
-    with pytest.raises(ConfigError) as caught:
-        read(**settings)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return sentence(ConfigError, read, **settings)
 
 
 def test_a_study_needs_a_name_and_classes_alone() -> None:

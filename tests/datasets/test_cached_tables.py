@@ -10,6 +10,7 @@ import pytest
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.types import DataError
 from tests.datasets.loading import load, small
+from tests.sentences import sentence
 
 RAW = Path(__file__).parents[3] / "shared" / "data"
 FILES = {"adult": "adult.csv.gz", "mushroom": "mushroom.csv.gz", "wine-quality": "wine_quality.csv.gz"}
@@ -24,9 +25,6 @@ def together(dataset: FederatedDataset) -> np.ndarray[Any, Any]:
 
 def rewrite(path: Path, old: str, new: str) -> None:
     path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()).decode().replace(old, new).encode()))
-
-
-# --- the real data
 
 
 @pytest.fixture
@@ -45,9 +43,6 @@ def test_the_papers_sizes(name: str, private: int, public: int, test: int) -> No
     dataset = load(name)
     assert sum(silo.private.size for silo in dataset.silos) == private
     assert (len(dataset.silos), len(dataset.public), dataset.test.size) == (5, public, test)
-
-
-# --- any table in the data folder
 
 
 @pytest.mark.usefixtures("data_folder")
@@ -79,10 +74,7 @@ def test_only_wines_lose_rows_that_repeat(data_folder: Path) -> None:
 @every_table
 def test_a_table_that_is_not_there_is_asked_for_in_one_sentence(name: str, data_folder: Path) -> None:
     (data_folder / FILES[name]).unlink()
-    with pytest.raises(DataError) as caught:
-        small(name)
-    said = str(caught.value)
-    assert "\n" not in said
+    said = sentence(DataError, small, name)
     for part in (FILES[name], str(data_folder), "https://archive.ics.uci.edu/dataset/", "FEDCT_DATA"):
         assert part in said
 

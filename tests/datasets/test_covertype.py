@@ -1,26 +1,19 @@
 """Covertype, from the files that scikit-learn keeps when it has fetched it."""
 
 from pathlib import Path
-from typing import Any
 
 import joblib
 import numpy as np
 import pytest
 import scipy.io
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset, named
 from fedct_flwr.types import DataError
 from tests.datasets.loading import small
-
-
-def load(**settings: Any) -> FederatedDataset:
-    raw = {"study": "s", "data": "covertype"} | {key.replace("_", "-"): value for key, value in settings.items()}
-    return named.covertype(RunConfig.from_flower(raw))
+from tests.sentences import sentence
 
 
 def test_labels_start_at_zero_and_stay_with_their_records(data_folder: Path) -> None:
-    dataset = load(private_size=20, public_size=15)
+    dataset = small("covertype")
     raw = joblib.load(data_folder / "covertype" / "samples_py3")
     kind = {row.tobytes(): i % 7 for i, row in enumerate(raw.astype(np.float32))}
     for part in (dataset.test, *(silo.private for silo in dataset.silos)):
@@ -29,17 +22,14 @@ def test_labels_start_at_zero_and_stay_with_their_records(data_folder: Path) -> 
 
 def test_what_is_not_fetched_is_asked_for_in_one_sentence(data_folder: Path) -> None:
     (data_folder / "covertype" / "targets_py3").unlink()
-    with pytest.raises(DataError) as caught:
-        load()
-    said = str(caught.value)
-    assert "\n" not in said
+    said = sentence(DataError, small, "covertype")
     assert f"fetch_covtype(data_home='{data_folder}')" in said
 
 
 def test_what_is_damaged_is_asked_for_again(data_folder: Path) -> None:
     (data_folder / "covertype" / "samples_py3").write_bytes(b"no joblib file")
     with pytest.raises(DataError, match="or damaged: fetch it"):
-        load()
+        small("covertype")
 
 
 FILES = {"cifar10": "data_batch_3.bin", "svhn": "train_32x32.mat"}
@@ -67,9 +57,6 @@ def test_svhn_writes_height_width_color_number_and_ten_for_zero(data_folder: Pat
 @every_images
 def test_files_that_are_not_there_are_asked_for_in_one_sentence(name: str, data_folder: Path) -> None:
     (data_folder / name / FILES[name]).unlink()
-    with pytest.raises(DataError) as caught:
-        small(name)
-    said = str(caught.value)
-    assert "\n" not in said
+    said = sentence(DataError, small, name)
     for part in (FILES[name], str(data_folder / name), "http", "FEDCT_DATA"):
         assert part in said

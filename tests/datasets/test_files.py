@@ -18,6 +18,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.types import ConfigError, DataError
+from tests.sentences import sentence
 
 MARKER = "Erika-4711"
 """Stands for a value that only a patient's record has."""
@@ -57,11 +58,7 @@ def load(path: Path, **settings: Any) -> FederatedDataset:
 
 def error(path: Path, **settings: Any) -> str:
     """What is said of a folder that cannot be loaded: one line."""
-    with pytest.raises(DataError) as caught:
-        load(path, **settings)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return sentence(DataError, load, path, **settings)
 
 
 def records(dataset: FederatedDataset, silo: str) -> set[tuple[float | None, ...]]:
@@ -227,9 +224,7 @@ def test_columns_left_out_codes_and_dates(folder: Folder) -> None:
 def test_a_name_in_data_toml_that_nothing_has(folder: Folder, text: str, wording: SnapshotAssertion) -> None:
     path = folder()
     told(path, text)
-    with pytest.raises(ConfigError) as caught:
-        load(path)
-    assert str(caught.value) == wording
+    assert sentence(ConfigError, load, path) == wording
 
 
 @pytest.mark.parametrize("name", ["Unnamed: 0", "", "__index_level_0__", "...1"])

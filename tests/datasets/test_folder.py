@@ -9,6 +9,7 @@ from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.table_files import ENDINGS
 from fedct_flwr.types import DataError
 from tests.messy.patients import load
+from tests.sentences import sentence
 
 
 def made(folder: Path, *names: str) -> TableFolder:
@@ -22,10 +23,7 @@ def made(folder: Path, *names: str) -> TableFolder:
 
 
 def error(folder: Path, *names: str) -> str:
-    with pytest.raises(DataError) as caught:
-        made(folder, *names)
-    text = str(caught.value)
-    assert "\n" not in text
+    text = sentence(DataError, made, folder, *names)
     assert str(folder) in text
     return text
 

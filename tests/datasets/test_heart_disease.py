@@ -3,7 +3,6 @@
 import csv
 import json
 from collections import Counter
-from functools import cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset, named
+from tests.datasets.loading import load
 
 RAW = Path(__file__).parents[3] / "shared" / "data" / "heart_disease"
 FILES = {"cleveland": "cleveland", "budapest": "hungarian", "zurich": "switzerland", "long-beach": "va"}
@@ -30,13 +28,6 @@ EMBEDDED: dict[str, Any] = json.loads(
 # Sum and number of missing values of every column in the raw files, in the order of COLUMNS.
 
 every_hospital = pytest.mark.parametrize("hospital", HOSPITALS)
-
-
-@cache
-def load(**settings: Any) -> FederatedDataset:
-    """The data set with these settings (underscores for hyphens)."""
-    raw = {"study": "s", "data": "heart-disease"} | {key.replace("_", "-"): value for key, value in settings.items()}
-    return named.heart_disease(RunConfig.from_flower(raw))
 
 
 def embedded(hospital: str) -> np.ndarray[Any, Any]:
@@ -59,9 +50,6 @@ def rows(X: np.ndarray[Any, Any], y: Any = None) -> Counter[tuple[Any, ...]]:
         (*(None if np.isnan(value) else float(value) for value in record), *label)
         for record, label in zip(X, labels, strict=True)
     )
-
-
-# --- the embedded file
 
 
 @pytest.mark.parametrize(
@@ -89,12 +77,9 @@ def test_every_value_is_that_of_the_raw_file(hospital: str) -> None:
     np.testing.assert_array_equal(embedded(hospital), raw)
 
 
-# --- what the loader makes of it
-
-
 def test_the_place_of_a_public_example_does_not_tell_its_hospital() -> None:
     owner = {record: hospital for hospital in HOSPITALS for record in rows(expected(hospital)[0])}
-    owners = [owner[next(iter(rows(record[None])))] for record in load().public.X]
+    owners = [owner[next(iter(rows(record[None])))] for record in load("heart-disease").public.X]
     changes = sum(left != right for left, right in pairwise(owners))
     # Grouped by hospital there would be 3; at random about 160.
     assert changes > 100

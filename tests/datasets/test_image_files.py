@@ -18,6 +18,7 @@ from fedct_flwr.datasets.image_folder import read_images, usual_form
 from fedct_flwr.datasets.schema import ImageForm
 from fedct_flwr.types import ConfigError, DataError, FedctError
 from tests.patience import PATIENCE
+from tests.sentences import sentence
 
 Folder = Callable[..., Path]
 _DEFAULT = {
@@ -55,11 +56,7 @@ def load(path: Path, **settings: Any) -> FederatedDataset:
 
 
 def error(path: Path, kind: type[FedctError] = DataError, **settings: Any) -> str:
-    with pytest.raises(kind) as caught:
-        load(path, **settings)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return sentence(kind, load, path, **settings)
 
 
 # --- what is read
@@ -260,10 +257,9 @@ def test_a_damaged_file_is_numbered_and_its_name_not_quoted(
 ) -> None:
     good = save_image(tmp_path / "a.png", random(4, 4))
     bad = damaged(tmp_path / f"{SECRET}.{suffix}", how)
-    with pytest.raises(DataError) as caught:
-        read_images([good, bad], (4, 4), "gray")
-    assert str(caught.value) == wording
-    assert SECRET not in str(caught.value)
+    said = sentence(DataError, read_images, [good, bad], (4, 4), "gray")
+    assert said == wording
+    assert SECRET not in said
 
 
 # --- the form that images have

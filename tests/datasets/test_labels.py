@@ -9,6 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.tables import all_classes, class_name, class_names, map_labels
 from fedct_flwr.types import DataError
+from tests.sentences import sentence
 
 FILE = Path("/data/records.csv")
 CLASSES = ("healthy", "diseased")
@@ -16,11 +17,7 @@ SECRET = "Erika-4711"
 
 
 def said(names: list[str], mapping: dict[str, str], classes: tuple[str, ...] = CLASSES) -> str:
-    with pytest.raises(DataError) as caught:
-        map_labels(names, mapping, classes, FILE)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return sentence(DataError, map_labels, names, mapping, classes, FILE)
 
 
 @pytest.mark.parametrize(

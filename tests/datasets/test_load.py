@@ -11,6 +11,7 @@ from fedct_flwr.datasets import LOADERS, FederatedDataset, SiloData, load
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
+from tests.sentences import sentence
 
 
 @pytest.fixture
@@ -34,14 +35,10 @@ def config_of(name: str, folder: Path, **settings: Any) -> RunConfig:
     return RunConfig.from_flower({"study": "s", "data": name, **own, **settings})
 
 
-# --- by name
-
-
 @pytest.mark.parametrize(("wrong", "meant"), [("hart-disease", "heart-disease"), ("breastcancer", "breast-cancer")])
 def test_an_unknown_data_set_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load(RunConfig.from_flower({"study": "s", "data": wrong}))
-    assert str(caught.value) == f"unknown data set {wrong!r}: did you mean {meant!r}?"
+    said = sentence(ConfigError, lambda: load(RunConfig.from_flower({"study": "s", "data": wrong})))
+    assert said == f"unknown data set {wrong!r}: did you mean {meant!r}?"
 
 
 def test_a_data_set_is_read_once_for_all_rounds(folder: Path) -> None:
@@ -49,9 +46,6 @@ def test_a_data_set_is_read_once_for_all_rounds(folder: Path) -> None:
     first = load(config)
     (folder / "north.csv").unlink()
     assert load(config_of("files", folder)) is first
-
-
-# --- conformance
 
 
 every_data_set = pytest.mark.parametrize("name", list(LOADERS))
@@ -71,9 +65,6 @@ def test_outcomes_are_classes_of_the_schema_or_numbers(name: str, folder: Path) 
         else:
             assert part.y.dtype == LABEL_DTYPE
             assert set(part.y.tolist()) <= set(classes)
-
-
-# --- a federated data set
 
 
 def examples(labels: list[int]) -> Examples:

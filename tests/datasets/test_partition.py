@@ -9,6 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.partition import dirichlet, dirichlet_by_silo, iid, one_subclass_each
 from fedct_flwr.types import DataError
+from tests.sentences import sentence
 
 
 @pytest.fixture
@@ -50,9 +51,7 @@ class TestDirichlet:
         assert min(map(len, parts)) >= min_examples
 
     def test_a_minimum_that_only_an_even_split_meets_is_refused(self, rng: Generator, wording: SnapshotAssertion):
-        with pytest.raises(DataError) as caught:
-            dirichlet(labels_of(2, 40), 4, 0.01, rng, min_examples=10)
-        assert str(caught.value) == wording
+        assert sentence(DataError, lambda: dirichlet(labels_of(2, 40), 4, 0.01, rng, min_examples=10)) == wording
 
     def test_a_small_concentration_makes_silos_differ_more(self, rng: Generator):
         y = labels_of(2, 2000)

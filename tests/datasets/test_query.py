@@ -20,6 +20,7 @@ from fedct_flwr.types import ConfigError, DataError
 from tests import postgresql
 from tests.patience import PATIENCE
 from tests.postgresql import Server
+from tests.sentences import sentence
 
 duckdb = pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
 ROWS = [(3, 1.5, "a", None), (1, None, "b'c", None), (2, -0.25, None, None)]
@@ -37,13 +38,19 @@ def server() -> Iterator[Server]:
         yield found
 
 
+@pytest.fixture
+def reader(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The server, for the user who may read one table."""
+    monkeypatch.setenv("PGUSER", "reader")
+    monkeypatch.setenv("PGPASSWORD", server.password)
+    return server
+
+
 @pytest.fixture(params=["sqlite", "duckdb", "parquet", pytest.param("postgresql", marks=postgresql.installed)])
-def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The same table in each of them."""
     if request.param == "postgresql":
-        found: Server = request.getfixturevalue("server")
-        monkeypatch.setenv("PGUSER", "reader")
-        monkeypatch.setenv("PGPASSWORD", found.password)
+        found: Server = request.getfixturevalue("reader")
         return found.database
     if request.param == "parquet":
         folder = tmp_path / "it's parquet"
@@ -66,12 +73,9 @@ def settings(folder: Path, database: str, sql: str, **more: object) -> DataSetti
 
 
 def failure(data: DataSettings) -> str:
-    with pytest.raises(DataError) as error:
-        read_query(data)
-    said = str(error.value)
+    said = sentence(DataError, read_query, data)
     # "what: what to do" on one line.
     assert ": " in said
-    assert "\n" not in said
     return said
 
 
@@ -110,14 +114,12 @@ def test_types_are_numbers_text_truth_and_dates(tmp_path: Path, database: str) -
 
 
 @postgresql.installed
-def test_types_of_postgresql(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PGUSER", "reader")
-    monkeypatch.setenv("PGPASSWORD", server.password)
+def test_types_of_postgresql(tmp_path: Path, reader: Server) -> None:
     sql = "SELECT date '2020-02-29' AS d, true AS t, 'x'::char(2) AS c, 'NaN'::numeric AS n, '{}'::json AS j"
-    (row,) = read_query(settings(tmp_path, server.database, sql)).to_pylist()
+    (row,) = read_query(settings(tmp_path, reader.database, sql)).to_pylist()
     assert (str(row["d"]), row["t"], row["c"], row["j"]) == ("2020-02-29", True, "x ", "{}")
     assert row["n"] != row["n"]
-    data = settings(tmp_path, server.database, "SELECT ARRAY[1, 2] AS list")
+    data = settings(tmp_path, reader.database, "SELECT ARRAY[1, 2] AS list")
     assert failure(data).endswith("gives 'list' as list<item: int32>: CAST it to a number or text")
 
 
@@ -177,12 +179,8 @@ def test_a_query_that_writes_is_refused(tmp_path: Path, database: str, request: 
         "SELECT set_config('transaction_read_only', 'off', false) FROM visits",
     ],
 )
-def test_a_transaction_stays_read_only(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, sql: str
-) -> None:
-    monkeypatch.setenv("PGUSER", "reader")
-    monkeypatch.setenv("PGPASSWORD", server.password)
-    assert failure(settings(tmp_path, server.database, sql)).endswith("may only read: leave its SELECT alone")
+def test_a_transaction_stays_read_only(tmp_path: Path, reader: Server, sql: str) -> None:
+    assert failure(settings(tmp_path, reader.database, sql)).endswith("may only read: leave its SELECT alone")
 
 
 @pytest.mark.parametrize(
@@ -301,10 +299,8 @@ def test_a_missing_password_is_no_silent_server(
 
 
 @postgresql.installed
-def test_something_behind_the_semicolon(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PGUSER", "reader")
-    monkeypatch.setenv("PGPASSWORD", server.password)
-    said = failure(settings(tmp_path, server.database, "SELECT 1 AS a; -- the end"))
+def test_something_behind_the_semicolon(tmp_path: Path, reader: Server) -> None:
+    said = failure(settings(tmp_path, reader.database, "SELECT 1 AS a; -- the end"))
     assert said.endswith("has something behind its last semicolon: take that out")
 
 
@@ -340,10 +336,9 @@ def test_users_who_may_too_much_or_too_little(tmp_path: Path, server: Server, mo
     ],
 )  # fmt: skip
 def test_a_password_in_the_settings_is_refused_and_not_quoted(tmp_path: Path, database: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        settings(tmp_path, database, SELECT)
-    assert "hunter2" not in str(error.value)
-    assert "a password stands in database: take it out, and set PGPASSWORD" in str(error.value)
+    said = sentence(ConfigError, settings, tmp_path, database, SELECT)
+    assert "hunter2" not in said
+    assert "a password stands in database: take it out, and set PGPASSWORD" in said
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
-from fedct_flwr.types import DataError, Examples, FedctError
+from fedct_flwr.types import Examples, FedctError
 from tests.hospitals import dataset, write_silo_folder
+from tests.sentences import sentence
 
 STUDY: dict[str, Any] = {
     "study": "ward",
@@ -58,11 +59,7 @@ def records_of(tmp_path: Path, study: StudyFolder) -> Callable[..., Examples]:
 
 
 def said(read: Callable[[], object]) -> str:
-    with pytest.raises(FedctError) as caught:
-        read()
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return sentence(FedctError, read)
 
 
 # --- a study
@@ -217,9 +214,8 @@ def test_small_images_that_stand_for_much_memory_are_refused_unread(
         write_image(images / "public" / f"more-{number}.png", number)
     stored = sum(path.stat().st_size for path in (images / "public").iterdir())
     monkeypatch.setattr("fedct_flwr.datasets.study_folder.read_images", lambda *_: pytest.fail("they were read"))
-    with pytest.raises(DataError) as caught:
-        read_study(write_image_study(images, **{"image-size": [4096, 4096]}))
-    assert str(caught.value).replace(str(images), "STUDY").replace(f"{stored:,}", "so many") == wording
+    text = said(lambda: read_study(write_image_study(images, **{"image-size": [4096, 4096]})))
+    assert text.replace(str(images), "STUDY").replace(f"{stored:,}", "so many") == wording
 
 
 @pytest.mark.parametrize("outside", ["folder", "image"])

@@ -15,6 +15,7 @@ from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_parquet, read_table
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.types import MAX_CLASSES, DataError
+from tests.sentences import sentence
 
 HERE = Path("north.csv")
 COLUMNS = (Column("age"), Column("ward", ("east", "west")))
@@ -44,15 +45,9 @@ def write(table: pa.Table, path: Path) -> Path:
 
 def error(table: pa.Table, columns: tuple[Column, ...] = COLUMNS) -> str:
     """What is said of a table that does not fit."""
-    with pytest.raises(DataError) as caught:
-        encode(table, columns, HERE)
-    text = str(caught.value)
-    assert "\n" not in text
+    text = sentence(DataError, encode, table, columns, HERE)
     assert str(HERE) in text
     return text
-
-
-# --- reading
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -76,9 +71,6 @@ def test_columns_and_values_are_those_written(tmp_path: Path, suffix: str) -> No
     )
 
 
-# --- what columns are
-
-
 @pytest.mark.parametrize(
     ("value", "kind"),
     [([1, 2], "list"), ({"a": 1}, "struct"), (b"raw", "binary")],
@@ -87,12 +79,7 @@ def test_columns_and_values_are_those_written(tmp_path: Path, suffix: str) -> No
 def test_what_is_neither_numbers_nor_text_is_refused_by_name(
     value: object, kind: str, wording: SnapshotAssertion
 ) -> None:
-    with pytest.raises(DataError) as caught:
-        columns_of(pa.table({"seen": [value]}), HERE)
-    assert str(caught.value) == wording
-
-
-# --- encoding against the public set's columns
+    assert sentence(DataError, lambda: columns_of(pa.table({"seen": [value]}), HERE)) == wording
 
 
 @pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("s"), pa.list_(pa.int64())], ids=str)

@@ -14,6 +14,7 @@ from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.types import FedctError
 from tests.datasets.test_study_folder import write
+from tests.sentences import sentence
 
 SECRET = "Erika-4711"
 RECORDS = "ill,ward,age\nno,west,28\nyes,east,81\nyes,,33\nno,north,44\n"
@@ -32,10 +33,9 @@ def records(study: StudyFolder, path: Path, content: str | bytes, **settings: An
 
 
 def said(study: StudyFolder, path: Path, content: str | bytes, **settings: Any) -> str:
-    with pytest.raises(FedctError) as caught:
-        records(study, path, content, **settings)
-    assert SECRET not in str(caught.value)
-    return str(caught.value)
+    text = sentence(FedctError, records, study, path, content, **settings)
+    assert SECRET not in text
+    return text
 
 
 def test_the_form_of_the_public_set_is_no_part_of_what_is_approved(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tomli_w
 
-from fedct_flwr.config import DataSettings, RunConfig
-from fedct_flwr.datasets import FederatedDataset, files
+from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.hospital.duplicates import find_duplicates
+from tests.datasets.test_files import load
 
 PUBLIC = "age,note,code\n63,Chest pain,7\n41,,8\n,no pain,9\n"
 NORTH = "age,note,code,ill\n70,pain,7,yes\n35,fine,8,no\n52,,9,yes\n44,ok,7,no\n"
@@ -26,11 +26,6 @@ def write(folder: Path, public: str = PUBLIC, north: str = NORTH, south: str = S
     if told:
         (folder / "data.toml").write_text(told, "utf-8")
     return folder
-
-
-def load(folder: Path, **settings: Any) -> FederatedDataset:
-    raw = {"study": "s", "data": "files", "data-dir": str(folder), "label-column": "ill", "test-fraction": 0.0}
-    return files.load(RunConfig.from_flower(raw | {key.replace("_", "-"): value for key, value in settings.items()}))
 
 
 @pytest.mark.parametrize(
@@ -51,9 +46,6 @@ def test_named_columns_stay_text_whatever_they_look_like(tmp_path: Path, told: s
     assert np.isnan(dataset.public.X[2, 0])
     south = dataset.silos[1].private
     assert sorted(south.X[:, 1]) == ["007", "pain today"]
-
-
-# --- fingerprint and digest
 
 
 def features(*rows: tuple[Any, ...]) -> Any:
@@ -100,8 +92,6 @@ def test_what_is_text_is_part_of_the_digest(tmp_path: Path) -> None:
     ]
     assert len(set(digests)) == 3
 
-
-# --- copies of a silo's records in the public set
 
 SCHEMA = Schema(("no", "yes"), (Column("age"), Column("note", text=True)))
 

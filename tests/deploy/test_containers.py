@@ -165,9 +165,6 @@ def test_code_of_a_run_finds_no_key(deployed: Federation) -> None:
     assert deployed.execute("superexec", "find", "/app", "-name", "*.key").stdout == ""
 
 
-# --- the outside
-
-
 @pytest.fixture(scope="module")
 def authority(deployed: Federation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The coordinator's certificate, as it hands it out to silos, with a silo's certificate and key next to it."""

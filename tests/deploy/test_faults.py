@@ -126,9 +126,6 @@ def test_afterwards_all_take_part_again(prepared: Federation) -> None:
     assert rounds_in(printed)[-1] == 4, printed
 
 
-# --- when all that is over
-
-
 @pytest.mark.parametrize("silo", SILOS)
 def test_the_log_proves_all_that_left(silo: str, prepared: Federation) -> None:
     assert "is intact" in prepared.execute(f"agent-{silo}", "fedct", "silo", "verify").stdout

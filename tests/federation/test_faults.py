@@ -15,6 +15,7 @@ from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.federation.conftest import DEADLINE, Federation
 from tests.federation.learners import SECRET
+from tests.sentences import sentence
 
 FAULTY = 2
 NAME = "zurich"
@@ -124,9 +125,7 @@ def test_without_a_quorum_the_run_fails_with_one_sentence_and_keeps_its_checkpoi
     federation: Federation, wording: SnapshotAssertion
 ) -> None:
     federation.behave = {0: from_round(2, raises), 1: from_round(2, raises)}
-    with pytest.raises(RunError) as caught:
-        federation.run(min_silos=3, stop_at_fixed_point=False)
-    assert str(caught.value) == wording
+    assert sentence(RunError, federation.run, min_silos=3, stop_at_fixed_point=False) == wording
     folder = RunFolder(federation.path / "run")
     assert folder.load_checkpoint().round == 1
     result = folder.read_json("result.json")

@@ -26,6 +26,7 @@ from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Federation
 from tests.federation.test_one_shot import labels, result
+from tests.sentences import sentence
 
 RUN: dict[str, Any] = {"algorithm": JointLabeler.name, "num_server_rounds": 10, "epsilon": 1.0}
 SILOS = ("cleveland", "budapest", "zurich", "long-beach")
@@ -73,9 +74,7 @@ def test_without_noise_labels_are_those_of_training_in_the_open(
 
 def test_a_stopped_run_goes_on_and_nothing_is_charged_twice(federation: Federation, wording: SnapshotAssertion) -> None:
     federation.behave[2] = federation.away(3)
-    with pytest.raises(RunError) as caught:
-        federation.run(**RUN)
-    assert str(caught.value) == wording
+    assert sentence(RunError, federation.run, **RUN) == wording
     federation.behave.clear()
     folder = federation.run(**RUN, resume=True)
     assert [line["round"] for line in folder.rounds()] == list(range(1, JOINT_STEPS + 2))

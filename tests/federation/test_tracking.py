@@ -52,9 +52,6 @@ def events(folder: RunFolder) -> EventAccumulator:
     return found
 
 
-# --- MLflow
-
-
 def test_mlflow_has_what_the_round_log_has(kept: Kept) -> None:
     client, rounds = MlflowClient(tracking_uri=kept.uri), kept.folder.rounds()
     run = run_of(kept.folder, client)
@@ -78,9 +75,6 @@ def test_mlflow_has_the_runs_files_and_no_silos_model(kept: Kept) -> None:
     assert json.loads(copy.read_text()) == kept.folder.read_json("result.json")
 
 
-# --- TensorBoard
-
-
 @pytest.fixture
 def board(federation: Federation) -> RunFolder:
     return federation.run(tracking="tensorboard", **TWO_ROUNDS)
@@ -92,9 +86,6 @@ def test_tensorboard_has_what_the_round_log_has(board: RunFolder) -> None:
         told = [(point.step, point.value) for point in found.Scalars(name)]
         assert told == [(entry["round"], pytest.approx(entry[name])) for entry in rounds], name
     assert "own_accuracy/long-beach" in found.Tags()["scalars"]
-
-
-# --- whichever
 
 
 def test_a_tracker_that_fails_in_the_middle_ends_nothing_and_says_so_once(

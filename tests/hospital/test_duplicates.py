@@ -15,10 +15,6 @@ from fedct_flwr.hospital.duplicates import find_duplicates, similar_texts
 CLASSES = ("no", "yes")
 
 
-def hospitals(seed: int) -> datasets.FederatedDataset:
-    return datasets.load(RunConfig.from_flower({"study": "test", "data": "heart-disease", "seed": seed}))
-
-
 def numeric(columns: int) -> Schema:
     return Schema.numeric(CLASSES, tuple(f"c{i}" for i in range(columns)))
 
@@ -26,7 +22,7 @@ def numeric(columns: int) -> Schema:
 def test_honest_hospitals_hardly_ever_raise_it_but_by_a_patient_who_is_in_both() -> None:
     reports = []
     for seed in range(10):
-        data = hospitals(seed)
+        data = datasets.load(RunConfig.from_flower({"study": "test", "data": "heart-disease", "seed": seed}))
         reports += [find_duplicates(silo.private.X, data.public.X, data.schema) for silo in data.silos]
     # The files have a patient or two twice, at Budapest and Long Beach.
     assert sum(report.alarm for report in reports if not report.exact) <= 2
@@ -102,9 +98,6 @@ def test_values_are_the_same_as_finely_as_the_records_are_written(
     records: list[float], value: float, public: float, expected: bool
 ) -> None:
     assert same(records, value, public) is expected
-
-
-# --- texts
 
 
 TEXTS = Schema(("well", "ill"), (Column("age"), Column("note", text=True)))

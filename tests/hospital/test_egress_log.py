@@ -21,6 +21,7 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.log_entry import LOG_FILE, MAX_LINE_BYTES, Event, LogEntry, read_entries
 from fedct_flwr.hospital.log_proof import HEAD_FILE, Verdict, verify_log
 from fedct_flwr.types import RunError
+from tests.sentences import sentence
 
 SILO = "cleveland"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -250,9 +251,7 @@ def test_another_process_is_kept_out_too_and_let_in_when_the_first_is_killed(
     try:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == b"open"
-        with pytest.raises(RunError) as caught:
-            EgressLog.open(tmp_path, SILO, KEY)
-        assert str(caught.value) == wording
+        assert sentence(RunError, EgressLog.open, tmp_path, SILO, KEY) == wording
         # Verified again and again while it grows.
         for _ in range(20):
             verdict = verify(tmp_path)

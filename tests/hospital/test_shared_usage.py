@@ -152,9 +152,6 @@ def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
         assert not folder.exists()
 
 
-# --- settings and approval
-
-
 def test_the_limits_and_the_folder_are_approved(study: Callable[..., Silo], tmp_path: Path) -> None:
     silo = study("one", max_queries=12)
     digests = {terms_digest(silo.config, silo.study)}

@@ -16,6 +16,7 @@ from fedct_flwr.labelers.labeler import Labeler
 from fedct_flwr.labelers.protect import check_installed, labeler_for
 from fedct_flwr.labelers.teachers import teachers_for
 from fedct_flwr.types import ConfigError
+from tests.sentences import sentence
 
 DATA = datasets.load(RunConfig.from_flower({"study": "heart-disease", "data": "heart-disease"}))
 LEARNER = LearnerSettings(name="logistic-regression")
@@ -49,9 +50,8 @@ def test_a_missing_extra_is_named(
     protection: str, missing: set[str], extras: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protect, "find_spec", lambda name: None if name in missing else object())
-    with pytest.raises(ConfigError) as caught:
-        check_installed(privacy(protection))
-    assert str(caught.value) == f"protection = '{protection}' needs {extras}"
+    said = sentence(ConfigError, lambda: check_installed(privacy(protection)))
+    assert said == f"protection = '{protection}' needs {extras}"
 
 
 def test_dp_sgd_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,9 +81,7 @@ def shared(num_features: int, num_classes: int) -> Any:
 def test_what_cannot_be_kept_is_said_before_anything_runs(
     settings: PrivacySettings, learner: LearnerSettings, records: int, wording: SnapshotAssertion
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        labeler(settings, learner, records)
-    assert str(caught.value).partition(": ")[0] == wording
+    assert sentence(ConfigError, labeler, settings, learner, records).partition(": ")[0] == wording
 
 
 @pytest.mark.parametrize(("records", "number"), [(3, 2), (168, 8), (2000, 100), (10**6, 250)])

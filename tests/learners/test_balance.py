@@ -11,6 +11,7 @@ from fedct_flwr.config import LearnerSettings
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.torch_net import TorchLearner, Training
 from fedct_flwr.types import ConfigError
+from tests.sentences import sentence
 
 RARE = np.int16([0] * 95 + [1] * 5)
 
@@ -47,9 +48,7 @@ def test_a_rare_class_is_found_if_classes_count_the_same(name: str, params: dict
 
 
 def test_a_learner_without_weights_is_refused_before_anything_runs(wording: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError) as caught:
-        learner("nearest-neighbors", "balanced")
-    assert str(caught.value) == wording
+    assert sentence(ConfigError, learner, "nearest-neighbors", "balanced") == wording
 
 
 def network(balanced: bool) -> TorchLearner:

@@ -23,6 +23,7 @@ from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, make
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, load_model, prepare
 from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.types import ConfigError, DataError, TrainingError
+from tests.sentences import sentence
 
 HERE = __name__
 """This module; its models have import paths too."""
@@ -193,9 +194,7 @@ class TestModelFile:
 
     def test_with_types_from_elsewhere_is_refused(self, path: Path, wording: SnapshotAssertion):
         SklearnLearner(Majority()).fit(*blobs([0, 1])).save(path)
-        with pytest.raises(DataError) as caught:
-            load_model(path)
-        assert str(caught.value) == wording
+        assert sentence(DataError, load_model, path) == wording
 
 
 class LikeCatBoosts:
@@ -286,6 +285,4 @@ def test_every_name_learns_values_with_weights_again_the_same_and_is_kept(name: 
     ],
 )
 def test_what_predicts_no_number_is_refused_with_what_does(name: str, wording: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError) as caught:
-        regressor(name)
-    assert str(caught.value) == wording
+    assert sentence(ConfigError, regressor, name) == wording

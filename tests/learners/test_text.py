@@ -132,9 +132,6 @@ def test_words_come_from_public_and_own_texts() -> None:
     assert {"publicword", "ownword"} <= set(words)
 
 
-# --- what is said
-
-
 @pytest.mark.parametrize(
     ("name", "schema", "settings", "word"),
     [
@@ -153,9 +150,6 @@ def test_texts_without_words_are_an_error_that_names_the_reason() -> None:
     X = np.array([[1.0, "", 0.0], [2.0, "!", 1.0]], dtype=object)
     with pytest.raises(DataError, match="empty vocabulary"):
         learner_for(LearnerSettings(name="tfidf-linear"), "a", SCHEMA, PublicSet(X), X)
-
-
-# --- a model file that comes from elsewhere, and whole runs
 
 
 def test_a_global_model_of_text_is_read_without_trusting_anybody(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ConfigError, DataError
+from tests.sentences import sentence
 
 SCHEMA = Schema(("a", "b", "c"), (Column("x"), Column("y"), Column("z", ("p", "q"))))
 SMALL: dict[str, dict[str, Any]] = {
@@ -72,10 +73,7 @@ def saved(path: Path, name: str, y: Any = None) -> tuple[Learner, bytes]:
 
 def refused(path: Path, content: bytes) -> str:
     path.write_bytes(content)
-    with pytest.raises(DataError) as caught:
-        load_model(path)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return sentence(DataError, load_model, path)
 
 
 LABELS = {
@@ -99,9 +97,6 @@ def test_it_predicts_elsewhere_what_it_does_here(tmp_path: Path, name: str, know
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
         assert probabilities.shape == (60, 3)
         assert (model.predict(X)[:, None] == np.flatnonzero(probabilities.max(axis=0) > 0)).any(axis=1).all()
-
-
-# --- from elsewhere
 
 
 def pack(model: Any, said: ModelDescription | None = None, steps: list[Any] | None = None) -> bytes:
@@ -186,9 +181,6 @@ def test_a_label_that_is_no_class_of_the_study_is_refused(tmp_path: Path) -> Non
     (tmp_path / "m").write_bytes(pack(model, steps=[("transform", transformer)]))
     with pytest.raises(DataError, match="no class of its own study"):
         load_model(tmp_path / "m").predict(table()[0])
-
-
-# --- networks
 
 
 class TestNetworks:

@@ -40,9 +40,6 @@ def test_a_real_study_may_say_how_its_student_is_trained_and_not_how_silos_are()
         config(**real, student="", learning_rate=0.01).check_real()
 
 
-# --- what its card promises
-
-
 def test_the_card_promises_no_more_than_the_labels_do(wording: SnapshotAssertion) -> None:
     assert "epsilon" not in promised(config(), HARD)
     assert promised(config(), HARD)["words"].startswith("Nothing is promised")

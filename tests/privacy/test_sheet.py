@@ -27,9 +27,6 @@ def test_a_broken_promise_is_said_with_the_silos_name(wording: SnapshotAssertion
     assert "No silo has spent more" not in of_records(good, bad)
 
 
-# --- votes
-
-
 def test_probabilities_are_called_so_and_no_protection_is_said_to_cover_them(wording: SnapshotAssertion) -> None:
     nothing = PrivacySettings.read({"protection": "none"}, "a test")
     answers = Answers(labels=False, probabilities=True)
@@ -37,8 +34,6 @@ def test_probabilities_are_called_so_and_no_protection_is_said_to_cover_them(wor
     assert said == wording
     assert "labels of the models themselves" not in said
 
-
-# --- noise on votes
 
 NOISE = NoiseOnVotes("gaussian", 1228, 59.655, honest=4, may_collude=2)
 SILO = PrivacyUnit.SILO

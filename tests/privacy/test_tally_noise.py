@@ -93,8 +93,6 @@ def test_without_delta_the_papers_accountant_has_nothing_to_say() -> None:
     assert price.tightest.upper == pytest.approx(40 * 2 * 0.05)
 
 
-# --- FedKT's published epsilons (Tables 8 and 9), to as many digits as it prints
-
 COD_RNA = {0.5: 74, 1: 148, 1.5: 223, 2: 297}
 """Queries by their percentage of the holdout: a quarter of 59,535 examples."""
 TABLE_9 = [

@@ -149,10 +149,6 @@ def scored(path: Path, tests: list[tuple[OnTest, OnTest]]) -> Path:
     return folder.path
 
 
-def cells(table: Any) -> dict[tuple[str, str], list[str]]:
-    return {(line[0], line[1]): list(line[2:]) for line in [*table.rows, *table.foot]}
-
-
 def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path, wording: SnapshotAssertion) -> None:
     path = scored(tmp_path / "run", [(GOOD, RARE), (ONE_CLASS, RARE), (EMPTY, RARE)])
     section = clinical(read_run(path))
@@ -161,7 +157,7 @@ def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path
     assert list(own.columns[2:]) == [
         "n", "ill", "balanced accuracy", "accuracy", "AUC", "sensitivity", "specificity", "Brier score",
     ]  # fmt: skip
-    found = cells(own)
+    found = {(line[0], line[1]): list(line[2:]) for line in [*own.rows, *own.foot]}
     auc = GOOD.models["federated"].metrics["auc"]
     assert found["oslo", "FedCT"][:2] == ["6", "3"]
     assert found["oslo", "FedCT"][4] == f"{auc.value:.3f} ({auc.low:.2f}–{auc.high:.2f})"
@@ -182,9 +178,6 @@ def test_the_page_takes_all_of_it_and_hides_nothing_of_a_name(tmp_path: Path) ->
     assert "Metrics with intervals" in page
     assert "<b>ill" not in page
     assert "\u202e" not in page
-
-
-# --- models of no silo
 
 
 STUDENT = {"scores": {"student": {"balanced_accuracy": 0.65}, "ensemble": {"balanced_accuracy": 0.675}}}
@@ -240,9 +233,6 @@ def test_numbers_that_no_float_holds_are_damage(tmp_path: Path, name: str):
     path.write_text(path.read_text().replace("0.6", "1" + "0" * 400))
     with pytest.raises(RunError, match=f"{name} is damaged"):
         read_run(path.parent)
-
-
-# --- the round log as columns
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import ABSTAIN, RunError
+from tests.sentences import sentence
 
 SETTINGS = {"seed": 0, "quorum": 0.9, "learner": "svm"}
 FACTS = {"num_public": 3, "classes": ("no", "yes")}
@@ -188,9 +189,7 @@ class TestDamagedCheckpoint:
              "two-rounds", "round-in-words"],
     )  # fmt: skip
     def test_garbage_is_refused(self, content: bytes, damaged, wording: SnapshotAssertion):
-        with pytest.raises(RunError) as caught:
-            damaged(content)
-        assert str(caught.value) == wording
+        assert sentence(RunError, damaged, content) == wording
 
     def test_a_flipped_bit_is_refused_or_harmless(self, folder: RunFolder, damaged):
         targets = np.random.default_rng(0).integers(0, 3, 200).astype(np.int16)
@@ -266,9 +265,8 @@ class TestResume:
         assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
 
     def test_needs_a_run(self, tmp_path: Path, wording: SnapshotAssertion):
-        with pytest.raises(RunError) as caught:
-            RunFolder.resume(tmp_path / "nowhere", SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
-        assert str(caught.value) == wording
+        said = sentence(RunError, RunFolder.resume, tmp_path / "nowhere", SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        assert said == wording
 
     @pytest.mark.parametrize("content", ["", "{", "{}", "[]", "null", '{"settings": null}', '{"settings": []}'])
     def test_a_damaged_config_is_refused(self, content: str, folder: RunFolder):
@@ -284,14 +282,10 @@ class TestLock:
     ):
         folder = RunFolder.create(tmp_path / "run", SETTINGS, FACTS)
         run_rounds(folder, 1)
-        with pytest.raises(RunError) as caught:
-            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
-        assert str(caught.value) == wording
+        assert sentence(RunError, RunFolder.resume, folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {}) == wording
         folder.close()
         resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
-        with pytest.raises(RunError) as caught:
-            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
-        assert str(caught.value) == wording
+        assert sentence(RunError, RunFolder.resume, folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {}) == wording
         resumed.close()
 
     def test_a_coordinator_that_was_killed_holds_no_lock(self, tmp_path: Path):

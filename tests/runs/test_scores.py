@@ -39,9 +39,6 @@ EMPTY = on_test([], [])
 RARE = on_test([0] * 190 + [1] * 10, [*np.linspace(0.0, 0.3, 190), *np.linspace(0.15, 0.35, 10)])
 
 
-# --- the file
-
-
 @pytest.mark.parametrize("tests", [(GOOD, GOOD), (ONE_CLASS, GOOD), (EMPTY, RARE)])
 def test_what_is_saved_comes_back(tmp_path: Path, tests: tuple[OnTest, OnTest]) -> None:
     rows = [row("a", *tests)]
@@ -63,9 +60,6 @@ def test_a_damaged_file_is_one_sentence(tmp_path_factory: pytest.TempPathFactory
     path.write_text(json.dumps([{"silo": "a", "own": {}, "pooled": {}, "bytes_sent": 1, "tests": {"own": damage}}]))
     with pytest.raises(RunError, match="damaged"):
         read(path)
-
-
-# --- means
 
 
 def test_silos_without_a_score_are_left_out_of_the_mean_of_that_test_set_alone(wording: SnapshotAssertion) -> None:

@@ -26,9 +26,6 @@ def honest(monkeypatch: pytest.MonkeyPatch) -> None:
     """No bug."""
 
 
-# --- the masks of two sums
-
-
 def same_masks(made: Federation) -> bool:
     """Whether a silo that adds the same vector twice sends the same bytes twice."""
     sent = []
@@ -48,9 +45,6 @@ def one_mask_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_mask_serves_two_sums(monkeypatch: pytest.MonkeyPatch, plant: Plant, found: bool) -> None:
     plant(monkeypatch)
     assert same_masks(federation(4)) == found
-
-
-# --- what a dropout opens of earlier sums
 
 
 def earlier_vector(made: Federation) -> np.ndarray | None:
@@ -85,9 +79,6 @@ def test_a_dropout_opens_nothing_of_earlier_sums(monkeypatch: pytest.MonkeyPatch
     made = federation(4)
     vector = earlier_vector(made)
     assert (vector is not None and np.array_equal(vector, made.numbers["silo-00"].vector_)) == found
-
-
-# --- both shares of a silo
 
 
 def both_opened(made: Federation) -> np.ndarray | None:
@@ -126,9 +117,6 @@ def test_never_both_shares_of_a_silo(monkeypatch: pytest.MonkeyPatch, plant: Pla
     assert (vector is not None and np.array_equal(vector, made.numbers["silo-00"].vector_)) == found
 
 
-# --- a list of survivors for each silo
-
-
 def too_small_a_sum(made: Federation) -> np.ndarray | None:
     """Tell each of six silos another list of four survivors, so that together they open a sum of three."""
     colluder = "silo-05"
@@ -164,9 +152,6 @@ def test_silos_open_one_list_of_survivors_only(monkeypatch: pytest.MonkeyPatch, 
     assert (total is not None and np.array_equal(total, expected)) == found
 
 
-# --- another sum told to one silo
-
-
 def forked(made: Federation) -> np.ndarray | None:
     """Tell one silo of a sum with a colluder and a silo that will be missing, and the others of a sum of all."""
     colluder, missing, target = 3, 2, 0
@@ -194,9 +179,6 @@ def test_no_silo_is_told_of_another_sum(monkeypatch: pytest.MonkeyPatch, plant: 
     made = federation(4)
     vector = forked(made)
     assert (vector is not None and np.array_equal(vector, made.numbers["silo-00"].vector_)) == found
-
-
-# --- what is left of a sum that was not opened
 
 
 def test_nothing_of_a_sum_that_failed_can_be_opened() -> None:

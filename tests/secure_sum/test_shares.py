@@ -80,17 +80,13 @@ def connected(graph: dict[int, list[int]], gone: Iterable[int]) -> bool:
     return reached == left
 
 
-def graph_of(terms: Terms, summands: tuple[int, ...], silos: int) -> dict[int, list[int]]:
-    return {one: terms.neighbours(one, summands, silos) for one in summands}
-
-
 @pytest.mark.parametrize("silos", range(3, 11))
 def test_no_silos_that_drop_out_or_collude_separate_the_others(silos: int) -> None:
     for may_collude in range(silos - 1):
         terms = terms_of(silos, may_collude)
         for missing in range(silos - terms.fewest(silos) + 1):
             summands = tuple(range(missing, silos))
-            graph = graph_of(terms, summands, silos)
+            graph = {one: terms.neighbours(one, summands, silos) for one in summands}
             gone = len(summands) - terms.fewest(silos) + may_collude
             for removed in combinations(summands, min(gone, len(summands) - 1)):
                 assert connected(graph, removed)

@@ -20,6 +20,7 @@ from fedct_flwr.silo import context as silo_context
 from fedct_flwr.types import ConfigError
 from server_app.main import app as server_app
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
+from tests.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 
@@ -101,9 +102,7 @@ def test_networks_at_real_silos_do_not_change_what_stop_at_fixed_point_says(stud
 
 
 def refusal(config: dict[str, Any], error: type[Exception] = ConfigError) -> str:
-    with pytest.raises(error) as caught:
-        run_loopback(server_app, client_app, config, [])
-    return str(caught.value)
+    return sentence(error, run_loopback, server_app, client_app, config, [])
 
 
 def test_the_study_must_be_that_of_the_folder(study: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:

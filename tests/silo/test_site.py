@@ -33,9 +33,6 @@ def test_a_real_silo_is_the_simulated_one_to_the_last_bit(tmp_path: Path, positi
             np.testing.assert_array_equal(one, other)
 
 
-# --- test records
-
-
 def test_without_test_records_a_silo_trains_on_all_and_has_no_own_scores(tmp_path: Path) -> None:
     site = open_real(tmp_path, data={"test-file": ""})
     assert site.private.size == simulated_site(RUN, 0).private.size
@@ -68,9 +65,6 @@ def test_a_test_file_is_read_with_the_silos_own_mapping(tmp_path: Path) -> None:
     site, simulated = real_site(config, read_study(config.study)), simulated_site(RUN, 0)
     np.testing.assert_array_equal(site.private.y, simulated.private.y)
     np.testing.assert_array_equal(site.own_test.y, simulated.own_test.y)
-
-
-# --- the learner
 
 
 @pytest.mark.parametrize("name", ["sklearn.svm.SVC", "tests.federation.learners.network", "os.system"])

@@ -42,9 +42,6 @@ def refusal_of(call: Callable[[], object]) -> Refusal:
     return refused.value.reason
 
 
-# --- a newer coordinator
-
-
 def test_in_the_middle_of_a_study_the_silo_refuses_and_goes_on_with_its_own_version(silo: Silo) -> None:
     with silo.gate() as gate:
         assert isinstance(silo.ask(gate, 1), bytes)
@@ -70,17 +67,11 @@ def test_in_the_middle_of_a_study_the_silo_refuses_and_goes_on_with_its_own_vers
     assert silo.verify().intact
 
 
-# --- a newer silo
-
-
 @pytest.mark.parametrize("more", [b"", LONG], ids=["", "long"])
 def test_a_newer_silos_answer_is_refused_as_such(silo: Silo, more: bytes) -> None:
     answer = of_version(silo.reply(), labels_pb2.Reply, NEWER) + more
     instruction = silo.instruction()
     assert refusal_of(lambda: decode_reply(answer, silo.terms, instruction)) is Refusal.VERSION
-
-
-# --- what no version may change
 
 
 def test_what_every_version_reads_of_every_other_stays() -> None:
