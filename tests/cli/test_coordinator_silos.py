@@ -84,12 +84,6 @@ def folder(link: Link, tmp_path: Path, fedct: Fedct) -> CoordinatorFolder:
     return made
 
 
-@pytest.fixture
-def new_key(tmp_path: Path) -> Path:
-    create_node_key(tmp_path / "new")
-    return tmp_path / "new.pub"
-
-
 def test_status_tells_of_all_silos_by_name(
     fedct: Fedct, folder: CoordinatorFolder, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,9 +118,10 @@ def test_a_silo_that_departs_leaves_roster_and_superlink(fedct: Fedct, folder: C
 
 
 def test_a_nodes_key_is_rotated_with_overlap(
-    fedct: Fedct, folder: CoordinatorFolder, link: Link, new_key: Path
+    fedct: Fedct, folder: CoordinatorFolder, link: Link, tmp_path: Path
 ) -> None:
-    old = node_key(folder.silos / "basel.pub")
+    create_node_key(tmp_path / "new")
+    old, new_key = node_key(folder.silos / "basel.pub"), tmp_path / "new.pub"
     assert fedct("coordinator", "rotate", folder.path, f"basel={new_key}").code == 0
     assert {old, node_key(new_key)} <= set(link.nodes)
     assert [silo["former_keys"] for silo in facts(folder)["silos"]] == [1, 0]

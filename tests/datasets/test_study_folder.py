@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
-from fedct_flwr.types import Examples, FedctError
+from fedct_flwr.types import FedctError
 from tests.hospitals import dataset, write_silo_folder
 from tests.sentences import sentence
 
@@ -44,18 +44,6 @@ def write(folder: Path, *, public: str = PUBLIC, test: str | None = TEST, **sett
 @pytest.fixture
 def study(tmp_path: Path) -> StudyFolder:
     return read_study(write(tmp_path / "study"))
-
-
-@pytest.fixture
-def records_of(tmp_path: Path, study: StudyFolder) -> Callable[..., Examples]:
-    """Reads a CSV file's content as a silo's records, under these settings."""
-
-    def read(content: str, name: str = "data.csv", **settings: Any) -> Examples:
-        (tmp_path / name).write_text(content, "utf-8")
-        data = {"file": str(tmp_path / name), "label": "ill"}
-        return read_records(DataSettings.read({**data, **settings}, "silo.toml"), study)
-
-    return read
 
 
 def said(read: Callable[[], object]) -> str:
@@ -165,9 +153,10 @@ def test_a_test_file_is_checked_as_a_silos_records_are(tmp_path: Path, wording: 
 # --- a silo's records
 
 
-def test_a_mapping_leads_from_the_hospitals_codes_to_the_studys_classes(records_of: Callable[..., Examples]) -> None:
-    records = records_of("ill,ward,age\n0,east,1\n1.0,east,2\n2,east,3\n", mapping={"0": "no", "1": "yes", "2": "yes"})
-    assert records.y.tolist() == [0, 1, 1]
+def test_a_mapping_leads_from_the_hospitals_codes_to_the_studys_classes(tmp_path: Path, study: StudyFolder) -> None:
+    (tmp_path / "data.csv").write_text("ill,ward,age\n0,east,1\n1.0,east,2\n2,east,3\n", "utf-8")
+    data = {"file": str(tmp_path / "data.csv"), "label": "ill", "mapping": {"0": "no", "1": "yes", "2": "yes"}}
+    assert read_records(DataSettings.read(data, "silo.toml"), study).y.tolist() == [0, 1, 1]
 
 
 def test_the_hospitals_records_are_the_simulations_to_the_last_bit(tmp_path: Path) -> None:

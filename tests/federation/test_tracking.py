@@ -75,12 +75,8 @@ def test_mlflow_has_the_runs_files_and_no_silos_model(kept: Kept) -> None:
     assert json.loads(copy.read_text()) == kept.folder.read_json("result.json")
 
 
-@pytest.fixture
-def board(federation: Federation) -> RunFolder:
-    return federation.run(tracking="tensorboard", **TWO_ROUNDS)
-
-
-def test_tensorboard_has_what_the_round_log_has(board: RunFolder) -> None:
+def test_tensorboard_has_what_the_round_log_has(federation: Federation) -> None:
+    board = federation.run(tracking="tensorboard", **TWO_ROUNDS)
     found, rounds = events(board), board.rounds()
     for name in ("agreement", "changed", "bytes_sent"):
         told = [(point.step, point.value) for point in found.Scalars(name)]

@@ -24,20 +24,15 @@ from fedct_flwr.hospital.log_entry import Event, is_revoked
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospital.agents import Make, Silo, silos_in
+from tests.hospital.agents import Silo, silos_in
 from tests.hospital.runtime_api import RuntimeApi, odd_record
 from tests.patience import PATIENCE, eventually
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
+def silo(tmp_path: Path) -> Iterator[Silo]:
     with silos_in(tmp_path) as make:
-        yield make
-
-
-@pytest.fixture
-def silo(make: Make) -> Silo:
-    return make()
+        yield make()
 
 
 def test_a_question_is_answered_with_labels_and_everything_is_logged(silo: Silo) -> None:
