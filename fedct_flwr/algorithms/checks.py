@@ -13,6 +13,7 @@ from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION, TRAIN_ONCE, said
 from fedct_flwr.config.setting_rules import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.coordinator.global_model import check_student, make_student
 from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
@@ -21,7 +22,6 @@ from fedct_flwr.datasets import SETTINGS as OF_DATA
 from fedct_flwr.datasets.partition import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
-from fedct_flwr.models.student import check_student, make_student
 from fedct_flwr.silo.summing import simulated_terms
 from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, SiloName

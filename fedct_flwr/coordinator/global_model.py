@@ -1,31 +1,38 @@
-"""At the end of a run in which silos share labels: the student, its card, and its score next to the silos' vote."""
+"""At the end of a run in which silos share labels: the student, its card, and its score next to the silos' vote.
+
+It is distilled from the public set and its final labels, and from nothing else: what was promised of the labels holds
+of it (Li, He, Song, IJCAI 2021, Algorithm 1, last line; Papernot et al., arXiv:1610.05755, §3.1).
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.config import LearnerSettings, ModelDescription, RunConfig
 from fedct_flwr.consensus.counting import plurality, tally, unanimous
 from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.files import write_atomically, write_json
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.labelers.transfer import Students
-from fedct_flwr.learners.base import Saveable
-from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.base import Learner, Saveable
+from fedct_flwr.learners.build import build_learner, untrained
+from fedct_flwr.learners.catalog import UNSAVED
+from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.models.card import STUDENT, as_markdown, card
-from fedct_flwr.models.model_file import save_model, suffix
-from fedct_flwr.models.student import make_student, train_student
+from fedct_flwr.models.model_file import can_be_saved, save_model, suffix
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, both_accuracies
-from fedct_flwr.seeding import generator
+from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.text.log import logger
-from fedct_flwr.types import DataError, Features, HardLabels, RunError, SiloName
+from fedct_flwr.types import ABSTAIN, ConfigError, DataError, Features, HardLabels, RunError, SiloName
 
 ModelPath: TypeAlias = Callable[[RunFolder, SiloName, str], Path]
 FACT: Final = "global_model"
@@ -203,3 +210,45 @@ def _students(study: Study, dataset: FederatedDataset, positions: Sequence[int])
         taught = transfer_for(*given, num_units=silo.units, keep=keep)
         students.append(taught.kept())
     return students
+
+
+class Student(NamedTuple):
+    """A learner and the transformer it looks at features through (None for none)."""
+
+    learner: Learner
+    transformer: Any
+
+
+def check_student(config: RunConfig, schema: Schema, public: PublicSet) -> None:
+    """Raise what ``make_student`` does, before anything runs, if the run config names a student."""
+    if config.student:
+        make_student(config, schema, public)
+
+
+def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Student:
+    """The untrained student of the run config. Raises ConfigError if it cannot be made or saved, DataError."""
+    settings = config.student_settings()
+    transformer = transformer_for(settings, schema, public.X)
+    learner = untrained(
+        settings,
+        random_state(config.seed, "student"),
+        schema.classes,
+        public.X[:2],
+        transformer,
+        total_steps=config.local_steps * config.rounds,
+    )
+    if config.student in UNSAVED or not can_be_saved(learner):
+        raise ConfigError(f"models of student = {config.student!r} cannot be saved: use another learner")
+    return Student(learner, transformer)
+
+
+def train_student(student: Student, public: PublicSet, targets: HardLabels) -> int:
+    """Train on what ``targets`` ``(num_public,)`` label; returns how many. Raises RunError, TrainingError."""
+    labeled = np.flatnonzero(targets != ABSTAIN)
+    if not len(labeled):
+        raise RunError(
+            f"none of the {len(public)} public examples has a label, so there is nothing that a student could learn "
+            "from: lower the quorum, ask more silos, or leave student out"
+        )
+    student.learner.fit(public.X[labeled], targets[labeled])
+    return len(labeled)

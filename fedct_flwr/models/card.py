@@ -9,7 +9,7 @@ from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending, unit_of
 from fedct_flwr.privacy.sheet import UNITS
-from fedct_flwr.runs.versions import versions
+from fedct_flwr.runs.run_folder import versions
 from fedct_flwr.text.markdown import template
 from fedct_flwr.types import SiloName
 

@@ -21,20 +21,24 @@
 import csv
 import io
 import json
+import platform
+import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from filelock import FileLock, Timeout
 
+from fedct_flwr import __version__
 from fedct_flwr.consensus.counting import State, Trust
 from fedct_flwr.files import JsonLines, write_atomically, write_json
 from fedct_flwr.runs.places import LOCK, check_new
 from fedct_flwr.runs.records import RoundRecord, WeightsRecord
-from fedct_flwr.runs.versions import check_version, versions
 from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
 
 if TYPE_CHECKING:
@@ -322,3 +326,25 @@ def _saying_what(path: Path, what: str) -> Iterator[None]:
         raise RunError(
             f"cannot write {what} to {path}: {error.strerror}; fix that, then resume the run or begin another"
         ) from error
+
+
+_PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
+
+
+def versions() -> dict[str, str]:
+    """What a run is computed with."""
+    # Flower runs this code from its bundle, where the package itself need not be installed.
+    ours = {"fedct-flwr": __version__, "python": platform.python_version()}
+    # A run with a network has loaded torch; others need not have it.
+    packages = [*_PACKAGES, "torch"] if "torch" in sys.modules else _PACKAGES
+    return ours | {name: version(name) for name in packages}
+
+
+def check_version(path: Path, version: str) -> None:
+    """Raise RunError for a run of a newer version: what its files say may mean something else."""
+    if _release(version) > _release(__version__):
+        raise RunError(f"the run in {path} is of fedct-flwr {version:.40} and this is {__version__}: update fedct-flwr")
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:3])

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.files import write_atomically
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder, versions
 from fedct_flwr.runs.scores import FILE
-from fedct_flwr.runs.versions import versions
 from fedct_flwr.tracking.base import parts_of
 
 if TYPE_CHECKING:
