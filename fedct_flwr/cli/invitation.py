@@ -29,8 +29,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from fedct_flwr.config.names import Address, Name
-from fedct_flwr.config.settings import Settings, told
+from fedct_flwr.config.settings import Address, Name, Settings, told
 from fedct_flwr.datasets.study_folder import MOST_BYTES, MOST_ENTRIES
 from fedct_flwr.files import check_is_file
 from fedct_flwr.types import ConfigError

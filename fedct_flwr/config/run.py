@@ -10,7 +10,6 @@ from pydantic import Field, InstanceOf, ValidationInfo, field_validator, model_v
 
 from fedct_flwr.config.learner import AUTO, LearnerSettings, PseudoWeight, Training
 from fedct_flwr.config.method import Method, default_method, defaults_of_all, methods, read_method
-from fedct_flwr.config.names import Name
 from fedct_flwr.config.privacy import (
     COVER_VOTES,
     PROTECTIONS,
@@ -19,7 +18,7 @@ from fedct_flwr.config.privacy import (
     ProtectionName,
     check_together,
 )
-from fedct_flwr.config.settings import MAX_INT, Names, kebab, one_of
+from fedct_flwr.config.settings import MAX_INT, Name, Names, kebab, one_of
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 

@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.limits import AT_LEAST, YOUNGER, RecordsSettings
-from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.privacy import (
     COVER_VOTES,
     PROTECTIONS,
@@ -23,6 +22,8 @@ from fedct_flwr.config.privacy import (
 from fedct_flwr.config.setting_rules import either, uses
 from fedct_flwr.config.settings import (
     MAX_INT,
+    Address,
+    Name,
     OptionalPath,
     OptionalRelativePath,
     RelativePath,

@@ -8,9 +8,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedct_flwr.config.columns import ColumnForm
-from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.settings import (
+    Address,
     ClassName,
+    Name,
     OptionalVisiblePath,
     Settings,
     VisibleName,

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from fedct_flwr.config.names import Name
-from fedct_flwr.config.settings import Names, Settings, kebab
+from fedct_flwr.config.settings import Name, Names, Settings, kebab
 from fedct_flwr.text.spelling import normalized
 
 DATA_FILE: Final = "data.toml"

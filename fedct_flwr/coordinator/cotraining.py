@@ -18,8 +18,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import Consensus, State, Total
-from fedct_flwr.consensus.label_matrix import label_matrix
-from fedct_flwr.consensus.opposed import opposed
+from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.asking import Asking, Learning, no_targets
 from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
 from fedct_flwr.coordinator.roster import Roster, introduce

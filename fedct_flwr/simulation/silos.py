@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedct_flwr.config import MEMORY
-from fedct_flwr.config.names import check_name
+from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.image_folder import holds_images
 from fedct_flwr.datasets.memory import Tables

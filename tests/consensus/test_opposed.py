@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import cohen_kappa_score
 
-from fedct_flwr.consensus.label_matrix import LabelMatrix, label_matrix
-from fedct_flwr.consensus.opposed import kappas, opposed
+from fedct_flwr.consensus.label_matrix import LabelMatrix, kappas, label_matrix, opposed
 from fedct_flwr.types import ABSTAIN
 
 

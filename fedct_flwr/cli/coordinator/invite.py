@@ -11,7 +11,7 @@ from fedct_flwr.cli.certificates import create_authority, create_client_certific
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.invitation import CERTIFICATES, Invitation, fingerprint_of, write_invitation
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.config.names import check_name
+from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets.study_folder import check_plain
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
 from fedct_flwr.text.printable import from_here, in_shell

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import invited
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.config.names import check_name
+from fedct_flwr.config.settings import check_name
 from fedct_flwr.flower.command import Node, SuperLink, Unreachable, list_nodes
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError

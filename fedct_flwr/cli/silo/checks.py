@@ -32,7 +32,7 @@ from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.findings import Finding, Unread, bad, by_amount, good, warning
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.names import split_address
+from fedct_flwr.config.settings import split_address
 from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.groups import check_protected
 from fedct_flwr.datasets.inspection.inspect import Inspection

@@ -5,7 +5,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from fedct_flwr.config.names import split_address
+from fedct_flwr.config.settings import split_address
 from fedct_flwr.types import ConfigError
 
 SILO_FILE: Final = "silo.toml"
