@@ -286,6 +286,8 @@ def _name(name: str) -> str:
 
 
 def _address(address: str) -> str:
+    if why := fault(address):
+        raise ValueError(why)
     split_address(address)
     return address
 
