@@ -11,24 +11,14 @@ from fedct_flwr.silo.site import real_site
 from tests.cli.silos import Fedct, Kit
 
 
-def train(kit: Kit) -> Path:
+@pytest.mark.parametrize("with_label", [True, False])
+def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path: Path, with_label: bool) -> None:
     site = real_site(kit.config, kit.study)
     path = model_of(kit.config, site)
     assert path is not None
     assert isinstance(site.learner, Saveable)
-    site.learner.fit(*site.private).save(path)  # type: ignore[attr-defined]
-    return path
-
-
-def expected(kit: Kit) -> list[str]:
-    site = real_site(kit.config, kit.study)
-    learner = site.learner.load(train(kit))  # type: ignore[attr-defined]
-    return [kit.study.schema.classes[label] for label in learner.predict(kit.study.test.X)]
-
-
-@pytest.mark.parametrize("with_label", [True, False])
-def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path: Path, with_label: bool) -> None:
-    classes = expected(kit)
+    site.learner.fit(*site.private).save(path)
+    labels = site.learner.load(path).predict(kit.study.test.X)
     with (kit.folder / "study" / "test.csv").open(newline="") as file:
         rows = [row if with_label else row[:-1] for row in csv.reader(file)]
     with (tmp_path / "new.csv").open("w", newline="") as file:
@@ -36,4 +26,5 @@ def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path
     outcome = fedct("silo", "predict", tmp_path / "new.csv", kit.folder)
     assert outcome.code == 0
     said = list(csv.reader(outcome.out.splitlines()))
+    classes = (kit.study.schema.classes[label] for label in labels)
     assert said == [["record", "class"], *([str(number), name] for number, name in enumerate(classes, start=1))]

@@ -34,14 +34,6 @@ def _name(name: str, row: int) -> str:
     return f"{first[row % 10]} Mustermann-{name}-{row}"
 
 
-def _note(name: str, row: int) -> str:
-    return f"pat. seen on ward {row % 7}, day {row}, complains of pain in {name}"
-
-
-def _severity(row: int) -> str:
-    return f"{np.random.default_rng(row).gamma(2, 3):.2f}"
-
-
 def _from(words: dict[str, str]) -> Callable[[str], str]:
     return lambda cell: words.get(cell, cell)
 
@@ -96,7 +88,7 @@ REFUSED: Final[dict[str, Case]] = {
         "essen",
     ),
     "numbers to predict": Case(
-        lambda p: p.relabel(lambda silo, row: _severity(row)),
+        lambda p: p.relabel(lambda silo, row: f"{np.random.default_rng(row).gamma(2, 3):.2f}"),
         "number-to-predict",
         LABEL,
     ),
@@ -106,11 +98,7 @@ REFUSED: Final[dict[str, Case]] = {
         LABEL,
     ),
     "dates as labels": Case(lambda p: p.relabel(_day), "dates-as-text", LABEL),
-    "a patient's number in words": Case(
-        lambda p: p.add("patient_id", lambda name, row: f"{name[:2].upper()}{row:05}"), "one-per-record", "patient_id"
-    ),
     "names": Case(lambda p: p.add("name", _name), "one-per-record", "name"),
-    "free text": Case(lambda p: p.add("notes", _note), "one-per-record", "notes"),
     "an index without a name": Case(lambda p: p.add("", lambda name, row: str(row), first=True), "index-column", ""),
     "an index by another name": Case(lambda p: p.add("row", lambda name, row: str(row + 1)), "index-column", "row"),
     "dates as text": Case(lambda p: p.add("admitted", _day), "dates-as-text", "admitted"),
