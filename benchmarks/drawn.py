@@ -15,11 +15,9 @@ LITTLE_NOISE: Final = 10.0
 SETS: Final[dict[str, Drawn | None]] = {
     "real": None,
     "uniform": Drawn(0),
-    "default, epsilon 1": Drawn(1),
-    **{f"one-way, epsilon {epsilon:g}": Drawn(epsilon, pairs=False) for epsilon in (0.3, 1.0, 3.0, LITTLE_NOISE)},
-    **{f"pairs, epsilon {epsilon:g}": Drawn(epsilon, pairs=True) for epsilon in (1.0, 3.0)},
+    **{f"epsilon {epsilon:g}": Drawn(epsilon) for epsilon in (0.3, 1.0, 3.0, LITTLE_NOISE)},
 }
-FAST: Final = ("real", "uniform", "default, epsilon 1")
+FAST: Final = ("real", "uniform", "epsilon 1")
 
 
 def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:

@@ -72,7 +72,7 @@ EXTRAS = {
         f"fedct_flwr/labelers/{name}.py": "privacy"
         for name in ("labeler", "dp_linear", "randomized", "teachers", "transfer", "students")
     },
-    "fedct_flwr/drawing/marginals.py": "drawn",
+    "fedct_flwr/drawing/marginals.py": "privacy",
     "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/model_file.py": "onnx",
@@ -92,10 +92,9 @@ EXTRAS = {
     "fedct_flwr/tracking/to_mlflow.py": "mlflow",
     "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
-# There where it is used: the library of a model, a notebook's own, what mbi requires.
+# There where it is used: the library of a model, a notebook's own.
 BROUGHT_ALONG = {
     "fedct_flwr/text/console.py": {"IPython"},
-    "fedct_flwr/drawing/marginals.py": {"jax"},
 }
 
 

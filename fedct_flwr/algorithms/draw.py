@@ -1,4 +1,4 @@
-"""A public set from real silos' records: secure sums of counts with noise, and examples that are drawn from them.
+"""A public set from real silos' records: a secure sum of counts with noise, and examples that are drawn from it.
 
 The counts and the examples: ``drawing/marginals.py``. A silo's part: ``silo/drawing.py``.
 """
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.study_folder import StudyFolder
-    from fedct_flwr.drawing.marginals import Groups
-    from fedct_flwr.privacy.noise_shares import NoiseShares
+    from fedct_flwr.drawing.marginals import Plan
 
 FILE: Final = "public.csv"
 """The drawn set, in the run's folder."""
+_COUNTS: Final = "columns"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class DrawnSet(Algorithm):
     title: ClassVar[str] = "Drawn public set"
     kind: ClassVar[Kind] = HISTOGRAMS
     leaves: ClassVar[str] = HISTOGRAMS.shared
-    fixed_rounds: ClassVar[int] = 2
+    fixed_rounds: ClassVar[int] = 1
     also_real: ClassVar[tuple[str, ...]] = ("draw-rows",)
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
@@ -56,48 +56,41 @@ class DrawnSet(Algorithm):
             )
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
-        """Open the sums, draw the set, write it, and return what ``result.json`` tells. Raises RunError.
+        """Open the sum, draw the set, write it, and return what ``result.json`` tells. Raises RunError.
 
         A sum that was opened stays in the checkpoint, and is asked for no more.
         """
-        from fedct_flwr.coordinator.asking import no_targets
-        from fedct_flwr.coordinator.noisy_sums import Lost, NoisySums
         from fedct_flwr.drawing.marginals import draw
         from fedct_flwr.silo.drawing import plan_of
 
-        folder, nothing = cast("StudyFolder", study.subject.folder), no_targets(study.terms.num_public)
-        plan = plan_of(folder)
-        if plan.pairs:
-            check_extra("drawn", f"algorithm {self.name!r} with pairs")
-        sums = NoisySums(study, grid, HISTOGRAMS)
-        kept: dict[str, NDArray[np.int64]] = dict(study.checkpoint.state) if study.checkpoint else {}
-        if len(kept) < 1 + plan.pairs:
-            sums.wait()
-
-        def ask(groups: "Groups | None", noise: "NoiseShares") -> NDArray[np.int64]:
-            if (name := "columns" if groups is None else "pairs") in kept:
-                return kept[name]
-            # Only a sum that silos have added to is a round: what too few were ready for is asked again, at no cost.
-            number = len(study.folder.rounds()) + 1
-            cells = None if groups is None else np.concatenate(groups).astype(np.uint8)
-            asked = Histograms(folder.digest, noise.numbers, cells)
-            study.folder.save_checkpoint(Checkpoint(number, nothing, kept))
-            try:
-                opened = sums.opened(
-                    Instruction(number, Query(0, len(nothing)), nothing, histograms=asked),
-                    lambda total, silos: plan.wrong(total.view(np.int64), noise, silos),
-                )
-            except Lost as why:
-                raise RunError(
-                    f"{why}; the silos have paid for it: see to them, let them approve a higher epsilon under "
-                    "[privacy], then resume the run"
-                ) from None
-            kept[name] = opened.view(np.int64)
-            study.folder.save_checkpoint(Checkpoint(number, nothing, kept))
-            return kept[name]
-
-        rows = study.config.draw_rows
-        X, note = draw(plan, ask, rows, generator(study.config.seed, "drawn set"))
+        plan, rows = plan_of(cast("StudyFolder", study.subject.folder)), study.config.draw_rows
+        opened = study.checkpoint.state.get(_COUNTS) if study.checkpoint else None
+        if opened is None:
+            opened = self._opened(study, grid, plan)
+        X, note = draw(plan, opened, rows, generator(study.config.seed, "drawn set"))
         write_atomically(study.folder.path / FILE, plan.form.csv(X))
-        told = {"epsilon": plan.epsilon, "delta": plan.delta, "honest": plan.honest, "pairs": plan.pairs}
+        told = {"epsilon": plan.epsilon, "delta": plan.delta, "honest": plan.honest}
         return {"drawn": {**told, "rows": rows, "note": note}}
+
+    def _opened(self, study: "Study", grid: "Grid", plan: "Plan") -> NDArray[np.int64]:
+        from fedct_flwr.coordinator.asking import no_targets
+        from fedct_flwr.coordinator.noisy_sums import Lost, NoisySums
+
+        nothing, sums = no_targets(study.terms.num_public), NoisySums(study, grid, HISTOGRAMS)
+        asked = Histograms(cast("StudyFolder", study.subject.folder).digest, plan.noise.numbers)
+        sums.wait()
+        # Only a sum that silos have added to is a round: what too few were ready for is asked again, at no cost.
+        number = len(study.folder.rounds()) + 1
+        study.folder.save_checkpoint(Checkpoint(number, nothing, {}))
+        try:
+            opened = sums.opened(
+                Instruction(number, Query(0, len(nothing)), nothing, histograms=asked),
+                lambda total, silos: plan.wrong(total.view(np.int64), silos),
+            ).view(np.int64)
+        except Lost as why:
+            raise RunError(
+                f"{why}; the silos have paid for it: see to them, let them approve a higher epsilon under "
+                "[privacy], then resume the run"
+            ) from None
+        study.folder.save_checkpoint(Checkpoint(number, nothing, {_COUNTS: opened}))
+        return opened

@@ -17,7 +17,7 @@ SEES: Final = {
     COORDINATOR: "all that each silo sends, in every round",
     OTHER_SILO: "all that the coordinator sends back to a silo",
     MODEL: "the model that a silo ends with, if it is given away",
-    DRAWN: "the opened counts of each column's values, from which the public set is drawn",
+    DRAWN: "the opened counts of each column's values in each class, from which the public set is drawn",
 }
 _ATTACKS: Final = {
     "gap": "says *member* where the last label is right",

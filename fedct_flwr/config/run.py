@@ -90,8 +90,6 @@ class SimulatedSilos(Training, OwnSettings):
     """The chance that draw-epsilon does not hold."""
     draw_rows: int = Field(default=2000, ge=1, le=100_000)
     """Examples of the drawn set; more cost no privacy."""
-    draw_pairs: Literal["auto", "yes", "no"] = "auto"
-    """Whether pairs of columns are counted too; auto: where there are enough records for the noise."""
     draw_dictionary: str = ""
     """The data dictionary: a file, or its text as JSON; empty: a simulation takes ranges and categories from all
     tables, which a real study cannot."""

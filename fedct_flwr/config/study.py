@@ -53,10 +53,7 @@ class StudyJoint(_StudyPlan):
 
 
 class StudyDraw(_StudyPlan):
-    """``[draw]``: the public set to draw from counts of silos' values, by secure sums with noise."""
-
-    pairs: Literal["auto", "yes", "no"] = "auto"
-    """Whether pairs of columns are counted too; auto: where there are enough records for the noise."""
+    """``[draw]``: the public set to draw from counts of silos' values, by a secure sum with noise."""
 
 
 class StudyGovernance(Settings):

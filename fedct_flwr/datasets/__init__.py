@@ -61,7 +61,6 @@ OF_PUBLIC: Final[dict[str, Uses]] = {
     "drawn": uses("draw-epsilon", "draw-dictionary", "draw-rows")
     | uses(
         "draw-delta",
-        "draw-pairs",
         needs=Needs("draw-epsilon above 0", lambda config: config.draw_epsilon > 0),
     ),
 }

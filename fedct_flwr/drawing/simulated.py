@@ -1,7 +1,7 @@
 """Drawn public sets in simulations: for each run, from the records that its silos train with."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -19,11 +19,11 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.drawing.cells import Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import Answers, ConfigError, DataError
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
-    from fedct_flwr.drawing.marginals import Ask, Plan
+    from fedct_flwr.drawing.marginals import Plan
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,12 @@ class Drawn:
     ``epsilon`` and ``delta`` are what it tells about a record, besides what labels tell; with ``epsilon`` 0 it follows
     from the dictionary alone. ``dictionary`` is a file (TOML, a frictionless Table Schema, REDCap's CSV) or a mapping
     of columns to their form: ``{"age": {"kind": "integer", "range": [18, 100]}}``. Without one, ranges and categories
-    come from all tables, with a PrivacyWarning. ``pairs``: whether pairs of columns are counted too; None: where there
-    are enough records for the noise.
+    come from all tables, with a PrivacyWarning.
     """
 
     epsilon: float = 1.0
     dictionary: Path | str | Mapping[str, Mapping[str, Any]] | None = None
     rows: int = 2000
-    pairs: bool | None = None
     delta: float = 1e-5
 
     def settings(self) -> dict[str, Any]:
@@ -51,7 +49,6 @@ class Drawn:
             "draw-epsilon": float(self.epsilon),
             "draw-rows": self.rows,
             "draw-dictionary": json.dumps({"columns": given}) if isinstance(given, Mapping) else str(given),
-            "draw-pairs": {None: "auto", True: "yes", False: "no"}[self.pairs],
             **({"draw-delta": self.delta} if self.epsilon else {}),
         }
 
@@ -75,9 +72,9 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
         )
     plan, rng = plan_of(dataset, config) if config.draw_epsilon else None, generator(config.seed, "drawn set")
     form = plan.form if plan else Form(_dictionary(dataset, config), schema.columns)
-    cells, notes = placed(form, dataset.silos)
+    cells, y, notes = placed(form, dataset.silos)
     if plan:
-        X, note = _marginals().draw(plan, sums_of(plan, cells, config.seed), config.draw_rows, rng)
+        X, note = _marginals().draw(plan, sum_of(plan, cells, y, config.seed), config.draw_rows, rng)
         notes += [note] if note else []
     else:
         X = form.uniform(config.draw_rows, rng)
@@ -89,9 +86,9 @@ def plan_of(dataset: FederatedDataset, config: RunConfig) -> "Plan":
     marginals = _marginals()
     for silo in dataset.silos:
         check_protected(silo.groups, silo.name)
-    facts: dict[str, Any] = {"epsilon": config.draw_epsilon, "delta": config.draw_delta, "pairs": config.draw_pairs}
-    agreed = StudyDraw.model_construct(records=sum(silo.units for silo in dataset.silos), **facts)
-    plan: Plan = marginals.Plan.of(_dictionary(dataset, config), dataset.schema.columns, agreed)
+    records, budget = sum(silo.units for silo in dataset.silos), (config.draw_epsilon, config.draw_delta)
+    agreed = StudyDraw.model_construct(records=records, epsilon=budget[0], delta=budget[1])
+    plan: Plan = marginals.Plan.of(_dictionary(dataset, config), dataset.schema, agreed)
     return plan
 
 
@@ -99,20 +96,21 @@ def _dictionary(dataset: FederatedDataset, config: RunConfig) -> Dictionary:
     return Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
 
 
-def placed(form: Form, silos: Iterable[SiloData]) -> tuple[NDArray[np.intp], list[str]]:
-    """The cells of all silos' records ``(records, columns)``, and a sentence for each with values outside of them.
+def placed(form: Form, silos: Sequence[SiloData]) -> tuple[NDArray[np.intp], Answers, list[str]]:
+    """The cells of all silos' records ``(records, columns)``, labels, and a sentence for each with values outside.
 
     A patient counts by one record, the first: then that is the unit, and no count needs more noise.
     """
     found = {silo.name: form.place(silo.private.X[first_of(silo.groups)]) for silo in silos}
     notes = [f"silo {silo!r} has {outside}" for silo, (_, outside) in found.items() if outside]
-    return np.concatenate([cells for cells, _ in found.values()]), notes
+    y = np.concatenate([silo.private.y[first_of(silo.groups)] for silo in silos])
+    return np.concatenate([cells for cells, _ in found.values()]), y, notes
 
 
-def sums_of(plan: "Plan", cells: NDArray[np.intp], seed: int) -> "Ask":
-    """What a simulation's sums of counts are, with noise that follows from the seed."""
-    noise = SimulatedNoise(generator(seed, "noise of the drawn set"))
-    return lambda groups, shares: plan.counts(cells, groups) + shares.share(noise)
+def sum_of(plan: "Plan", cells: NDArray[np.intp], y: Answers, seed: int) -> NDArray[np.int64]:
+    """What a simulation's sum of counts is, with noise that follows from the seed."""
+    counts: NDArray[np.int64] = plan.counts(cells, y)
+    return counts + plan.noise.share(SimulatedNoise(generator(seed, "noise of the drawn set")))
 
 
 def _marginals() -> ModuleType:
@@ -120,8 +118,8 @@ def _marginals() -> ModuleType:
         return import_module("fedct_flwr.drawing.marginals")
     except ImportError:
         raise ConfigError(
-            "a public set drawn from counts needs more packages: pip install -c constraints.txt -e '.[drawn]', or set "
-            "draw-epsilon to 0"
+            "a public set drawn from counts needs more packages: pip install -c constraints.txt -e '.[privacy]', or "
+            "set draw-epsilon to 0"
         ) from None
 
 

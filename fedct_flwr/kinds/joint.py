@@ -75,7 +75,7 @@ class HistogramCounts(NoisySum):
     shared: ClassVar[str] = "sums of counts of values with noise, from which a single silo's cannot be read"
     leaves: ClassVar[str] = (
         "masked numbers that look random. Only their sum over the silos that take part can be opened: how many records "
-        "have each value of a column, or of two columns, with noise that the silos together have added"
+        "of each class have each value of a column, with noise that the silos together have added"
     )
     in_short: ClassVar[str] = "parts of secure sums of counts with noise"
     beware: ClassVar[str] = _BEWARE.format("public set")

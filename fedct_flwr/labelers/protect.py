@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _EXTRAS: Final = {
     "privacy": ("dp_accounting", "opendp"),
-    "drawn": ("dp_accounting", "opendp", "mbi"),
     "dp-sgd": ("dp_accounting", "opendp", "torch", "opacus"),
 }
 

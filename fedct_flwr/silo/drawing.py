@@ -11,7 +11,7 @@ from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.groups import check_protected, first_of
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.drawing.marginals import MOST_GROUPS, Plan
+from fedct_flwr.drawing.marginals import Plan
 from fedct_flwr.privacy.budget import Budget, unit_of
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import least_multiplier
@@ -31,16 +31,14 @@ def plan_of(study: StudyFolder) -> Plan:
     if agreed is None:
         raise ConfigError("the study has no [draw] in study.toml: ask the coordinator for it")
     dictionary = Dictionary.read({"columns": study.config.columns}, "[columns] in study.toml")
-    return Plan.of(dictionary, study.schema.columns, agreed, sums.min_summands - sums.may_collude)
+    return Plan.of(dictionary, study.schema, agreed, sums.min_summands - sums.may_collude)
 
 
 def drawn_in(study: StudyFolder) -> Together:
     """How real silos count together in a study, for people. Raises ConfigError."""
-    plan, sums = plan_of(study), study.config.sums
-    columns, pairs = len(plan.form.sizes), plan.pairs * MOST_GROUPS**2
-    numbers = max(sum(plan.form.sizes), pairs * columns * (columns - 1) // 2)
-    multiplier, known = plan.noise(None).multiplier, (sums.min_summands, sums.may_collude)
-    return Together(1 + plan.pairs, numbers, plan.honest, multiplier, *known, draws=True)
+    noise, sums = plan_of(study).noise, study.config.sums
+    known = sums.min_summands, sums.may_collude
+    return Together(1, noise.numbers, noise.honest, noise.multiplier, *known, draws=True)
 
 
 def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
@@ -50,29 +48,24 @@ def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse
 
     Formal guarantees:
         Those of ``marginals.Plan.noise``, with the noise of a secure source, for all that the silo is asked to count
-        within the budget of its ledger. Which groups are asked for, and how often, changes no record's part.
+        within the budget of its ledger.
 
     Raises Refused (NOT_APPROVED, MALFORMED, PRIVACY_BUDGET, LEDGER), ConfigError or DataError.
     """
     if asked.study != study.digest:
         raise Refused(Refusal.NOT_APPROVED)
     check_protected(site.groups, site.silo)
-    plan, groups = plan_of(study), None
-    if asked.groups is not None:
-        # More groups would make sums of any length.
-        if not plan.pairs or len(asked.groups) != sum(plan.form.sizes) or asked.groups.max() >= MOST_GROUPS:
-            raise Refused(Refusal.MALFORMED)
-        groups = np.split(asked.groups, np.cumsum(plan.form.sizes)[:-1])
-    noise = plan.noise(groups)
-    if noise.numbers != asked.numbers:
+    plan = plan_of(study)
+    if (noise := plan.noise).numbers != asked.numbers:
         raise Refused(Refusal.MALFORMED)
     question = hashlib.sha256(b"fedct histograms 1" + payload).digest()
 
     def draw() -> bytes:
-        cells, outside = plan.form.place(site.private.X[first_of(site.groups)])
+        first = first_of(site.groups)
+        cells, outside = plan.form.place(site.private.X[first])
         if outside:
             logger.warning("Silo %s has %s", site.silo, outside)
-        counts = plan.counts(cells, groups) + noise.share(purse.noise(question))
+        counts = plan.counts(cells, site.private.y[first]) + noise.share(purse.noise(question))
         return counts.astype("<i8").tobytes()
 
     with ledger_refusals(), purse.ledger as ledger:
@@ -86,7 +79,7 @@ def drawn_set(study: str) -> str:
 
 
 def charge_simulated(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> None:
-    """Charge each simulated silo's ledger for the set that was drawn before the run, as one Gaussian of all its sums.
+    """Charge each simulated silo's ledger for the set that was drawn before the run, as one Gaussian.
 
     Raises LedgerError.
     """

@@ -48,8 +48,7 @@ def take_histograms(message: labels_pb2.Instruction) -> Histograms | None:
     otherwise = message.votes or message.summed or message.answer
     if otherwise or any(map(message.HasField, ("soft", "joint", "targets"))) or not asked.numbers:
         raise Refused(Refusal.MALFORMED)
-    groups = np.frombuffer(asked.groups, dtype=np.uint8) if asked.groups else None
-    return Histograms(asked.study, asked.numbers, groups)
+    return Histograms(asked.study, asked.numbers)
 
 
 def take_joint(message: labels_pb2.Instruction, terms: Terms) -> Joint | None:
@@ -110,8 +109,7 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
     if instruction.joint is not None:
         put_joint(instruction.joint, message)
     if (counts := instruction.histograms) is not None:
-        groups = b"" if counts.groups is None else counts.groups.tobytes()
-        message.histograms.CopyFrom(labels_pb2.Histograms(study=counts.study, numbers=counts.numbers, groups=groups))
+        message.histograms.CopyFrom(labels_pb2.Histograms(study=counts.study, numbers=counts.numbers))
     return message.SerializeToString(deterministic=True)
 
 

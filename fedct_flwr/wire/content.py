@@ -88,15 +88,13 @@ _OF_PLAN: Final = Joint._fields.index("seed")
 
 
 class Histograms(NamedTuple):
-    """Asks for ``numbers`` counts of values with noise, of each column's cells, or with ``groups`` of pairs of columns.
+    """Asks for ``numbers`` counts of values with noise: of each class in each column's cells.
 
-    ``study`` (32 bytes) is the digest of the study, whose data dictionary says what the cells are. ``groups``: uint8,
-    one for each cell, one column after the other.
+    ``study`` (32 bytes) is the digest of the study, whose data dictionary says what the cells are.
     """
 
     study: bytes
     numbers: int
-    groups: NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True, eq=False)

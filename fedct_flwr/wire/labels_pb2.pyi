@@ -153,14 +153,12 @@ class Joint(_message.Message):
     def __init__(self, records: _Optional[int] = ..., steps: _Optional[int] = ..., epsilon: _Optional[float] = ..., delta: _Optional[float] = ..., honest: _Optional[int] = ..., columns: _Optional[int] = ..., seed: _Optional[int] = ..., weights: _Optional[bytes] = ...) -> None: ...
 
 class Histograms(_message.Message):
-    __slots__ = ("study", "numbers", "groups")
+    __slots__ = ("study", "numbers")
     STUDY_FIELD_NUMBER: _ClassVar[int]
     NUMBERS_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
     study: bytes
     numbers: int
-    groups: bytes
-    def __init__(self, study: _Optional[bytes] = ..., numbers: _Optional[int] = ..., groups: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, study: _Optional[bytes] = ..., numbers: _Optional[int] = ...) -> None: ...
 
 class Instruction(_message.Message):
     __slots__ = ("terms", "round", "query", "targets", "votes", "soft", "joint", "histograms", "answer", "summed", "noise")

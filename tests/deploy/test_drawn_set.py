@@ -19,7 +19,7 @@ MOST_SECONDS = 60.0
 HEART = dataset()
 AGREED = tomli_w.dumps(
     {
-        "draw": {"records": sum(silo.units for silo in HEART.silos), "pairs": "no"},
+        "draw": {"records": sum(silo.units for silo in HEART.silos)},
         "columns": {
             name: form.model_dump(mode="json", exclude_defaults=True) for name, form in derived(HEART).columns.items()
         },

@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.drawing.cells import Form, columns_of
-from fedct_flwr.drawing.marginals import GRID, Groups, Plan, draw
+from fedct_flwr.drawing.marginals import GRID, Plan, draw
 from fedct_flwr.privacy.accounting import epsilon as price
 from fedct_flwr.privacy.accounting import fits
-from fedct_flwr.privacy.events import composed
-from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.types import ConfigError, Features
 
 COLUMNS: dict[str, Any] = {
@@ -42,28 +40,27 @@ def drawn(
     X: Features,
     epsilon: float,
     *,
+    y: NDArray[np.intp] | None = None,
     seed: int = 0,
     rows: int = 4000,
     noisy: bool = True,
-    pairs: bool = False,
     columns: dict[str, Any] = COLUMNS,
 ) -> tuple[Features, str]:
     rng, form = np.random.default_rng(seed), form_of(columns)
-    plan, cells = Plan(form, epsilon, 1e-5, pairs=pairs), form.place(X)[0]
-
-    def ask(groups: Groups | None, shares: NoiseShares) -> NDArray[np.int64]:
-        opened = plan.counts(cells, groups)
-        noise = np.rint(rng.normal(0, shares.scale, opened.shape)) if noisy else np.zeros(opened.shape)
-        return opened + noise.astype(np.int64)
-
-    return draw(plan, ask, rows, rng)
+    y = np.zeros(len(X), dtype=np.intp) if y is None else y
+    plan = Plan(form, epsilon, 1e-5, classes=int(y.max()) + 1)
+    opened = plan.counts(form.place(X)[0], y)
+    noise = np.rint(rng.normal(0, noisy * plan.noise.scale, opened.shape))
+    return draw(plan, opened + noise.astype(np.int64), rows, rng)
 
 
 def test_counts_have_one_of_each_record_in_each_column() -> None:
     form = form_of()
-    X = records(100, np.random.default_rng(0))
-    counts = Plan(form, 1.0, 1e-5).counts(form.place(X)[0], None)
-    assert [int(part.sum()) for part in np.split(counts, np.cumsum(form.sizes)[:-1])] == [100 * GRID] * 4
+    X, y = records(100, np.random.default_rng(0)), np.arange(100) % 3
+    counts = Plan(form, 1.0, 1e-5, classes=3).counts(form.place(X)[0], y)
+    columns = np.split(counts, np.cumsum(3 * np.array(form.sizes))[:-1])
+    of_class = [[int(part.sum()) // GRID for part in np.split(column, 3)] for column in columns]
+    assert of_class == [[34, 33, 33]] * 4
 
 
 def test_columns_are_drawn_as_they_are_distributed() -> None:
@@ -93,18 +90,28 @@ def test_whole_numbers_stay_whole_and_nothing_leaves_the_range() -> None:
     assert 0 <= np.nanmin(found[:, 1]) <= np.nanmax(found[:, 1]) <= 500
 
 
-def test_pairs_keep_what_belongs_together() -> None:
+def test_columns_keep_what_they_have_in_common_with_the_class() -> None:
     X = records(5000, np.random.default_rng(0))
-    alone, _ = drawn(X, 1.0)
-    together, _ = drawn(X, 1.0, pairs=True)
-    agree = [(found[:, 2] == found[:, 3]).mean() for found in (alone, together)]
+    y = X[:, 2].astype(np.intp) == 0
+    apart, _ = drawn(X, 1.0)
+    together, _ = drawn(X, 1.0, y=y.astype(np.intp))
+    agree = [(found[:, 2] == found[:, 3]).mean() for found in (apart, together)]
     assert agree[0] < 0.7
     assert agree[1] > 0.95
+    assert abs((together[:, 2] == 0).mean() - y.mean()) < 0.05
 
 
-def test_pairs_that_noise_hides_change_nothing() -> None:
-    found, _ = drawn(records(50, np.random.default_rng(0)), 0.1, pairs=True)
+def test_classes_that_noise_hides_change_nothing() -> None:
+    X = records(50, np.random.default_rng(0))
+    found, _ = drawn(X, 0.1, y=(X[:, 2] == 0).astype(np.intp))
     assert (found[:, 2] == found[:, 3]).mean() < 0.7
+
+
+def test_a_class_that_tells_nothing_costs_hardly_anything() -> None:
+    X = records(2000, np.random.default_rng(0))
+    found, _ = drawn(X, 1.0, y=np.arange(2000) % 3)
+    assert abs(np.nanmean(found[:, 0]) - 60) < 4
+    assert abs((found[:, 2] == 0).mean() - 0.7) < 0.1
 
 
 def test_rules_hold_in_drawn_sets() -> None:
@@ -112,10 +119,9 @@ def test_rules_hold_in_drawn_sets() -> None:
     columns = {"systolic": pressure, "diastolic": {**pressure, "at-most": "systolic"}}
     rng = np.random.default_rng(0)
     systolic = rng.normal(130, 20, 500).round()
-    for pairs in (False, True):
-        found, _ = drawn(np.stack([systolic, systolic - 50], axis=1), 1.0, pairs=pairs, columns=columns)
-        known = found[~np.isnan(found).any(axis=1)]
-        assert (known[:, 1] <= known[:, 0]).all()
+    found, _ = drawn(np.stack([systolic, systolic - 50], axis=1), 1.0, columns=columns)
+    known = found[~np.isnan(found).any(axis=1)]
+    assert (known[:, 1] <= known[:, 0]).all()
 
 
 def test_four_records_are_one_sentence() -> None:
@@ -131,21 +137,25 @@ def test_a_column_of_one_value_is_drawn_nearly_alone() -> None:
     assert (found[:, 0] == 42).mean() > 0.9
 
 
-@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("classes", [1, 2, 10])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
-def test_all_noise_together_costs_what_is_promised(epsilon: float, pairs: bool) -> None:
-    plan = Plan(form_of(), epsilon, 1e-5, pairs=pairs)
-    groups = [np.arange(size) % 3 for size in plan.form.sizes]
-    sums = [plan.noise(None), *([plan.noise(groups)] if pairs else [])]
-    event = composed(*(one.event() for one in sums))
-    slack = sum(one.slack(epsilon) for one in sums)
-    assert fits(event, epsilon, 1e-5 - slack)
-    assert price(event, 1e-5).upper > 0.99 * epsilon
+def test_the_noise_costs_what_is_promised(epsilon: float, classes: int) -> None:
+    noise = Plan(form_of(), epsilon, 1e-5, classes=classes).noise
+    assert fits(noise.event(), epsilon, 1e-5 - noise.slack(epsilon))
+    assert price(noise.event(), 1e-5).upper > 0.99 * epsilon
+
+
+def test_a_record_changes_counts_by_no_more_than_the_noise_is_made_for() -> None:
+    plan = Plan(form_of(), 1.0, 1e-5, classes=3)
+    cells = plan.form.place(records(30, np.random.default_rng(0)))[0]
+    for y in range(3):
+        change = plan.counts(cells[:1], np.array([y]))
+        assert np.linalg.norm(change.astype(float)) == pytest.approx(plan.noise.sensitivity)
 
 
 def test_an_epsilon_that_no_noise_keeps_is_one_sentence() -> None:
     with pytest.raises(ConfigError, match="lower it"):
-        Plan(form_of(), 1000.0, 1e-5).noise(None)
+        _ = Plan(form_of(), 1000.0, 1e-5).noise
 
 
 def leak(*, noisy: bool) -> float:
@@ -155,7 +165,7 @@ def leak(*, noisy: bool) -> float:
     seen = []
     for X in (without, np.concatenate([without, [[1.0]]])):
         shares = [
-            (drawn(X, 1.0, seed=seed, rows=500, noisy=noisy, columns=columns)[0] == 1).mean() for seed in range(400)
+            (drawn(X, 1.0, seed=seed, rows=2000, noisy=noisy, columns=columns)[0] == 1).mean() for seed in range(400)
         ]
         seen.append(np.array(shares))
     cut = np.quantile(seen[0], 0.9)

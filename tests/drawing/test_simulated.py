@@ -129,8 +129,8 @@ def test_a_dictionary_without_a_column_is_one_sentence() -> None:
 def test_settings_without_effect_are_refused() -> None:
     with pytest.raises(ConfigError, match="draw-rows has no effect without public = 'drawn'"):
         simulate("heart-disease", draw_rows=10, progress=False)
-    with pytest.raises(ConfigError, match="draw-pairs has no effect without draw-epsilon above 0"):
-        simulate("heart-disease", Drawn(0, pairs=True), progress=False)
+    with pytest.raises(ConfigError, match="draw-delta has no effect without draw-epsilon above 0"):
+        simulate("heart-disease", Drawn(0), draw_delta=1e-6, progress=False)
 
 
 def test_images_are_one_sentence() -> None:
