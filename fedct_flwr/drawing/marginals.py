@@ -29,6 +29,8 @@ _SET_ASIDE: Final = 2.0**-10
 """The part of delta that pays for noise that is not exactly Gaussian."""
 _ROUGHLY: Final = 2
 """Times as many records as were announced are still believed."""
+_CLEARLY: Final = 15.0
+"""Standard deviations of noise in one count that an average class holds where classes are counted apart."""
 _SURE: Final = 3.0
 """Standard deviations of noise that an average interval holds, and neighbouring ones that are merged."""
 
@@ -91,18 +93,12 @@ def _simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
     return found
 
 
-def intervals_for(agreed: StudyDraw, columns: int, classes: int) -> int:
-    """Into how many intervals to divide numbers: no guarantee depends on it."""
-    deviation = least_multiplier(agreed.epsilon, agreed.delta) * math.sqrt(columns * classes)
-    return int(np.clip(agreed.records / (_SURE * deviation), FEWEST, MOST))
-
-
 @dataclass(frozen=True)
 class Plan:
     """What is counted under ``epsilon`` and ``delta`` in total: each column's values in each of ``classes``.
 
-    ``honest``: how many silos' shares of the noise are counted, see ``noise_shares.surely_honest``. A quantity counts
-    as one class.
+    ``honest``: how many silos' shares of the noise are counted, see ``noise_shares.surely_honest``. All records count
+    as one class where what is predicted is a quantity, or noise would hide the classes.
     """
 
     form: Form
@@ -119,8 +115,12 @@ class Plan:
 
         No guarantee depends on how many records there are.
         """
+        noise = least_multiplier(agreed.epsilon, agreed.delta) * math.sqrt(len(schema.columns))
         classes = max(len(schema.classes), 1)
-        form = Form(dictionary, schema.columns, intervals_for(agreed, len(schema.columns), classes))
+        if agreed.records < _CLEARLY * noise * classes:
+            classes = 1
+        intervals = int(np.clip(agreed.records / (_SURE * noise * math.sqrt(classes)), FEWEST, MOST))
+        form = Form(dictionary, schema.columns, intervals)
         return cls(form, agreed.epsilon, agreed.delta, classes, honest, agreed.records)
 
     def counts(self, cells: NDArray[np.intp], y: NDArray[np.number]) -> NDArray[np.int64]:
