@@ -1,6 +1,11 @@
-"""The scores at the end of a run: every silo alone, co-trained, and with all data in one place."""
+"""The end of a run: the scores of every silo alone, co-trained, and with all data in one place, and kept models.
+
+During a run a silo writes its bare model. At the end each file gets what it takes to read new records without the run's
+data: columns with their categories, the classes or the quantity, and the preprocessing of networks.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 from warnings import warn
@@ -12,16 +17,16 @@ from rich.table import Table
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.coordinator.global_model import FACT
+from fedct_flwr.coordinator.global_model import FACT, description_of
+from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.evaluation.kept_models import SUFFIXES, describe_model
 from fedct_flwr.evaluation.references import References, baselines_of
 from fedct_flwr.evaluation.who_gained import MARKS, verdict_of
 from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import packages
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.models.model_file import load_model
+from fedct_flwr.models.model_file import can_be_saved, describe, load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import (
     METHODS,
@@ -36,6 +41,8 @@ from fedct_flwr.runs.scores import (
 )
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
+from fedct_flwr.text.log import logger
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, Examples, SiloName, TrainingError
 
 _TITLES: Final = {"local": "alone", "centralized": "central"}
@@ -279,3 +286,52 @@ def of_global_models(folder: RunFolder) -> dict[str, float]:
     scores = folder.read_json("result.json").get(FACT, {}).get("scores", {})
     found = {name: values["balanced_accuracy"] for name, values in scores.items()}
     return {name: float(value) for name, value in found.items() if value is not None}
+
+
+SUFFIXES: Final = (".skops", ".safetensors")
+_MOST_NAMED: Final = 3
+
+
+def describe_model(
+    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder, kept: Learner
+) -> None:
+    """Make the file of ``kept``, the model that the silo at ``position`` ended with, say how it is to be used.
+
+    Where silos end with the same weights, each gets a file with its own preprocessing. Never raises.
+    """
+    silo = dataset.silos[position].name
+    if not (isinstance(kept, Saveable) and can_be_saved(kept)):
+        return
+    path, own = algorithm.model_path(folder, silo, kept.suffix), folder.silo_model(silo, kept.suffix)
+    settings = config.learner_settings(position, len(dataset.silos))
+    if not path.exists():
+        logger.info("The model of silo %s is in this process alone, as no file can hold it", silo)
+        return
+    try:
+        described = description_of(config.study, Subject.simulated(dataset), settings)
+        description = described.model_copy(update={"any_width": isinstance(kept, Layered) and bool(kept.layers)})
+        for target in {own, path} if position == 0 else {own}:
+            describe(path, kept, getattr(kept, "transformer", None), description, target)
+    except Exception as error:  # whatever libraries raise; what they say may quote data
+        logger.warning("The model of silo %s cannot be used by 'fedct predict': %s", silo, type(error).__name__)
+
+
+def model_in(folder: RunFolder, silo: SiloName = "") -> Path:
+    """The file of a silo's model in a run folder, or of the global model.
+
+    Raises ConfigError for an unknown silo, DataError where no model was kept, RunError for a folder that holds no run.
+    """
+    silos = list(map(str, folder.read_json("config.json").get("silos", ())))
+    if silo and silo not in silos:
+        raise ConfigError(f"no silo {silo!r} in the run {folder.path}: {suggest(silo, silos)}")
+    for suffix in SUFFIXES:
+        path = folder.silo_model(silo, suffix) if silo else folder.global_model(suffix)
+        if path.is_file():
+            return path
+    raise DataError(
+        f"the run {folder.path} has kept no model of silo {silo!r} that can be used: save-models keeps those of the "
+        "silos that end the run, unless their algorithm leaves them none"
+        if silo
+        else f"the run {folder.path} has no global model, as no student was set: name a silo with --silo, such as "
+        f"{', '.join(silos[:_MOST_NAMED])}"
+    )
