@@ -33,7 +33,7 @@ def measure(row: Row, steps: int, seeds: int) -> Runs:
         rounds = max(1, steps // settings.get("local-steps", 50))
         config = RunConfig.from_flower({**settings, "num-server-rounds": rounds})
         for method in row.methods:
-            key = f"{row.name}, {method}, {seed}, {rounds}"
+            key = f"{row.name}, {settings['data']}, {method}, {seed}, {rounds}"
             found = progress.once(key, lambda: METHODS[method](config)._asdict())  # noqa: B023
             runs.add(**{f"{method}: {name}": value for name, value in found.items()})
     return runs

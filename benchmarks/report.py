@@ -80,6 +80,7 @@ def _machine() -> dict[str, Any]:
     """Where and with what it was measured."""
     return {
         "processor": _processor(),
+        **_gpu(),
         "cores": os.cpu_count(),
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "python": platform.python_version(),
@@ -98,6 +99,11 @@ def commit() -> str:
 def _git(*arguments: str) -> str:
     done = subprocess.run(["git", *arguments], cwd=RESULTS.parent, capture_output=True, text=True, check=False)
     return done.stdout.strip()
+
+
+def _gpu() -> dict[str, str]:
+    torch = sys.modules.get("torch")
+    return {"GPU": torch.cuda.get_device_name()} if torch and torch.cuda.is_available() else {}
 
 
 def _processor() -> str:

@@ -52,11 +52,18 @@ def run(seeds: int | None, fast: bool) -> None:
 
 
 def steps_of(
-    make: Callable[[], Any], shape: tuple[int, ...], batch: int, steps: int, device: str = "auto"
+    make: Callable[[], Any],
+    shape: tuple[int, ...],
+    batch: int,
+    steps: int,
+    device: str = "auto",
+    *,
+    tokens: bool = False,
 ) -> dict[str, Callable[[], None]]:
-    """Bare steps, and our round of as many, on 2,000 private and 5,000 public examples."""
+    """Bare steps, and our round of as many, on 2,000 private and 5,000 public examples, which may be of tokens."""
     rng = np.random.default_rng(0)
     X, public = (rng.random((count, *shape), dtype=np.float32) for count in (2000, 5000))
+    X, public = (np.floor(1000 + 20_000 * each) if tokens else each for each in (X, public))
     y, targets = (rng.integers(0, 10, count).astype(LABEL_DTYPE) for count in (2000, 5000))
     learner = TorchLearner(make, 10, Training(steps=steps, batch_size=batch), device=device)
     network, device = make().train().to(learner._device), learner._device

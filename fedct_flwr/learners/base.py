@@ -68,6 +68,14 @@ class Resumable(Protocol):
 
 
 @runtime_checkable
+class Markable(Protocol):
+    """A resumable learner that can be put back within one process without a dump."""
+
+    def mark(self) -> bytes:
+        """A name for where it stands, to ``restore`` until it is marked again."""
+
+
+@runtime_checkable
 class Saveable(Protocol):
     """A learner whose trained model can be written to a file that loads without executing code."""
 

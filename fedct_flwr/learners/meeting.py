@@ -51,7 +51,7 @@ class Meeting:
         """Have a course taken together with the others'. Raises what went wrong with this one."""
         if not self._leave(course):
             # The thread was given up, and the others go on without it.
-            course.learner.take(course)
+            course.take()
             return
         self._take_turn(lambda: id(course) in self._over or not self._coming)
         if id(course) not in self._over:

@@ -4,13 +4,12 @@ Between two messages silos are independent, so this computes what one after the 
 batches, dropout and augmentation are drawn by generators of its own. Ensembles by ``torch.func`` (``functional_call``
 and ``vmap``), as FedJAX trains clients (Ro, Suresh, Wu, arXiv:2108.02117).
 
-On CUDA the step is captured as a CUDA graph and replayed, unless it draws. That part is written by the manual and
-unmeasured: no GPU was there.
+On CUDA the step is a graph (``cuda_graph``), and public examples are labeled as one, too.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -18,10 +17,12 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
 
+from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.networks import augmented
-from fedct_flwr.learners.torch_net import Course, TorchLearner
+from fedct_flwr.learners.torch_net import Course, Labeling, TorchLearner
 from fedct_flwr.learners.trained_network import as_floats, is_of_memory, without_denormals
 from fedct_flwr.text.log import logger
+from fedct_flwr.types import LABEL_DTYPE
 
 _MOST_ON_CPU: Final = 32
 """Networks at once: the more, the less of them stays in the cache."""
@@ -33,8 +34,8 @@ _SHARE: Final = 0.8
 """Of the memory that is free."""
 _BLOCK: Final = 32 << 20
 """Bytes of batches that are gathered at a time."""
-_EAGER: Final = 3
-"""Steps before one is captured as a graph, as CUDA asks for."""
+_LABELED: Final = 1 << 14
+"""Examples of all networks that are labeled at a time."""
 _DROPOUT: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 _NEAR: Final = 1e-3
 """By how much a stack's logits may differ from those of its networks."""
@@ -45,25 +46,33 @@ class Stacks:
 
     def __init__(self, at_once: int = 0) -> None:
         self._at_once = at_once
+        self._stacks: dict[tuple[TorchLearner, ...], Stack] = {}
         self._checked: WeakSet[TorchLearner] = WeakSet()
         self._unable: set[str] = set()
         self._said: set[str] = set()
 
-    def train(self, courses: Sequence[Course]) -> list[Exception | None]:
-        """Take all courses; what went wrong with each. Those that differ are taken one after the other."""
+    def train(self, requests: Sequence[Course | Labeling]) -> list[Exception | None]:
+        """Take all courses and label all that is to be labeled; what went wrong with each.
+
+        What differs is done one after the other.
+        """
         alike: dict[Any, list[Course]] = {}
-        for course in courses:
-            alike.setdefault(_form(course), []).append(course)
-        if len({form[:2] for form in alike}) > 1:
+        # Threads come in any order, and stacks of the round before are of networks in one order.
+        in_order = sorted(requests, key=lambda request: id(request.learner))
+        for course in (request for request in in_order if isinstance(request, Course)):
+            alike.setdefault((_form(course), _standing(course)), []).append(course)
+        if len({form[:2] for form, _ in alike}) > 1:
             self._say("Silos' networks differ: those of each architecture train by themselves")
-        failed: dict[Course, Exception] = {}
+        self._label([request for request in in_order if isinstance(request, Labeling)])
+        failed: dict[Any, Exception] = {}
+        known, self._stacks = self._stacks, {} if alike else self._stacks
         for group in alike.values():
             most = self._at_once or _fitting(group[0])
             if len(group) > most == 1 != self._at_once:
                 self._say("Silos' networks train one after the other, which is faster on a CPU for networks like these")
             for first in range(0, len(group), most):
-                failed |= self._taken(group[first : first + most])
-        return [failed.get(course) for course in courses]
+                failed |= self._taken(group[first : first + most], known)
+        return [failed.get(request) for request in requests]
 
     def _say(self, sentence: str) -> None:
         """Once in a run."""
@@ -71,15 +80,19 @@ class Stacks:
             self._said.add(sentence)
             logger.info(sentence)
 
-    def _taken(self, courses: Sequence[Course]) -> dict[Course, Exception]:
+    def _taken(self, courses: Sequence[Course], known: Mapping[Any, "Stack"]) -> dict[Any, Exception]:
         name = repr(courses[0].network)
         if len(courses) > 1 and name not in self._unable:
             try:
-                stack, learners = Stack(courses), [course.learner for course in courses]
-                if not all(learner in self._checked for learner in learners):
-                    stack.check()
-                    self._checked.update(learners)
-                stack.train()
+                learners = tuple(course.learner for course in courses)
+                stack = known.get(learners)
+                if stack is None or stack.form != _form(courses[0]):
+                    stack = Stack(courses)
+                    if not all(learner in self._checked for learner in learners):
+                        stack.check(courses)
+                        self._checked.update(learners)
+                stack.train(courses)
+                self._stacks[learners] = stack
                 return {}
             except Exception as error:  # whatever a network raises that was not written for this
                 if is_of_memory(error):
@@ -89,15 +102,26 @@ class Stacks:
                     "%s cannot be stacked, so silos' networks train one after the other (%s)",
                     type(courses[0].network).__name__, str(error).partition("\n")[0],
                 )  # fmt: skip
-        failed = {}
+        failed: dict[Any, Exception] = {}
         for course in courses:
             try:
-                course.learner.take(course)
+                course.take()
             except Exception as error:  # it is this silo's alone
                 failed[course] = error
         return failed
 
-    def _in_halves(self, courses: Sequence[Course]) -> dict[Course, Exception]:
+    def _label(self, labelings: Sequence[Labeling]) -> None:
+        """Label what networks of one stack are asked about as one; others label for themselves."""
+        stack = self._stacks.get(tuple(labeling.learner for labeling in labelings))
+        if stack and all(labeling.same(labelings[0]) for labeling in labelings):
+            try:
+                stack.label(labelings)
+            except RuntimeError as error:
+                if not is_of_memory(error):
+                    raise
+
+    def _in_halves(self, courses: Sequence[Course]) -> dict[Any, Exception]:
+        self._stacks.clear()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         self._at_once = half = -(-len(courses) // 2)
@@ -106,122 +130,161 @@ class Stacks:
             "batch-size",
             len(courses), half, half,
         )  # fmt: skip
-        return self._taken(courses[:half]) | self._taken(courses[half:])
+        return self._taken(courses[:half], {}) | self._taken(courses[half:], {})
 
 
 def _form(course: Course) -> Any:
     """What networks have in common that can be stacked."""
     named = (*course.network.named_parameters(), *course.network.named_buffers())
     weights = tuple((name, value.shape, value.requires_grad) for name, value in named)
-    state: dict[str, Any] = next(iter(course.optimizer.state.values()), {})
     parts = tuple((X.shape[1:], X.dtype, y.shape[1:], rows.shape) for X, y, rows in course.batches.parts)
     weighed = (course.weights is None, course.of_class is None, course.correction.pull, bool(course.correction.shift))
-    at = (course.training, course.begun, float(state.get("step", 0)))
-    return repr(course.network), weights, parts, at, weighed, course.batches.parts[0][0].device
+    return repr(course.network), weights, parts, course.training, weighed, course.batches.parts[0][0].device
+
+
+def _standing(course: Course) -> tuple[int, float]:
+    """How far a network has come, by its course and by its optimizer."""
+    state: dict[str, Any] = next(iter(course.optimizer.state.values()), {})
+    return course.begun, float(state.get("step", 0))
 
 
 def _fitting(course: Course) -> int:
     """How many such networks to train at once."""
-    weights, device = list(course.network.parameters()), course.batches.parts[0][0].device
+    weights, own = list(course.network.parameters()), course.batches.parts[0][0]
     size = sum(weight.numel() for weight in weights)
-    if device.type == "cuda":
-        free = torch.cuda.mem_get_info(device)[0]
-        return max(1, int(_SHARE * free / (_COPIES * size * weights[0].element_size())))
+    if own.device.type == "cuda":
+        free = torch.cuda.mem_get_info(own.device)[0]
+        return max(1, int(_SHARE * free / (_COPIES * size * weights[0].element_size() + own.nbytes)))
     plain = all(weight.ndim <= 2 for weight in weights) and size <= _SMALL
     return _MOST_ON_CPU if plain else 1
 
 
 class Stack:
-    """Several networks as one, whose own weights change at the end of ``train`` alone."""
+    """Several networks as one, for courses of one ``form``; their own weights change at the end of ``train`` alone."""
 
     def __init__(self, courses: Sequence[Course]) -> None:
         first = courses[0]
-        self._courses, self._device = courses, first.batches.parts[0][0].device
-        self._generators = [Generator(self._device).manual_seed(course.seed) for course in courses]
+        self.form, self._training, self._pull = _form(first), first.training, first.correction.pull
+        self._device = first.batches.parts[0][0].device
+        self._precision = first.precision
+        self._generators = [Generator(self._device) for _ in courses]
         self._network = _drawing(copy.deepcopy(first.network), self._generators)
-        self._draws = bool(first.training.augment) or any(
-            isinstance(part, _Dropout) for part in self._network.modules()
-        )
-        own = [dict(course.network.named_parameters()) for course in courses]
         self._weights = {
-            name: torch.stack([weights[name].detach() for weights in own]).requires_grad_(weight.requires_grad)
-            for name, weight in own[0].items()
+            name: _stacked([course.network.get_parameter(name).detach() for course in courses])
+            .requires_grad_(weight.requires_grad)
+            for name, weight in first.network.named_parameters()
+        }  # fmt: skip
+        self._buffers = {
+            name: torch.stack([course.network.get_buffer(name) for course in courses])
+            for name, _ in first.network.named_buffers()
         }
-        buffers = [dict(course.network.named_buffers()) for course in courses]
-        self._buffers = {name: torch.stack([each[name] for each in buffers]) for name in buffers[0]}
         self._optimizer = first.learner.make_optimizer([w for w in self._weights.values() if w.requires_grad])
-        for weight, states in self._trained():
-            stacked = {key: _stacked([state[key] for state in states]) for key, one in states[0].items() if _kept(one)}
-            self._optimizer.state[weight] = stacked
         self._of_place = None if first.weights is None else _stacked([course.weights for course in courses])
         self._of_class = None if first.of_class is None else _stacked([course.of_class for course in courses])
-        shifts = [course.correction.shift for course in courses]
-        self._shift = {
-            name: torch.stack([torch.as_tensor(shift[name], device=self._device) for shift in shifts])
-            for name in shifts[0]
-        }
-        pulled = self._weights if first.correction.pull else {}
-        self._begun = {name: weight.detach().clone() for name, weight in pulled.items()}
+        self._shift = {name: torch.zeros_like(self._weights[name]) for name in first.correction.shift}
+        self._begun = {name: torch.zeros_like(weight) for name, weight in self._weights.items() if self._pull}
         self._worst = torch.zeros(len(courses), device=self._device)
+        self._steps = Steps(self._step, self._optimizer, self._generators)
 
     @torch.no_grad()
-    def check(self) -> None:
+    def check(self, courses: Sequence[Course]) -> None:
         """Raise ValueError unless each network predicts in the stack what it does by itself."""
-        X = torch.stack([as_floats(course.batches.of(slice(1))[0][0, :2]) for course in self._courses])
+        X = torch.stack([as_floats(course.batches.of(slice(1))[0][0, :2]) for course in courses])
         self._network.eval()
-        own = torch.stack([course.network.eval()(part) for course, part in zip(self._courses, X, strict=True)])
-        if not torch.allclose(self._logits(self._buffers, X), own, rtol=_NEAR, atol=_NEAR, equal_nan=True):
+        own = torch.stack([course.network.eval()(part) for course, part in zip(courses, X, strict=True)])
+        if not torch.allclose(self._logits(X), own, rtol=_NEAR, atol=_NEAR, equal_nan=True):
             raise ValueError("silos' networks differ in more than their weights")
 
     @without_denormals()
-    def train(self) -> None:
+    def train(self, courses: Sequence[Course]) -> None:
         """Take all steps, and give each network its weights and its optimizer's state."""
+        networks = [course.network for course in courses]
+        with torch.no_grad():
+            self._load(networks)
+            self._prepare(courses)
         self._network.train()
-        take: Callable[[Tensor, Tensor], None] = self._step
-        with self._own_stream():
-            for number, (X, y) in enumerate(self._batches()):
-                self._set_rate(number)
-                if number == _EAGER and self._device.type == "cuda" and not self._draws:
-                    take = self._captured(X, y)
-                take(X, y)
-        self._give_back()
+        self._steps.take(_batches(courses), courses[0].rate)
+        with torch.no_grad():
+            for whole, parts in self._tensors(networks):
+                torch._foreach_copy_(parts, list(whole.unbind()))
+            for own, states in self._states(courses):
+                for key, value in own.items():
+                    for number, state in enumerate(states):
+                        if isinstance(value, Tensor):
+                            state[key] = (value[number] if value.ndim else value).clone()
+        for course, worst in zip(courses, self._worst.tolist(), strict=True):
+            course.worst = worst
 
-    @contextmanager
-    def _own_stream(self) -> Iterator[None]:
-        """On CUDA another stream than the default one, on which nothing can be captured that was warmed up there."""
-        if self._device.type != "cuda":
-            yield
-            return
-        before, own = torch.cuda.current_stream(self._device), torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        own.wait_stream(before)
-        with torch.cuda.stream(own):
-            yield
-        before.wait_stream(own)
+    @torch.no_grad()
+    def label(self, labelings: Sequence[Labeling]) -> None:
+        """Label the examples that all networks are asked about, but for a network that answers NaN."""
+        self._load([labeling.learner.network for labeling in labelings])
+        self._network.eval()
+        silos, X = len(labelings), labelings[0].examples
+        with self._precision:
+            parts = [
+                self._logits(as_floats(part).expand(silos, *part.shape))
+                for part in torch.split(X, -(-_LABELED // silos))
+            ]
+        logits = torch.cat(parts, dim=1)
+        unknown = logits.isnan().flatten(1).any(dim=1).tolist()
+        labels = logits.argmax(dim=2).cpu().numpy().astype(LABEL_DTYPE)
+        for labeling, own, lost in zip(labelings, labels, unknown, strict=True):
+            labeling.labels = None if lost else own
 
-    def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The examples of each step, ``(networks, n, ...)``, and their labels."""
-        blocks = (course.batches.blocks(_BLOCK // len(self._courses)) for course in self._courses)
-        for each in zip(*blocks, strict=True):
-            X, y = zip(*each, strict=True)
-            yield from zip(torch.stack(X, dim=1), torch.stack(y, dim=1), strict=True)
+    def _tensors(self, networks: Sequence[nn.Module]) -> Iterator[tuple[Tensor, list[Tensor]]]:
+        """Each stacked tensor, and the networks' own ones."""
+        for name, weight in self._weights.items():
+            yield weight, [network.get_parameter(name) for network in networks]
+        for name, buffer in self._buffers.items():
+            yield buffer, [network.get_buffer(name) for network in networks]
 
-    def _logits(self, buffers: Mapping[str, Tensor], X: Tensor) -> Tensor:
+    def _states(self, courses: Sequence[Course]) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+        """The optimizer's state of each weight that is trained, and the networks' own ones."""
+        for name, weight in self._weights.items():
+            if weight.requires_grad:
+                own = [course.optimizer.state[course.network.get_parameter(name)] for course in courses]
+                yield self._optimizer.state[weight], own
+
+    def _load(self, networks: Sequence[nn.Module]) -> None:
+        for whole, parts in self._tensors(networks):
+            torch._foreach_copy_(list(whole.unbind()), parts)
+
+    def _prepare(self, courses: Sequence[Course]) -> None:
+        """All that is special about these courses, in the places that steps read."""
+        for generator, course in zip(self._generators, courses, strict=True):
+            generator.manual_seed(course.seed)
+        for own, states in self._states(courses):
+            for key, value in states[0].items():
+                if isinstance(value, Tensor):
+                    found = _stacked([state[key] for state in states])
+                    own[key] = own[key].copy_(found) if key in own else found
+        if self._of_place is not None:
+            self._of_place.copy_(_stacked([course.weights for course in courses]))
+        if self._of_class is not None:
+            self._of_class.copy_(_stacked([course.of_class for course in courses]))
+        for name, shift in self._shift.items():
+            shift.copy_(_stacked([torch.as_tensor(course.correction.shift[name]) for course in courses]))
+        for name, begun in self._begun.items():
+            begun.copy_(self._weights[name])
+        self._worst.zero_()
+
+    def _logits(self, X: Tensor) -> Tensor:
         def of_one(weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], batch: Tensor) -> Any:
             return functional_call(self._network, {**weights, **buffers}, (batch,))
 
-        logits: Tensor = vmap(of_one, randomness="error")(self._weights, buffers, X)
+        logits: Tensor = vmap(of_one, randomness="error")(self._weights, self._buffers, X)
         return logits
 
     @torch.enable_grad()
     def _step(self, X: Tensor, y: Tensor) -> None:
         self._optimizer.zero_grad(set_to_none=True)
         X = as_floats(X)
-        if kinds := self._courses[0].training.augment:
+        if kinds := self._training.augment:
             drawn = zip(X, self._generators, strict=True)
             X = torch.stack([augmented(batch, kinds, generator) for batch, generator in drawn])
-        on_gpu = self._device.type == "cuda"
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=on_gpu, cache_enabled=False):
-            logits = self._logits(self._buffers, X)
+        with self._precision:
+            logits = self._logits(X)
         losses = nn.functional.cross_entropy(logits.float().flatten(0, 1), y.flatten(0, 1), reduction="none")
         losses = losses.view(X.shape[:2])
         if self._of_class is not None:
@@ -239,65 +302,35 @@ class Stack:
             if weight.grad is None:
                 continue
             if name in self._begun:
-                weight.grad.add_(weight - self._begun[name], alpha=self._courses[0].correction.pull)
+                weight.grad.add_(weight - self._begun[name], alpha=self._pull)
             if name in self._shift:
                 weight.grad.add_(self._shift[name])
-
-    def _set_rate(self, number: int) -> None:
-        training, begun = self._courses[0].training, self._courses[0].begun
-        if training.decay_steps:
-            rate = training.learning_rate * training.share_of_rate(begun + number)
-            for group in self._optimizer.param_groups:
-                # A graph reads its rate from memory.
-                group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
-
-    def _captured(self, X: Tensor, y: Tensor) -> Callable[[Tensor, Tensor], None]:
-        """The step as a CUDA graph, which reads from copies of ``X`` and ``y``."""
-        held_X, held_y = X.clone(), y.clone()
-        for group in self._optimizer.param_groups:
-            group["lr"] = torch.tensor(group["lr"], device=self._device)
-            if "capturable" in group:
-                group["capturable"] = True
-        torch.cuda.synchronize(self._device)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step(held_X, held_y)
-
-        def replay(X: Tensor, y: Tensor) -> None:
-            held_X.copy_(X)
-            held_y.copy_(y)
-            graph.replay()
-
-        return replay
-
-    def _trained(self) -> Iterator[tuple[Tensor, list[dict[str, Any]]]]:
-        """Each stacked weight that is trained, and the states that its networks' optimizers have of it."""
-        for name, weight in self._weights.items():
-            if weight.requires_grad:
-                yield weight, [course.optimizer.state[course.network.get_parameter(name)] for course in self._courses]
-
-    @torch.no_grad()
-    def _give_back(self) -> None:
-        for weight, states in self._trained():
-            for key, value in self._optimizer.state[weight].items():
-                for number, state in enumerate(states):
-                    if _kept(value):
-                        state[key] = value[number].clone() if value.ndim else value.clone()
-        tensors = {**self._weights, **self._buffers}
-        for number, (course, worst) in enumerate(zip(self._courses, self._worst.tolist(), strict=True)):
-            own = {**dict(course.network.named_parameters()), **dict(course.network.named_buffers())}
-            for name, value in own.items():
-                value.copy_(tensors[name][number])
-            course.worst = worst
-
-
-def _kept(value: Any) -> bool:
-    return isinstance(value, Tensor)
 
 
 def _stacked(values: Sequence[Any]) -> Tensor:
     """Stacked; a number of steps, which is the same for all, stays one."""
     return torch.stack(list(values)) if values[0].ndim else values[0].clone()
+
+
+def _batches(courses: Sequence[Course]) -> Iterator[tuple[Tensor, Tensor]]:
+    """The examples of each step, ``(networks, n, ...)``, and their labels.
+
+    All silos' examples are gathered at once, from one tensor: of public ones all have the same.
+    """
+    examples, labels = [], []
+    for part in zip(*(course.batches.parts for course in courses), strict=True):
+        X, y, rows = zip(*part, strict=True)
+        labels.append(torch.stack([own[taken] for own, taken in zip(y, rows, strict=True)], dim=1))
+        same = all(own is X[0] for own in X)
+        before = [0] * len(X) if same else [0, *accumulate(len(own) for own in X)][:-1]
+        at = torch.stack([taken + first for taken, first in zip(rows, before, strict=True)], dim=1)
+        examples.append((X[0] if same else torch.cat(X), at))
+    targets = torch.cat(labels, dim=2)
+    size = sum(rows[0].numel() * X[0].nbytes for X, rows in examples)
+    at_once = max(1, _BLOCK // max(1, size))
+    for first in range(0, len(targets), at_once):
+        steps = slice(first, first + at_once)
+        yield from zip(torch.cat([X[rows[steps]] for X, rows in examples], dim=2), targets[steps], strict=True)
 
 
 class _Dropout(nn.Module):

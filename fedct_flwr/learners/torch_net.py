@@ -4,8 +4,9 @@ Nothing is copied in the hot loop but the batch: data stay on the device, batche
 """
 
 import math
+import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from torch.nn.utils import skip_init
 from fedct_flwr.config.learner import Optimizer
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
+from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.learners.networks import augmented
 from fedct_flwr.learners.out_of_fold import class_weights
@@ -135,16 +137,56 @@ class Course:
     correction: Correction = NO_CORRECTION
     worst: float = math.nan
 
+    def take(self) -> None:
+        """Take it, alone. Raises what the network does."""
+        self.learner.take(self)
+
+    @property
+    def rate(self) -> Callable[[int], float] | None:
+        """The learning rate of each step, where it falls."""
+        told, begun = self.training, self.begun
+        return (lambda step: told.learning_rate * told.share_of_rate(begun + step)) if told.decay_steps else None
+
+    @property
+    def precision(self) -> torch.autocast:
+        """That of the network's steps."""
+        return self.learner.precision(self.batches.of(slice(1))[0][0])
+
+
+@dataclass(eq=False)
+class Labeling:
+    """One call to label examples: those at some ``rows`` of ``X``, or all of them."""
+
+    learner: "TorchLearner"
+    X: Tensor
+    rows: NDArray[np.intp] | None
+    labels: HardLabels | None = None
+
+    def take(self) -> None:
+        """Label them, alone. Raises TrainingError."""
+        self.labels = self.learner._predict(self.examples)
+
+    @property
+    def examples(self) -> Tensor:
+        """Those to label ``(n, ...)``."""
+        return self.X if self.rows is None else self.X[over(self.rows).to(self.X.device)]
+
+    def same(self, other: "Labeling") -> bool:
+        """Whether the other one is about the same examples."""
+        return self.X is other.X and np.array_equal(self.rows, other.rows)  # type: ignore[arg-type]
+
 
 class TorchLearner(TrainedNetwork):
     """A network with its optimizer. Satisfies all protocols of ``learners.base``.
 
-    On a GPU the network runs in bfloat16 where that is safe (autocast), its weights stay float32.
+    On a GPU a large network runs in bfloat16 where that is safe (autocast), its weights stay float32.
     """
 
     suffix = ".safetensors"
     _known: bytes | None = None
     """The state in bytes, as long as it is that: each takes milliseconds to write and to read."""
+    _mark: tuple[bytes, tuple[Any, ...]] | None = None
+    _at_mark: bool = False
 
     def __init__(
         self,
@@ -191,6 +233,18 @@ class TorchLearner(TrainedNetwork):
             self._train_soft(private, public, targets, weight)
 
     @property
+    def network(self) -> nn.Module:
+        """The network as it is now."""
+        return self._network
+
+    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
+        labeling = Labeling(self, self._on_device(public), positions if len(positions) < len(public) else None)
+        meeting = MEETING.get()
+        if meeting and self._device.type == "cuda":
+            meeting.train(labeling)
+        return self._predict(labeling.examples) if labeling.labels is None else labeling.labels
+
+    @property
     def parameters(self) -> tuple[str, ...]:
         return tuple(name for name, weight in self._network.named_parameters() if weight.requires_grad)
 
@@ -215,7 +269,7 @@ class TorchLearner(TrainedNetwork):
 
     def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Take over parameters and buffers; the optimizer stays. Raises TrainingError if they do not fit."""
-        self._known = None
+        self._changed()
         try:
             self._network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
         except RuntimeError as error:
@@ -257,14 +311,15 @@ class TorchLearner(TrainedNetwork):
         §4.1). Which examples a step takes depends on where training stands. Raises TrainingError.
         """
         adam = torch.optim.Adam(self._trained, lr=_DISTILLATION_RATE)
-        declining = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
         everything, wanted = self._tensor(X), torch.from_numpy(targets).to(self._device)
         rng = torch.Generator().manual_seed(self._next_seed)
         rows = torch.randint(len(X), (steps, self._training.batch_size), generator=rng).to(self._device)
         course = self._course(Batches(((everything, wanted, rows),)))
         with self._undone_if_it_fails():
             with seeded(course.seed, self._device):
-                course.worst = self._descend(course, adam, declining.step)
+                course.worst = self._descend(
+                    course, adam, lambda step: _DISTILLATION_RATE * (1 + math.cos(math.pi * step / steps)) / 2
+                )
             self._finish(course)
 
     def dump(self) -> bytes:
@@ -272,15 +327,40 @@ class TorchLearner(TrainedNetwork):
             self._known = super().dump()
         return self._known
 
+    def mark(self) -> bytes:
+        """A name (16 bytes) for where it stands, to ``restore`` until it is marked again: quicker than ``dump``."""
+        if self._mark is None or not self._at_mark:
+            self._mark, self._at_mark = (secrets.token_bytes(16), self._snapshot()), True
+        return self._mark[0]
+
     def restore(self, state: bytes) -> None:
-        if state != self._known:
-            self._known = None
+        if self._mark and state == self._mark[0]:
+            if not self._at_mark:
+                self._known = None
+                self._put_back(self._mark[1])
+                self._at_mark = True
+        elif state != self._known:
+            self._changed()
             super().restore(state)
             self._known = state
 
     def reset(self) -> None:
-        self._known = None
+        self._changed()
         super().reset()
+
+    def _changed(self) -> None:
+        """What is known of where it stands does not hold any more."""
+        self._known, self._at_mark = None, False
+
+    def _snapshot(self) -> tuple[Any, ...]:
+        network = {name: value.clone() for name, value in self._network.state_dict().items()}
+        return network, _copied(self._optimizer.state), self._steps_done
+
+    def _put_back(self, snapshot: tuple[Any, ...]) -> None:
+        network, moments, self._steps_done = snapshot
+        self._network.load_state_dict(network)
+        self._optimizer.state.clear()
+        self._optimizer.state.update(_copied(moments))
 
     def save(self, path: Path) -> None:
         """Write network and optimizer in safetensors format."""
@@ -315,13 +395,14 @@ class TorchLearner(TrainedNetwork):
 
     @contextmanager
     def _undone_if_it_fails(self) -> Iterator[None]:
-        before = self.dump()
-        self._known = None
+        known, before = (self._known, self._at_mark), self._snapshot()
+        self._changed()
         try:
             with said_in_one_sentence(self._lower_for_memory):
                 yield
         except TrainingError:
-            self.restore(before)
+            self._put_back(before)
+            self._known, self._at_mark = known
             raise
 
     def _train(
@@ -371,11 +452,13 @@ class TorchLearner(TrainedNetwork):
         """In each step as many private examples as the batch size says, and ``others`` of the ``labeled`` public."""
         rng = torch.Generator().manual_seed(self._next_seed)
         rows = torch.randint(len(X), (steps, self._training.batch_size), generator=rng).to(self._device)
-        private = (self._on_device(X), labels[0], rows)
+        # A language model's texts are no longer than the longest, which is looked up once, not in each step.
+        trimmed = getattr(self._network, "trimmed", lambda *X: X)
         if not len(labeled):
-            return Batches((private,))
-        rows = over(labeled)[torch.randint(len(labeled), (steps, others), generator=rng)].to(self._device)
-        return Batches((private, (self._on_device(public), labels[1], rows)))
+            return Batches(((*trimmed(self._on_device(X)), labels[0], rows),))
+        of_public = over(labeled)[torch.randint(len(labeled), (steps, others), generator=rng)].to(self._device)
+        own, public_ones = trimmed(self._on_device(X), self._on_device(public))
+        return Batches(((own, labels[0], rows), (public_ones, labels[1], of_public)))
 
     def _course(self, batches: Batches, *more: Any) -> Course:
         at = (self._network, self._optimizer, self._training, self._steps_done, self._next_seed)
@@ -390,7 +473,7 @@ class TorchLearner(TrainedNetwork):
         self._finish(course)
 
     def _finish(self, course: Course) -> None:
-        self._known = None
+        self._changed()
         self._steps_done += course.batches.steps
         if not math.isfinite(course.worst):
             raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")
@@ -399,7 +482,7 @@ class TorchLearner(TrainedNetwork):
         """Take the steps of a course, alone."""
         # Dropout draws from torch's global generator (which threads share: only then are draws not repeatable).
         with seeded(course.seed, self._device):
-            course.worst = self._descend(course, self._optimizer, self._falling_rate())
+            course.worst = self._descend(course, self._optimizer, course.rate)
 
     def _class_weights(self, y: HardLabels, targets: HardLabels, pseudo_weight: float) -> Tensor:
         """Of the classes ``(classes,)``, by their shares in an average batch: half of it is private, half public."""
@@ -412,17 +495,18 @@ class TorchLearner(TrainedNetwork):
     @without_denormals()
     @torch.enable_grad()
     def _descend(
-        self, course: Course, optimizer: torch.optim.Optimizer, after: Callable[[], None] | None = None
+        self, course: Course, optimizer: torch.optim.Optimizer, rate: Callable[[int], float] | None = None
     ) -> float:
         """One optimizer step per batch, with its gradient corrected; the largest loss, or NaN if there was one."""
+        precision = course.precision
         network, correct = self._network.train(), self._correcting(course.correction)
-        on_gpu = self._device.type == "cuda"
-        mixed_precision = torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext()
-        all_losses = []
-        for batch, labels in (each for block in course.batches.blocks(_BLOCK) for each in zip(*block, strict=True)):
+        # Looked at once, at the end: to look at every step would make the device wait for us.
+        worst = torch.zeros((), device=self._device)
+
+        def step(batch: Tensor, labels: Tensor) -> None:
             optimizer.zero_grad(set_to_none=True)
             batch = augmented(as_floats(batch), self._training.augment)
-            with mixed_precision:
+            with precision:
                 logits = network(batch)
             losses = nn.functional.cross_entropy(logits.float(), labels, reduction="none")
             if course.of_class is not None:
@@ -433,21 +517,11 @@ class TorchLearner(TrainedNetwork):
             if correct:
                 correct()
             optimizer.step()
-            if after:
-                after()
-            # Looked at once, at the end: to look at every step would make the device wait for us.
-            all_losses.append(loss.detach())
-        return float(torch.stack(all_losses).max())
+            torch.maximum(worst, loss.detach(), out=worst)
 
-    def _falling_rate(self) -> Callable[[], None] | None:
-        """Set the rate as it is where training stands, if it falls; what sets it after each step."""
-        if not self._training.decay_steps:
-            return None
-        begun = self._steps_done
-        for group in self._optimizer.param_groups:
-            group["lr"] = self._learning_rate
-        share = self._training.share_of_rate
-        return torch.optim.lr_scheduler.LambdaLR(self._optimizer, lambda step: share(begun + step)).step
+        batches = (each for block in course.batches.blocks(_BLOCK) for each in zip(*block, strict=True))
+        Steps(step, optimizer).take(batches, rate)
+        return float(worst)
 
     def _correcting(self, correction: Correction) -> Callable[[], None] | None:
         """What corrects the gradients that are there; the weights are now those that the round begins with."""
@@ -472,6 +546,14 @@ class TorchLearner(TrainedNetwork):
                     parameter.grad.add_(shift)
 
         return correct
+
+
+def _copied(states: Mapping[Tensor, Mapping[str, Any]]) -> dict[Tensor, dict[str, Any]]:
+    """An optimizer's state of each weight."""
+    return {
+        weight: {name: value.clone() if isinstance(value, Tensor) else value for name, value in state.items()}
+        for weight, state in states.items()
+    }
 
 
 def _fully_connected(network: nn.Module) -> tuple[tuple[str, str], ...]:

@@ -71,13 +71,19 @@ class Classifier(nn.Module):
         """Logits ``(n, classes)``."""
         tokens = X.long()
         there = tokens >= 0
-        if not torch.compiler.is_exporting():
-            # No longer than the longest text of the batch.
-            longest = max(1, int(there.sum(dim=1).max()))
-            tokens, there = tokens[:, :longest], there[:, :longest]
+        # No longer than the longest text of the batch; on a GPU, a step would wait for that number.
+        if not torch.compiler.is_exporting() and not (self.training and tokens.is_cuda):
+            (tokens,) = self.trimmed(tokens)
+            there = tokens >= 0
         ids = torch.where(there, tokens, self._padding)
         logits: Tensor = self._model(input_ids=ids, attention_mask=there.long()).logits
         return logits
+
+    @staticmethod
+    def trimmed(*X: Tensor) -> list[Tensor]:
+        """Tokens ``(n, length)`` without what is behind the longest text of all."""
+        longest = max(1, *(int((tokens >= 0).sum(dim=1).max()) for tokens in X if len(tokens)))
+        return [tokens[:, :longest] for tokens in X]
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """The weights that are trained."""

@@ -21,6 +21,7 @@ from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.labelers.protect import check_extra, check_installed
 from fedct_flwr.learners.base import Resumable, Saveable
+from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.runs.places import default_path
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.seeding import generator
@@ -71,6 +72,8 @@ class SiloContext:
     """The study of a real silo that counts values for a drawn public set."""
     noise_adder_of: "Callable[[], NoiseAdder] | None" = None
     """What the silo adds its share of noise to sums of votes with; None where it adds to no such sum."""
+    in_process: bool = False
+    """Whether its learner lives as long as its state does."""
 
     @property
     def decision(self) -> Path | None:
@@ -156,6 +159,7 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
         runs_kept=1,
         purse_of=partial(_simulated_purse_of_joint, config, site, run) if config.method.trains_together else None,
         noise_adder_of=partial(_simulated_noise_adder, config, site, run) if config.method.noise_in_shares else None,
+        in_process=not lasting and MEETING.get() is not None,
     )
 
 

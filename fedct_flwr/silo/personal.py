@@ -15,7 +15,7 @@ import numpy as np
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.automatic import OwnChoice
-from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
+from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Saveable
 from fedct_flwr.learners.guard import Decision, Guard, Trust
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.silo.context import SiloContext
@@ -318,6 +318,8 @@ class Personal:
         if self._learned != question.digest:
             self.votes(question)
         learner = self._site.learner
+        if self._context.in_process and isinstance(learner, Markable):
+            return learner.mark()
         return learner.dump() if isinstance(learner, Resumable) else b""
 
     def _keep_before(self) -> None:

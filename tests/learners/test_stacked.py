@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from fedct_flwr.learners import networks, stacked
 from fedct_flwr.learners.base import Correction
 from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.stacked import Stacks
-from fedct_flwr.learners.torch_net import TorchLearner, Training
+from fedct_flwr.learners.torch_net import Course, Labeling, TorchLearner, Training
 from fedct_flwr.types import ABSTAIN, Examples, TrainingError
 
 RNG = np.random.default_rng(0)
@@ -92,9 +92,9 @@ def stacks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many networks each stack has trained."""
     found, train = [], stacked.Stack.train
 
-    def counted(stack: stacked.Stack) -> None:
-        train(stack)
-        found.append(len(stack._courses))
+    def counted(stack: stacked.Stack, courses: Sequence[Course]) -> None:
+        train(stack, courses)
+        found.append(len(courses))
 
     monkeypatch.setattr(stacked.Stack, "train", counted)
     return found
@@ -122,6 +122,53 @@ def test_stacked_networks_learn_what_they_do_one_after_the_other(way: str, stack
         before.advance(records(X, 0), X[:20], TARGETS, 1.0)
         after.advance(records(X, 0), X[:20], TARGETS, 1.0)
         alike(before, after)
+
+
+def test_a_stack_goes_on_in_the_next_round_and_labels_as_its_networks_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, make = [], stacked.Stack
+
+    def counted(courses: Sequence[Course]) -> stacked.Stack:
+        made.append(len(courses))
+        return make(courses)
+
+    monkeypatch.setattr(stacked, "Stack", counted)
+    one, other, stacks = learners(dropping), learners(dropping), Stacks(SILOS)
+
+    def round_of(learner: TorchLearner, silo: int) -> None:
+        learner.advance(records(TABLE, silo), TABLE[:20], TARGETS, 0.3)
+
+    for _ in range(3):
+        together([partial(round_of, learner, silo) for silo, learner in enumerate(other)], stacks.train)
+        for silo, learner in enumerate(one):
+            round_of(learner, silo)
+    assert made == [SILOS]
+    for rows in (None, np.arange(3, 9)):
+        labelings = [Labeling(learner, torch.from_numpy(TABLE), rows) for learner in reversed(other)]
+        for labeling in labelings[1:]:
+            labeling.X = labelings[0].X
+        assert stacks.train(labelings) == [None] * SILOS
+        for before, labeling in zip(reversed(one), labelings, strict=True):
+            wanted = before.predict(TABLE if rows is None else TABLE[rows])
+            np.testing.assert_array_equal(labeling.labels, wanted)
+    labelings[0].learner.network.get_parameter("0.weight").data.fill_(math.nan)
+    stacks.train(labelings)
+    assert [labeling.labels is None for labeling in labelings] == [True, False, False]
+
+
+def test_a_marked_network_is_put_back_to_where_it_stood() -> None:
+    one, other = learners(dropping)[0], learners(dropping)[0]
+    learn(one, TABLE, 0)
+    mark, wanted = one.mark(), one.dump()
+    assert one.mark() == mark
+    learn(one, TABLE, 1)
+    other.restore(wanted)
+    one.restore(mark)
+    assert one.dump() == wanted
+    one.restore(mark)
+    assert learn(one, TABLE, 1) == learn(other, TABLE, 1) != wanted
+    assert one.mark() != mark
+    with pytest.raises(TrainingError):
+        one.restore(mark)
 
 
 def test_networks_of_other_shapes_train_by_themselves_and_it_is_said(
