@@ -87,14 +87,11 @@ class StudyFolder:
             **({"text": texts} if (texts := [column.name for column in self.schema.columns if column.text]) else {}),
             "images": [self.config.image_size, self.config.image_mode] if self.config.image_size else None,
         }
-        if self.config.number:
-            agreed["number"] = self.config.number.model_dump(mode="json")
         if self.sums:
             agreed["sums"] = self.sums.digest.hex()
-        if self.config.joint:
-            agreed["joint"] = self.config.joint.model_dump(mode="json")
-        if self.config.draw:
-            agreed["draw"] = self.config.draw.model_dump(mode="json")
+        for name in ("number", "joint", "draw"):
+            if said := getattr(self.config, name):
+                agreed[name] = said.model_dump(mode="json")
         if stated := self.config.governance.model_dump(exclude_defaults=True):
             agreed["governance"] = stated
         if self.config.columns:

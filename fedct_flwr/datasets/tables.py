@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -66,14 +66,8 @@ def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features
     there = dict(zip(table.column_names, table.columns, strict=True))
     X = np.full((table.num_rows, len(columns)), np.nan)
     for position, column in enumerate(columns):
-        if column.text:
-            continue
-        try:
-            _fill(X[:, position], there[column.name], column)
-        except pa.ArrowInvalid:
-            raise DataError(
-                f"column {quoted(column.name)} of {path} holds whole numbers too long for a float: turn them into text"
-            ) from None
+        if not column.text:
+            _fill(X[:, position], there[column.name], column, path)
     infinite = [column.name for position, column in enumerate(columns) if np.isinf(X[:, position]).any()]
     if infinite:
         raise DataError(f"{path} has infinite values in {listed(infinite)}: leave the field empty where none is known")
@@ -122,13 +116,8 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
             f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: with outcome = 'number' it must hold "
             "numbers"
         )
-    try:
-        found = np.empty(len(values), dtype=np.float64)
-        _fill(found, values, Column(name))
-    except pa.ArrowInvalid:
-        raise DataError(
-            f"column {quoted(name)} of {path} holds whole numbers too long for a float: shorten them"
-        ) from None
+    found = np.empty(len(values), dtype=np.float64)
+    _fill(found, values, Column(name), path)
     if missing := int((~np.isfinite(found)).sum()):
         raise DataError(
             f"{path} has {count(missing, 'record')} without a finite {name!r}: fill them in or take them out"
@@ -143,8 +132,8 @@ def _texts(values: pa.ChunkedArray, name: str, path: object) -> list[str]:
         raise DataError(f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: make it text") from None
 
 
-def _fill(target: np.ndarray[Any, np.dtype[np.float64]], values: pa.ChunkedArray, column: Column) -> None:
-    """Write the numbers of a column, piece by piece, as memory may not hold a second copy of it."""
+def _fill(target: Values, values: pa.ChunkedArray, column: Column, path: object) -> None:
+    """Write the numbers of a column, piece by piece, as memory may not hold a second copy. Raises DataError."""
     if values.null_count == len(values):
         target[:] = np.nan
         return
@@ -155,7 +144,11 @@ def _fill(target: np.ndarray[Any, np.dtype[np.float64]], values: pa.ChunkedArray
             positions = pc.index_in(piece.cast(pa.string()), value_set=known)
             unknown = pc.and_(pc.is_null(positions), pc.is_valid(piece))
             piece = pc.if_else(unknown, len(known), positions)
-        target[start : start + len(piece)] = piece.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        try:
+            target[start : start + len(piece)] = piece.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            where = f"column {quoted(column.name)} of {path}"
+            raise DataError(f"{where} holds whole numbers too long for a float: shorten them") from None
         start += len(piece)
 
 
