@@ -164,9 +164,10 @@ def _runs(fast: bool) -> dict[str, Callable[[str, int], Any]]:
     network = {"learner": "mlp", "local_steps": 2 if fast else 50, "rounds": 1 if fast else 6}
     found: dict[str, dict[str, Any]] = {
         "networks": {"silos": "digits", **network},
-        "DP-SGD, epsilon 8": {"silos": "digits", **network, "protection": "dp-sgd", "epsilon": 8.0},
         "images": {"silos": "large-digits", **network, "learner": "small-cnn", "local_steps": 5},
     }
+    if find_spec("opacus") and find_spec("opendp"):
+        found["DP-SGD, epsilon 8"] = {"silos": "digits", **network, "protection": "dp-sgd", "epsilon": 8.0}
     if find_spec("xgboost"):
         found["XGBoost"] = {"silos": "digits", "rounds": network["rounds"], "learner": "xgboost"}
     if find_spec(PACKAGE):

@@ -2,7 +2,7 @@
 
 Between two messages silos are independent, so this computes what one after the other does, but for rounding: a silo's
 batches, dropout and augmentation are drawn by generators of its own. Ensembles by ``torch.func`` (``functional_call``
-and ``vmap``), as FedJAX trains clients (Ro, Suresh, Wu, arXiv:2108.02117).
+and ``vmap``). FedJAX (Ro, Suresh, Wu, arXiv:2108.02117) trains clients one after the other, or one on each device.
 
 On CUDA the step is a graph (``cuda_graph``), and public examples are labeled as one, too.
 """
