@@ -25,7 +25,7 @@ from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.runs.places import default_path
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.site import Site, real_site, simulated_silo, simulated_site
+from fedct_flwr.silo.site import SITES_KEPT, Site, real_site, simulated_silo, simulated_site
 from fedct_flwr.silo.state import ContextState, FolderState, LocalState
 from fedct_flwr.types import ConfigError, SiloName
 
@@ -159,7 +159,7 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
         runs_kept=1,
         purse_of=partial(_simulated_purse_of_joint, config, site, run) if config.method.trains_together else None,
         noise_adder_of=partial(_simulated_noise_adder, config, site, run) if config.method.noise_in_shares else None,
-        in_process=not lasting and MEETING.get() is not None,
+        in_process=not lasting and MEETING.get() is not None and len(datasets.load(config).silos) <= SITES_KEPT,
     )
 
 

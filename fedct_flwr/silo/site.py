@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
@@ -134,7 +134,11 @@ class Site:
 
 
 # A process that serves many rounds reads the data and fits the preprocessing once.
-@lru_cache(maxsize=128)
+SITES_KEPT: Final = 128
+"""Simulated silos that a process holds at a time."""
+
+
+@lru_cache(maxsize=SITES_KEPT)
 def simulated_site(config: RunConfig, partition_id: int) -> Site:
     """The silo at this position of the run config's data set. Raises ConfigError or DataError."""
     dataset, data = datasets.load(config), simulated_silo(config, partition_id)
