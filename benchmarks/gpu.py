@@ -27,8 +27,9 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.flower.engine import run_in_process
 from fedct_flwr.learners import cuda_graph
-from fedct_flwr.learners.meeting import together, trainer
+from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.networks import fashion_mnist_mlp, small_cnn
+from fedct_flwr.learners.stacked import Stacks
 from fedct_flwr.learners.trained_network import TrainedNetwork
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
@@ -127,9 +128,9 @@ def _silos(device: str, count: int, steps: int) -> dict[str, Callable[[], None]]
     def before() -> None:
         mixed = mock.patch.object(TrainedNetwork, "precision", return_value=torch.autocast(device, torch.bfloat16))
         with mixed, mock.patch.object(cuda_graph, "_EAGER", -1):
-            together(rounds, trainer(1))
+            together(rounds, Stacks(1).train)
 
-    train = trainer(0)
+    train = Stacks().train
 
     def as_one() -> None:
         together(rounds, train)
@@ -147,7 +148,7 @@ def _paper(device: str, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(LOADERS, {"fashion-mnist": images}):
         given = {"device": device, "num-server-rounds": rounds, "run-dir": f"{folder}/run", "seed": 0}
         config = RunConfig.from_flower({**SETTINGS, **given})
-        run_in_process(config.to_flower(), 5, Path(folder) / "log", bool, train=trainer(0))
+        run_in_process(config.to_flower(), 5, Path(folder) / "log", bool, train=Stacks().train)
 
 
 def _runs(fast: bool) -> dict[str, Callable[[str, int], Any]]:

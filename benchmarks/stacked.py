@@ -12,8 +12,9 @@ import torch
 from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import FedCT, simulate
+from fedct_flwr.learners.courses import Training
 from fedct_flwr.learners.networks import fashion_mnist_mlp, mlp, small_cnn
-from fedct_flwr.learners.torch_net import TorchLearner, Training
+from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.types import LABEL_DTYPE, Examples
 

@@ -10,7 +10,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.learners.base import Choosing, Learner, Resumable
 from fedct_flwr.learners.build import build_learner, named_learner
-from fedct_flwr.learners.meeting import together, trainer
+from fedct_flwr.learners.meeting import together
 from fedct_flwr.types import Examples, Features, Groups, TrainingError
 
 LOCAL: Final = "local"
@@ -83,7 +83,9 @@ class References:
         if position not in self._alone:
             every = range(position, min(position + _AT_ONCE, len(self._dataset.silos)))
             if isinstance(build_learner(self._config, self._dataset, position, self._private(position)), Resumable):
-                train = trainer(self._config.silos_at_once)
+                from fedct_flwr.learners.stacked import Stacks  # needs torch
+
+                train = Stacks(self._config.silos_at_once).train
                 found = together([partial(self._fitted, each) for each in every], train)
                 self._alone |= dict(zip(every, found, strict=True))
             else:

@@ -166,7 +166,8 @@ def untrained(
             in_memory=models_in_memory(name),
         )
 
-    from fedct_flwr.learners.torch_net import TorchLearner, Training
+    from fedct_flwr.learners.courses import Training
+    from fedct_flwr.learners.torch_net import TorchLearner
 
     _check_augment(augment, examples)
     same = {field.name for field in fields(Training)} & LearnerSettings.model_fields.keys()

@@ -91,13 +91,6 @@ MEETING: Final[ContextVar[Meeting | None]] = ContextVar("meeting", default=None)
 """In which this thread takes part."""
 
 
-def trainer(at_once: int) -> Train:
-    """What trains networks together, ``at_once`` of them; 0: as many as pay and as memory is free for."""
-    from fedct_flwr.learners.stacked import Stacks  # needs torch
-
-    return Stacks(at_once).train
-
-
 def together(work: Sequence[Callable[[], _Result]], train: Train) -> list[_Result]:
     """The results of all work, each in a thread of its own; their networks train at once. Raises what one raises."""
     meeting = Meeting(len(work), train)

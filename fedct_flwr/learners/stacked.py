@@ -17,9 +17,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
 
+from fedct_flwr.learners.courses import Course, Labeling
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.networks import augmented
-from fedct_flwr.learners.torch_net import Course, Labeling, TorchLearner
 from fedct_flwr.learners.trained_network import as_floats, is_of_memory, without_denormals
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import LABEL_DTYPE
@@ -46,8 +46,8 @@ class Stacks:
 
     def __init__(self, at_once: int = 0) -> None:
         self._at_once = at_once
-        self._stacks: dict[tuple[TorchLearner, ...], Stack] = {}
-        self._checked: WeakSet[TorchLearner] = WeakSet()
+        self._stacks: dict[tuple[Any, ...], Stack] = {}
+        self._checked: WeakSet[Any] = WeakSet()
         self._unable: set[str] = set()
         self._said: set[str] = set()
 

@@ -141,7 +141,7 @@ class TrainedNetwork:
             )
 
     def predict(self, X: Features) -> HardLabels:
-        return self._predict(self._tensor(X))
+        return self.labels_of(self._tensor(X))
 
     @torch.inference_mode()
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
@@ -171,8 +171,8 @@ class TrainedNetwork:
     def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
         everything = self._on_device(public)
         if len(positions) == len(public):
-            return self._predict(everything)
-        return self._predict(everything[over(positions).to(self._device)])
+            return self.labels_of(everything)
+        return self.labels_of(everything[over(positions).to(self._device)])
 
     def dump(self) -> bytes:
         """Network and optimizer in safetensors format."""
@@ -200,7 +200,8 @@ class TrainedNetwork:
         except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
             raise TrainingError(f"the stored state does not fit the network: {error}") from error
 
-    def _predict(self, X: Tensor) -> HardLabels:
+    def labels_of(self, X: Tensor) -> HardLabels:
+        """The class of each example ``(n, ...)`` that is on the device. Raises TrainingError where an answer is NaN."""
         labels: HardLabels = self._logits(X).argmax(dim=1).cpu().numpy().astype(LABEL_DTYPE)
         return labels
 

@@ -27,7 +27,6 @@ from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_in_pr
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import check_from_file
-from fedct_flwr.learners.meeting import trainer
 from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.budget import budget_of
@@ -127,8 +126,11 @@ class Simulation:
         """
         if engine == "loopback":
             networks = any(isinstance(learner, Resumable) for learner in named_learners(self.config, self.dataset))
-            train = trainer(self.config.silos_at_once) if networks else None
-            return partial(run_in_process, train=train, outlives=outlives)
+            if not networks:
+                return partial(run_in_process, outlives=outlives)
+            from fedct_flwr.learners.stacked import Stacks  # needs torch
+
+            return partial(run_in_process, train=Stacks(self.config.silos_at_once).train, outlives=outlives)
         check_interpreter()
         check_cluster()
         return partial(run_on_engine, more=variables) if variables else run_on_engine

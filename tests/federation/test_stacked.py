@@ -7,7 +7,7 @@ import pytest
 from flwr.app import Context, Message
 
 from client_app.main import app as client_app
-from fedct_flwr.learners.meeting import trainer
+from fedct_flwr.learners.stacked import Stacks
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.wire.refusal import Refusal
@@ -26,7 +26,7 @@ class Counting:
 
     def __init__(self, at_once: int = 0) -> None:
         self.silos: list[int] = []
-        self._train = trainer(at_once)
+        self._train = Stacks(at_once).train
 
     def __call__(self, courses: Sequence[Any]) -> Sequence[Exception | None]:
         self.silos.append(len(courses))

@@ -9,7 +9,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.torch_net import TorchLearner, Training
+from fedct_flwr.learners.courses import Training
+from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence
 

@@ -14,9 +14,10 @@ from torch import nn
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import Colluder
 from fedct_flwr.learners.catalog import NETWORKS, NOT_SOFT, SHORT_NAMES
+from fedct_flwr.learners.courses import Training
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.soft import check_soft, soft_labels, train_soft, weighted_duplicates, weighted_values
-from fedct_flwr.learners.torch_net import TorchLearner, Training
+from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ConfigError, DataError, Examples, SoftVotes, TrainingError
 from tests.learners.test_conformance import federation, learner_for
 from tests.sentences import sentence

@@ -13,9 +13,10 @@ from torch import nn
 
 from fedct_flwr.learners import networks, stacked
 from fedct_flwr.learners.base import Correction
+from fedct_flwr.learners.courses import Course, Labeling, Training
 from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.stacked import Stacks
-from fedct_flwr.learners.torch_net import Course, Labeling, TorchLearner, Training
+from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ABSTAIN, Examples, TrainingError
 
 RNG = np.random.default_rng(0)

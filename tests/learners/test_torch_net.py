@@ -13,8 +13,9 @@ from torch import nn
 
 from fedct_flwr.learners import networks
 from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.courses import Training
 from fedct_flwr.learners.networks import torchvision_network
-from fedct_flwr.learners.torch_net import TorchLearner, Training
+from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
 
 RNG = np.random.default_rng(0)

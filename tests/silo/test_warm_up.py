@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.learners.courses import Course
 from fedct_flwr.learners.stacked import _form
-from fedct_flwr.learners.torch_net import Course
 from fedct_flwr.silo.site import Site, simulated_site
 from fedct_flwr.silo.warm_up import warm_up
 from tests.golden.runs import COMMON, NETWORK
