@@ -67,7 +67,8 @@ class Stacks:
         failed: dict[Any, Exception] = {}
         known, self._stacks = self._stacks, {} if alike else self._stacks
         for group in alike.values():
-            most = self._at_once or _fitting(group[0])
+            together = tuple(course.learner for course in group) in known
+            most = self._at_once or (len(group) if together else _fitting(group[0]))
             if len(group) > most == 1 != self._at_once:
                 self._say("Silos' networks train one after the other, which is faster on a CPU for networks like these")
             for first in range(0, len(group), most):
@@ -80,13 +81,14 @@ class Stacks:
             self._said.add(sentence)
             logger.info(sentence)
 
-    def _taken(self, courses: Sequence[Course], known: Mapping[Any, "Stack"]) -> dict[Any, Exception]:
+    def _taken(self, courses: Sequence[Course], known: dict[Any, "Stack"]) -> dict[Any, Exception]:
         name = repr(courses[0].network)
         if len(courses) > 1 and name not in self._unable:
             try:
                 learners = tuple(course.learner for course in courses)
-                stack = known.get(learners)
+                stack = known.pop(learners, None)
                 if stack is None or stack.form != _form(courses[0]):
+                    stack = None  # its memory is wanted
                     stack = Stack(courses)
                     if not all(learner in self._checked for learner in learners):
                         stack.check(courses)
