@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
+from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.draw import DrawnSet
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
@@ -20,6 +22,7 @@ from fedct_flwr.cli.run_options import Package, Resume, Set, only, overrides, re
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
+from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.evaluation import scoreboard, who_gained
 from fedct_flwr.files import write_atomically
@@ -29,6 +32,7 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation.monitor import reason
+from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell, plain
 from fedct_flwr.types import ConfigError, RunError
 
@@ -58,6 +62,13 @@ def run(
     ] = None,
     resume: Resume = None,
     package: Package = None,
+    baselines: Annotated[
+        str,
+        typer.Option(
+            help="For a demonstration: train every silo alone, and all data in one place, on the library's "
+            "copy of this data set, and compare (asks for scores).",
+        ),
+    ] = "",
     set_: Set = None,
     json_: Json = False,
 ) -> None:
@@ -72,7 +83,7 @@ def run(
     study = coordinators_study(coordinator.study)
     other, begun = {}, None
     if resume:
-        again = {"folder", "resume", "package", "rounds", "json_"}
+        again = {"folder", "resume", "package", "rounds", "baselines", "json_"}
         refuse_options(context, allowed=again, why="with --resume")
         begun = RunFolder(resume.absolute()).settings()
         if begun.get("data") != STUDY:
@@ -82,7 +93,7 @@ def run(
     else:
         other = overrides(set_ or [])
         refuse_twice(context, other, _OPTIONS)
-        chosen = settings_of(coordinator, study, other, scores=scores) | only(rounds)
+        chosen = settings_of(coordinator, study, other, scores=scores or bool(baselines)) | only(rounds)
     path = (resume or run_dir or dated(coordinator.runs, study.name)).absolute()
     if not resume:
         check_new(path)
@@ -92,13 +103,14 @@ def run(
     if config.algorithm == DrawnSet.name:
         raise ConfigError("to draw a public set: fedct coordinator draw FOLDER --epsilon E")
     how = check_run(config, None, Subject.real(study), config.roster, named=other, begun=begun)
+    compared = _compared(config, baselines)
 
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(config.roster))}")
     console.print(f"private records stay at their silos; {len(study.public)} public examples, unlabeled\n")
     run_folder = RunFolder(path)
     command = f"fedct coordinator run {in_shell(folder)} --resume {in_shell(path)}{trusting(config.to_flower())}"
     follow_run(console, coordinator, config, run_folder, command)
-    _show(out, config, how, run_folder, started)
+    _show(out, config, how, run_folder, compared, started)
     print_end(console, config, how, run_folder, time.monotonic() - started)
     console.print(escape(write_at_end(run_folder)), soft_wrap=True)
 
@@ -119,6 +131,19 @@ def settings_of(
     asked = {"report-scores": True} if scores else {}
     ours = {"study": study.name, "data": STUDY, "data-dir": str(coordinator.study), "roster": ",".join(silos)}
     return ours | given | asked
+
+
+def _compared(config: RunConfig, name: str) -> tuple[RunConfig, FederatedDataset] | None:
+    """The data set with which the baselines are trained, as a simulation with default settings would have it."""
+    if not name:
+        return None
+    if not config.report_scores:
+        raise ConfigError("--baselines needs the silos' scores, for which the run does not ask: start one that does")
+    simulation = RunConfig.from_flower({"study": name, "data": name})
+    dataset = datasets.load(simulation)
+    for silo in config.roster:
+        dataset.position(silo)
+    return simulation, dataset
 
 
 def follow_run(
@@ -210,16 +235,27 @@ def _keep_log(superlink: SuperLink, run_id: int, run_folder: RunFolder) -> str:
     return log
 
 
-def _show(out: Output, config: RunConfig, how: Algorithm, run_folder: RunFolder, started: float) -> None:
+def _show(
+    out: Output,
+    config: RunConfig,
+    how: Algorithm,
+    run_folder: RunFolder,
+    compared: tuple[RunConfig, FederatedDataset] | None,
+    started: float,
+) -> None:
     """The table, if scores were asked for, and why there is no score where there is none; or the run for programs."""
     rows = scoreboard.reported(run_folder, config.roster)
+    methods: Sequence[str] = ("federated",)
+    if compared:
+        bar = partial(progress, what=scoreboard.TRAINING)
+        rows, methods = scoreboard.with_baselines(rows, *compared, run_folder, bar), scores.METHODS
     tables: list[RenderableType] = []
     if config.report_scores:
         scores.save(rows, run_folder.path / scores.FILE)
         globally = scoreboard.of_global_models(run_folder)
-        tables = ["", how.full_title, scoreboard.table(rows, how.title, ("federated",), globally)]
+        tables = ["", how.full_title, scoreboard.table(rows, how.title, methods, globally)]
     # Real silos keep what they make of the consensus to themselves.
-    verdict = who_gained.document(rows, run_folder, None)
+    verdict = who_gained.document(rows, run_folder, compared[1] if compared else None)
     with contextlib.suppress(OSError):
         who_gained.save(verdict, run_folder)
     out.show(run_document(run_folder, config, how, rows, time.monotonic() - started, plain(verdict)), *tables)
