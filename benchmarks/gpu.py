@@ -122,7 +122,7 @@ def _networks(device: str, steps: int) -> Iterator[tuple[str, dict[str, Callable
 
 
 def _silos(device: str, count: int, steps: int) -> dict[str, Callable[[], None]]:
-    """A round of all silos, as it was and as it is."""
+    """A round of all silos: one after the other without graphs, and as one."""
     rounds = [steps_of(fashion_mnist_mlp, (784,), 64, steps, device)["our round"] for _ in range(count)]
 
     def before() -> None:

@@ -1,4 +1,4 @@
-"""What is said of an error: one line."""
+"""The sentence of an error, in one line."""
 
 from collections.abc import Callable
 from typing import Any

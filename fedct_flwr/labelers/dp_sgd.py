@@ -224,11 +224,11 @@ class DpSgdLabeler(TrainedNetwork):
         if steps := self._steps_ahead():
             if not self._checked:
                 self.check(asked.public)
-            before = self.dump()
+            before = self._snapshot()
             try:
                 self._train(asked, steps, noise)
             except BaseException:
-                self.restore(before)
+                self._put_back(before)
                 raise
         return self.label(asked.public, asked.positions)
 

@@ -223,16 +223,6 @@ class TorchLearner(TrainedNetwork):
         """What is known of where it stands does not hold any more."""
         self._known, self._at_mark = None, False
 
-    def _snapshot(self) -> tuple[Any, ...]:
-        network = {name: value.clone() for name, value in self._network.state_dict().items()}
-        return network, _copied(self._optimizer.state), self._steps_done
-
-    def _put_back(self, snapshot: tuple[Any, ...]) -> None:
-        network, moments, self._steps_done = snapshot
-        self._network.load_state_dict(network)
-        self._optimizer.state.clear()
-        self._optimizer.state.update(_copied(moments))
-
     def save(self, path: Path) -> None:
         """Write network and optimizer in safetensors format."""
         write_atomically(path, self.dump())
@@ -417,14 +407,6 @@ class TorchLearner(TrainedNetwork):
                     parameter.grad.add_(shift)
 
         return correct
-
-
-def _copied(states: Mapping[Tensor, Mapping[str, Any]]) -> dict[Tensor, dict[str, Any]]:
-    """An optimizer's state of each weight."""
-    return {
-        weight: {name: value.clone() if isinstance(value, Tensor) else value for name, value in state.items()}
-        for weight, state in states.items()
-    }
 
 
 def _fully_connected(network: nn.Module) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ become 0..1 batch by batch.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
@@ -200,6 +200,17 @@ class TrainedNetwork:
         except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
             raise TrainingError(f"the stored state does not fit the network: {error}") from error
 
+    def _snapshot(self) -> tuple[Any, ...]:
+        """Where it stands, on its device, to be put back to: quicker than a dump."""
+        network = {name: value.clone() for name, value in self._network.state_dict().items()}
+        return network, _copied(self._optimizer.state), self._steps_done
+
+    def _put_back(self, snapshot: tuple[Any, ...]) -> None:
+        network, moments, self._steps_done = snapshot
+        self._network.load_state_dict(network)
+        self._optimizer.state.clear()
+        self._optimizer.state.update(_copied(moments))
+
     def labels_of(self, X: Tensor) -> HardLabels:
         """The class of each example ``(n, ...)`` that is on the device. Raises TrainingError where an answer is NaN."""
         labels: HardLabels = self._logits(X).argmax(dim=1).cpu().numpy().astype(LABEL_DTYPE)
@@ -265,6 +276,14 @@ class TrainedNetwork:
             found = _THERE[key] = _OnDevice(X, self._transformer, self._tensor(X))
         self._resident = [*self._resident[-1:], found]
         return found.tensor
+
+
+def _copied(states: Mapping[Tensor, Mapping[str, Any]]) -> dict[Tensor, dict[str, Any]]:
+    """An optimizer's state of each weight."""
+    return {
+        weight: {name: value.clone() if isinstance(value, Tensor) else value for name, value in state.items()}
+        for weight, state in states.items()
+    }
 
 
 @dataclass(eq=False)
