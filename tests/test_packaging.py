@@ -91,8 +91,7 @@ EXTRAS = {
     "fedct_flwr/report/page.py": "report",
     "fedct_flwr/report/crate.py": "crate",
     "fedct_flwr/baselines/dp_fedavg.py": "privacy",
-    "fedct_flwr/tracking/to_mlflow.py": "mlflow",
-    "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",
+    "fedct_flwr/tracking.py": "mlflow",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
 # There where it is used: the library of a model, a notebook's own.
 BROUGHT_ALONG = {

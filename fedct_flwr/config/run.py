@@ -31,7 +31,7 @@ MEMORY: Final = "memory"
 WHOLE_SET_UP_TO: Final = 5000
 """A public set up to this size is asked about whole in every round, a larger one in random subsets of this size."""
 
-TRACKERS: Final = ("none", "mlflow", "tensorboard")
+TRACKERS: Final = ("none", "mlflow")
 
 _OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "protection", "student")
 
@@ -172,7 +172,7 @@ class RunConfig(SimulatedSilos):
     resume: bool = False
     """Go on with the run in ``run-dir``, from its checkpoint."""
     tracking: Annotated[str, one_of(TRACKERS)] = "none"
-    """Where the coordinator writes the run besides: none, mlflow or tensorboard (extras of these names)."""
+    """Where the coordinator writes the run besides: none, or mlflow (the extra of that name)."""
 
     @classmethod
     def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:

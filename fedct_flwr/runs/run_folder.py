@@ -13,7 +13,7 @@
   networks are kept)
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
 - ``errors.jsonl``: what silos' learners raised (simulation only)
-- ``mlflow.db``, ``mlflow.json``, ``mlflow/`` or ``tensorboard/``: the run in a tracker, where one is wanted
+- ``mlflow.db``, ``mlflow.json``, ``mlflow/``: the run in MLflow, where it is wanted
 - ``scores.json``, ``table_one.json``, ``report.html``: how good the models are, the data by site, the run as a page
 - ``.lock``: held by the coordinator that writes here
 """

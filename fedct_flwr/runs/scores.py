@@ -67,6 +67,13 @@ class SiloScores:
         estimate = found.metrics.get(name) if found else None
         return estimate if estimate and np.isfinite(estimate.value) else None
 
+    def metrics(self) -> Iterator[tuple[Test, str, str, Estimate]]:
+        """All numbers: test set, method, name of the metric, and the number with its interval."""
+        for test in TESTS:
+            for method, model in (self.tests[test].models if test in self.tests else {}).items():
+                for name, metric in model.metrics.items():
+                    yield test, method, name, metric
+
 
 def save(rows: Sequence[SiloScores], path: Path) -> None:
     """Write the scores as JSON with a line for each silo, null where there is none."""

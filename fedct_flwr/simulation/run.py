@@ -208,7 +208,7 @@ class Run(RichRepr):
             scored = {f"{test}_{method}": score for test in TESTS for method, score in getattr(row, test).items()}
             rows.append({"silo": row.silo, **scored, "bytes_sent": row.bytes_sent})
             rows[-1] |= {f"{test}_n": found.n for test, found in row.tests.items()}
-            rows[-1] |= {f"{test}_{method}_{name}": metric.value for test, method, name, metric in _metrics(row)}
+            rows[-1] |= {f"{test}_{method}_{name}": metric.value for test, method, name, metric in row.metrics()}
         return frame(rows, "silo")
 
     def plot(self) -> Any:
@@ -235,7 +235,7 @@ class Run(RichRepr):
         """All metrics with their 95% intervals: one line for each silo, test set, method and metric. Needs pandas."""
         rows = []
         for row in self.rows:
-            for test, method, name, metric in _metrics(row):
+            for test, method, name, metric in row.metrics():
                 of = {"silo": row.silo, "test": test, "n": row.tests[test].n, "method": method, "metric": name}
                 rows.append({**of, **asdict(metric)})
         return frame(rows, "silo")
@@ -390,13 +390,6 @@ def frame(rows: Sequence[Mapping[str, Any]], index: str) -> DataFrame:
         ) from None
     found = pandas.DataFrame(list(rows))
     return found.set_index(index) if len(found) else found
-
-
-def _metrics(row: SiloScores) -> Iterator[tuple[str, str, str, Any]]:
-    for test, found in row.tests.items():
-        for method, model in found.models.items():
-            for name, metric in model.metrics.items():
-                yield test, method, name, metric
 
 
 class OwnFolder:

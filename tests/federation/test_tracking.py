@@ -1,4 +1,4 @@
-"""Runs in MLflow and TensorBoard, written by the apps and read back with the trackers' own readers."""
+"""Runs in MLflow, written by the apps and read back with its own reader."""
 
 import json
 import logging
@@ -9,11 +9,10 @@ import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 from syrupy.assertion import SnapshotAssertion
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fedct_flwr import tracking
 from fedct_flwr.config import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.tracking import base, check_tracking, to_mlflow, to_tensorboard
 from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
 
@@ -32,24 +31,18 @@ class Kept(NamedTuple):
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(to_mlflow.STORE, raising=False)
+        patch.delenv(tracking.STORE, raising=False)
         federation = Federation(tmp_path_factory.mktemp("kept"))
         folder = federation.run(tracking="mlflow", student="decision-tree", **TWO_ROUNDS)
     return Kept(folder, f"sqlite:///{folder.path / 'mlflow.db'}")
 
 
 def run_of(folder: RunFolder, client: MlflowClient) -> Run:
-    return client.get_run(json.loads((folder.path / to_mlflow.RUN_FILE).read_text())["run_id"])
+    return client.get_run(json.loads((folder.path / tracking.RUN_FILE).read_text())["run_id"])
 
 
 def points(client: MlflowClient, run: Run, metric: str) -> list[tuple[int, float]]:
     return [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, metric)]
-
-
-def events(folder: RunFolder) -> EventAccumulator:
-    found = EventAccumulator(str(folder.path / to_tensorboard.FOLDER))
-    found.Reload()
-    return found
 
 
 def test_mlflow_has_what_the_round_log_has(kept: Kept) -> None:
@@ -75,15 +68,6 @@ def test_mlflow_has_the_runs_files_and_no_silos_model(kept: Kept) -> None:
     assert json.loads(copy.read_text()) == kept.folder.read_json("result.json")
 
 
-def test_tensorboard_has_what_the_round_log_has(federation: Federation) -> None:
-    board = federation.run(tracking="tensorboard", **TWO_ROUNDS)
-    found, rounds = events(board), board.rounds()
-    for name in ("agreement", "changed", "bytes_sent"):
-        told = [(point.step, point.value) for point in found.Scalars(name)]
-        assert told == [(entry["round"], pytest.approx(entry[name])) for entry in rounds], name
-    assert "own_accuracy/long-beach" in found.Tags()["scalars"]
-
-
 def test_a_tracker_that_fails_in_the_middle_ends_nothing_and_says_so_once(
     federation: Federation,
     monkeypatch: pytest.MonkeyPatch,
@@ -93,17 +77,16 @@ def test_a_tracker_that_fails_in_the_middle_ends_nothing_and_says_so_once(
     def fails(*_: Any) -> None:
         raise OSError("the disk is full\nand more")
 
-    monkeypatch.setattr(to_tensorboard.TensorBoardRun, "round", fails)
+    monkeypatch.setattr(tracking, "log_round", fails)
     monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
-    folder = federation.run(tracking="tensorboard", **TWO_ROUNDS)
+    folder = federation.run(tracking="mlflow", **TWO_ROUNDS)
     assert folder.read_json("result.json")["status"] == "completed"
     (warning,) = [line.getMessage() for line in caplog.records if "goes on without it" in line.getMessage()]
     assert warning == wording
 
 
 def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base.importlib.util, "find_spec", lambda name: None)
-    for name in ("mlflow", "tensorboard"):
-        config = RunConfig.from_flower({"study": "s", "data": "heart-disease", "tracking": name})
-        with pytest.raises(ConfigError, match=rf"-e '\.\[{name}\]'"):
-            check_tracking(config)
+    monkeypatch.setattr(tracking.importlib.util, "find_spec", lambda name: None)
+    config = RunConfig.from_flower({"study": "s", "data": "heart-disease", "tracking": "mlflow"})
+    with pytest.raises(ConfigError, match=r"-e '\.\[mlflow\]'"):
+        tracking.check_tracking(config)
