@@ -31,7 +31,6 @@ EXPERIMENTS: Final[dict[str, str]] = {
     "false-alarms": "false_alarms.run",
     "gpu": "gpu.run",
     "joint": "joint.run",
-    "joint-few": "joint_few.run",
     "language": "language.run",
     "liars": "liars.run",
     "membership": "membership.run",
