@@ -63,7 +63,7 @@ def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
 def _measured(table: str, learner: str, name: str, seed: int) -> dict[str, float]:
     """Balanced accuracy ``test_model`` of one seed, mean over the silos."""
     rule: dict[str, Any] = {"algorithm": "fedct-joint", "epsilon": 0.7} if name == CHAIN else {}
-    run = simulate(table, learner=learner, public=SETS[name], seed=seed, progress=False, inspect=False, **rule)
+    run = simulate(table, learner=learner, public=SETS[name], seed=seed, progress=False, **rule)
     scored = [column for column in run.scores if column.endswith("_balanced_accuracy")]
     return {column.removesuffix("_balanced_accuracy"): float(run.scores[column].mean()) for column in scored}
 
