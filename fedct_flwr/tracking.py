@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from fedct_flwr.config import RunConfig
 from fedct_flwr.files import write_json
 from fedct_flwr.runs.run_folder import RunFolder, versions
-from fedct_flwr.runs.scores import FILE, SiloScores, metric_means
+from fedct_flwr.runs.scores import FILE, SiloScores, means
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
@@ -94,7 +94,7 @@ def score_metrics(rows: Sequence[SiloScores]) -> dict[str, float]:
         found |= {f"end/{test}_n/{row.silo}": float(there.n) for test, there in row.tests.items()}
         for test, method, name, metric in row.metrics():
             found[f"end/{test}_{method}_{name}/{row.silo}"] = metric.value
-            found[f"end/{test}_{method}_{name}/mean"] = metric_means(rows, test, name).get(method, math.nan)
+            found[f"end/{test}_{method}_{name}/mean"] = means(rows, test, name=name)[method]
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 

@@ -17,8 +17,7 @@ from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.places import default_path
-from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder
+from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
 from fedct_flwr.runs.silo_errors import failures_noted
 from fedct_flwr.text.console import console
 from fedct_flwr.text.log import logger

@@ -27,7 +27,7 @@ from fedct_flwr.cli.run_options import (
     refuse_twice,
 )
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, named_in, package
-from fedct_flwr.runs.places import check_new, dated
+from fedct_flwr.runs.run_folder import check_new, dated
 from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.comparing import (
     LeftOut,

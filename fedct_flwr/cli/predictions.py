@@ -13,7 +13,7 @@ from fedct_flwr.cli.output import Output, echo
 from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.unlabeled import Unlabeled
-from fedct_flwr.evaluation.scoreboard import model_in
+from fedct_flwr.evaluation.kept_models import model_in
 from fedct_flwr.files import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.console import progress

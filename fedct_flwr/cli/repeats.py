@@ -1,10 +1,8 @@
 """``fedct simulate --repeats``: the same simulation under several seeds."""
 
-import contextlib
 import math
-import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -12,17 +10,13 @@ from typing import Any, Final
 from joblib import cpu_count
 from rich.markup import escape
 
-from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import trusting
-from fedct_flwr.evaluation import scoreboard
-from fedct_flwr.evaluation.scoreboard import title_of
 from fedct_flwr.report.figures import COLORS, Figure, Section, Table, layout, numbers
 from fedct_flwr.report.page import NAME
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.places import check_new
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.simulation.monitor import Monitor
 from fedct_flwr.simulation.repeats import (
     TESTS,
@@ -34,14 +28,12 @@ from fedct_flwr.simulation.repeats import (
     seed_folder,
     settings_of,
 )
-from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import RunError
 
 _MOST_AT_ONCE: Final = 4
-_LOOK_SECONDS: Final = 0.3
 
 
 def begun_repeats(folder: Path, repeats: int | None) -> Plan:
@@ -86,11 +78,10 @@ def run_repeats(
         # The next ones take as long as those before.
         return (time.monotonic() - start) * (ended + next_ones) / ended > seconds
 
-    told = partial(_tell, out) if seconds == math.inf else lambda run: None
     begin = partial(run_one, plan.settings, engine, named, packages)
     try:
-        with _rounds_shown(folder, plan):
-            run_seeds(folder, plan, begin, told, enough, at_once(engine))
+        with bar("splits", len(plan.seeds)) as advance:
+            run_seeds(folder, plan, begin, lambda run: advance(1), enough, at_once(engine))
     except BaseException as error:
         if not isinstance(error, RunError) or folder.exists():
             out.say(
@@ -126,34 +117,6 @@ def at_once(engine: Engine) -> int:
     return 1 if engine == "flower" else min(_MOST_AT_ONCE, cpu_count())
 
 
-@contextlib.contextmanager
-def _rounds_shown(folder: Path, plan: Plan) -> Iterator[None]:
-    """A bar of splits, which moves with each round."""
-    over = threading.Event()
-    logs = [RunFolder(seed_folder(folder, seed)).round_log() for seed in plan.seeds]
-    rounds = [0] * len(logs)
-    with bar("splits", len(plan.seeds)) as advance:
-
-        def watch() -> None:
-            before = 0.0
-            while not over.wait(_LOOK_SECONDS):
-                for seed, log in enumerate(logs):
-                    news = log.news()
-                    rounds[seed] = len(news.lines) + (0 if news.replaced else rounds[seed])
-                # No run says beforehand how many rounds it takes.
-                now = sum(ended / (ended + 1) for ended in rounds)
-                advance(now - before)
-                before = now
-
-        watching = threading.Thread(target=watch, daemon=True)
-        watching.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watching.join()
-
-
 def run_one(
     settings: Mapping[str, Any],
     engine: Engine,
@@ -169,17 +132,6 @@ def run_one(
     simulation = Simulation.checked(chosen, path, named=named, begun=begun, packages=packages)
     simulation.run(simulation.runner(engine), Monitor(simulation.folder, lambda record: None))
     simulation.score()
-
-
-def _tell(out: Output, run: Run) -> None:
-    methods = scoreboard.methods_of(run.config)
-    title = find_algorithm(run.config).title
-    said = []
-    for test, words in TESTS.items():
-        known = {name: value for name, value in scores.means(run.rows, test, methods).items() if not math.isnan(value)}
-        if known:
-            said.append(f"{words} {', '.join(f'{title_of(name, title)} {value:.3f}' for name, value in known.items())}")
-    out.console.print(escape(f"seed {run.config.seed:3}   {'; '.join(said) or 'no scores'}"), soft_wrap=True)
 
 
 def repeats_document(found: Repeats) -> dict[str, Any]:

@@ -46,8 +46,7 @@ from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.places import dated
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.text.console import progress

@@ -1,12 +1,7 @@
-"""The end of a run: the scores of every silo alone, co-trained, and with all data in one place, and kept models.
-
-During a run a silo writes its bare model. At the end each file gets what it takes to read new records without the run's
-data: columns with their categories, the classes or the quantity, and the preprocessing of networks.
-"""
+"""The end of a run: the scores of every silo alone, co-trained, and with all data in one place."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 from warnings import warn
@@ -18,16 +13,11 @@ from rich.table import Table
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.coordinator.global_model import FACT, description_of
-from fedct_flwr.coordinator.study import Subject
+from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.evaluation.kept_models import describe_model, readable_model, student
 from fedct_flwr.evaluation.references import References, baselines_of
 from fedct_flwr.evaluation.who_gained import MARKS, verdict_of
-from fedct_flwr.learners.base import Layered, Learner, Saveable
-from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.catalog import packages
-from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.models.model_file import can_be_saved, describe, load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import (
     METHODS,
@@ -38,13 +28,10 @@ from fedct_flwr.runs.scores import (
     has_scores,
     means,
     means_words,
-    metric_means,
 )
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
-from fedct_flwr.text.log import logger
-from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, DataError, Examples, SiloName, TrainingError
+from fedct_flwr.types import Examples, SiloName, TrainingError
 
 _TITLES: Final = {"local": "alone", "centralized": "central"}
 _LONGEST: Final = 9
@@ -103,7 +90,7 @@ def auc_table(rows: Sequence[SiloScores], title: str, methods: Sequence[str] = M
 
     None where no model knows probabilities.
     """
-    test = next((test for test in TESTS if metric_means(rows, test, "auc")), None)
+    test = next((test for test in TESTS if comparable(rows, test, name="auc")), None)
     if test is None:
         return None
     positive = next((found.positive for row in rows for found in row.tests.values()), "")
@@ -126,11 +113,11 @@ def auc_table(rows: Sequence[SiloScores], title: str, methods: Sequence[str] = M
             if method == "federated":
                 cells.append(f"{found.low:.2f}-{found.high:.2f}" if found else "-")
         result.add_row(escape(row.silo), *cells)
-    average = metric_means(rows, test, "auc")
+    average = means(rows, test, name="auc")
     result.add_section()
     cells = [""] * (2 if positive else 1)
     for method in methods:
-        cells.append(f"{average[method]:.3f}" if method in average else "-")
+        cells.append("-" if np.isnan(average[method]) else f"{average[method]:.3f}")
         cells += [""] if method == "federated" else []
     result.add_row("mean", *cells, style="bold")
     return result
@@ -163,13 +150,13 @@ def score(
     or that does not exist.
     """
     rounds, references, rows = folder.rounds(), References(config, dataset), []
-    student = _student(config, folder, tell) if config.method.leaves_student else None
+    global_model = student(config, folder, tell) if config.method.leaves_student else None
     for position, silo in enumerate(progress(dataset.silos)):
         models: dict[str, Predictor] = {}
         if silo.name in rounds[-1]["silos"]:
             models |= references.of(position)
-            if student:
-                models["federated"] = student
+            if global_model:
+                models["federated"] = global_model
             elif kept := readable_model(config, algorithm, dataset, position, folder, tell):
                 models["federated"] = kept
                 describe_model(config, algorithm, dataset, position, folder, kept)
@@ -266,98 +253,8 @@ def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
     return sum(entry["silos"].get(silo, {}).get("bytes_sent", 0) for entry in rounds)
 
 
-def readable_model(
-    config: RunConfig,
-    algorithm: Algorithm,
-    dataset: FederatedDataset,
-    position: int,
-    folder: RunFolder,
-    tell: Callable[[str], None] = warn,
-) -> Learner | None:
-    """What ``kept_model`` gives; None for a file that cannot be read, which ``tell`` reports. Raises ConfigError."""
-    try:
-        return kept_model(config, algorithm, dataset, position, folder)
-    except DataError as error:
-        tell(f"the model of silo {dataset.silos[position].name!r} cannot be read, and is left out: {error}")
-        return None
-
-
-def kept_model(
-    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder
-) -> Learner | None:
-    """The model that the silo at ``position`` ended with, None where none was kept. Raises DataError, ConfigError."""
-    silo = dataset.silos[position]
-    learner = build_learner(config, dataset, position, silo.private.X)
-    if not isinstance(learner, Saveable):
-        return None
-    path = algorithm.model_path(folder, silo.name, learner.suffix)
-    if learner.has(path) if isinstance(learner, SklearnLearner) else path.exists():
-        # What silos' networks were made into may be wider than each of them.
-        return learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
-    return None
-
-
-def _student(config: RunConfig, folder: RunFolder, tell: Callable[[str], None]) -> Predictor | None:
-    """The global model; None where there is none, or where it cannot be read, which ``tell`` reports."""
-    path = next((path for suffix in SUFFIXES if (path := folder.global_model(suffix)).is_file()), None)
-    try:
-        return load_model(path, packages(config.student)).learner if path else None
-    except (ConfigError, DataError) as error:
-        tell(f"the student cannot be read, and has no score: {error}")
-        return None
-
-
 def of_global_models(folder: RunFolder) -> dict[str, float]:
     """Balanced accuracy on the pooled test set: of the student, and of the vote of the silos' models, where known."""
     scores = folder.read_json("result.json").get(FACT, {}).get("scores", {})
     found = {name: values["balanced_accuracy"] for name, values in scores.items()}
     return {name: float(value) for name, value in found.items() if value is not None}
-
-
-SUFFIXES: Final = (".skops", ".safetensors")
-_MOST_NAMED: Final = 3
-
-
-def describe_model(
-    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder, kept: Learner
-) -> None:
-    """Make the file of ``kept``, the model that the silo at ``position`` ended with, say how it is to be used.
-
-    Where silos end with the same weights, each gets a file with its own preprocessing. Never raises.
-    """
-    silo = dataset.silos[position].name
-    if not (isinstance(kept, Saveable) and can_be_saved(kept)):
-        return
-    path, own = algorithm.model_path(folder, silo, kept.suffix), folder.silo_model(silo, kept.suffix)
-    settings = config.learner_settings(position, len(dataset.silos))
-    if not path.exists():
-        logger.info("The model of silo %s is in this process alone, as no file can hold it", silo)
-        return
-    try:
-        described = description_of(config.study, Subject.simulated(dataset), settings)
-        description = described.model_copy(update={"any_width": isinstance(kept, Layered) and bool(kept.layers)})
-        for target in {own, path} if position == 0 else {own}:
-            describe(path, kept, getattr(kept, "transformer", None), description, target)
-    except Exception as error:  # whatever libraries raise; what they say may quote data
-        logger.warning("The model of silo %s cannot be used by 'fedct predict': %s", silo, type(error).__name__)
-
-
-def model_in(folder: RunFolder, silo: SiloName = "") -> Path:
-    """The file of a silo's model in a run folder, or of the global model.
-
-    Raises ConfigError for an unknown silo, DataError where no model was kept, RunError for a folder that holds no run.
-    """
-    silos = list(map(str, folder.read_json("config.json").get("silos", ())))
-    if silo and silo not in silos:
-        raise ConfigError(f"no silo {silo!r} in the run {folder.path}: {suggest(silo, silos)}")
-    for suffix in SUFFIXES:
-        path = folder.silo_model(silo, suffix) if silo else folder.global_model(suffix)
-        if path.is_file():
-            return path
-    raise DataError(
-        f"the run {folder.path} has kept no model of silo {silo!r} that can be used: save-models keeps those of the "
-        "silos that end the run, unless their algorithm leaves them none"
-        if silo
-        else f"the run {folder.path} has no global model, as no student was set: name a silo with --silo, such as "
-        f"{', '.join(silos[:_MOST_NAMED])}"
-    )

@@ -22,7 +22,7 @@ from fedct_flwr.report.figures import (
     score,
 )
 from fedct_flwr.report.summary import Course, Run
-from fedct_flwr.runs.scores import METHODS, TESTS, Test, metric_means, notes
+from fedct_flwr.runs.scores import METHODS, TESTS, Test, means, notes
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
 from fedct_flwr.scoring.assessment import BINS, OF_CLASSES, OF_VALUES
 from fedct_flwr.scoring.intervals import Estimate
@@ -182,11 +182,11 @@ def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
             for method in METHODS
             if method in found.models
         ]
-        averages = {name: metric_means(run.scores, test, name) for name in names}
+        averages = {name: means(run.scores, test, name=name) for name in names}
         foot = [
-            ["mean", titles[m], *([""] * len(counts)), *(score(averages[name].get(m, np.nan)) for name in names)]
+            ["mean", titles[m], *([""] * len(counts)), *(score(averages[name][m]) for name in names)]
             for m in METHODS
-            if any(m in found for found in averages.values())
+            if np.isfinite([found[m] for found in averages.values()]).any()
         ]
         columns = ["Silo", "Model", *counts, *(_METRICS[name] for name in names)]
         yield f"On {_TITLES[test]}", Table(columns, rows, words=2, foot=foot)

@@ -20,11 +20,13 @@
 
 import csv
 import io
+import itertools
 import json
 import platform
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -37,7 +39,6 @@ from filelock import FileLock, Timeout
 from fedct_flwr import __version__
 from fedct_flwr.consensus.counting import State, Trust
 from fedct_flwr.files import JsonLines, write_atomically, write_json
-from fedct_flwr.runs.places import LOCK, check_new
 from fedct_flwr.runs.records import RoundRecord, WeightsRecord
 from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     # Loads what reads tables.
     from fedct_flwr.datasets.schema import Outcome
 
+LOCK: Final = ".lock"
+"""The file in a run folder that its coordinator holds."""
 _ERROR: Final = "error.txt"
 _ROUNDS: Final = "rounds.jsonl"
 _TRUST: Final = "trust.jsonl"
@@ -326,6 +329,35 @@ def _saying_what(path: Path, what: str) -> Iterator[None]:
         raise RunError(
             f"cannot write {what} to {path}: {error.strerror}; fix that, then resume the run or begin another"
         ) from error
+
+
+def check_new(path: Path) -> None:
+    """Raise RunError if a run would overwrite something."""
+    # A lock alone is what a run leaves that could not begin.
+    if path.is_dir() and {entry.name for entry in path.iterdir()} <= {LOCK}:
+        return
+    if path.exists():
+        raise RunError(f"the run folder {path} exists: choose another one, or resume the run in it")
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise RunError(f"cannot write the run folder {path}: {above} is no folder")
+
+
+def dated(parent: Path, study: str) -> Path:
+    """Path of a new run below ``parent``, named after study and time.
+
+    Runs that begin in the same second get a number each.
+    """
+    first = path = parent / f"{study}-{time.strftime('%Y%m%d-%H%M%S')}"
+    numbers = itertools.count(2)
+    while path.exists():
+        path = first.with_name(f"{first.name}-{next(numbers)}")
+    return path
+
+
+def default_path(study: str, run_id: int) -> Path:
+    """Where a run goes that was given no folder."""
+    return Path.home() / ".fedct" / "runs" / f"{study}-{run_id}"
 
 
 _PACKAGES: Final = ("flwr", "numpy", "scikit-learn")

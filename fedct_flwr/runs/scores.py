@@ -67,6 +67,13 @@ class SiloScores:
         estimate = found.metrics.get(name) if found else None
         return estimate if estimate and np.isfinite(estimate.value) else None
 
+    def value(self, test: str, method: str, name: str = "") -> float:
+        """A number by its name, or without one that by which models are compared; NaN where there is none."""
+        if not name:
+            return float(getattr(self, test).get(method, math.nan))
+        found = self.metric(test, method, name)
+        return found.value if found else math.nan
+
     def metrics(self) -> Iterator[tuple[Test, str, str, Estimate]]:
         """All numbers: test set, method, name of the metric, and the number with its interval."""
         for test in TESTS:
@@ -106,29 +113,28 @@ def _known(value: Any) -> Any:
     return math.nan if value is None or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
-def comparable(rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHODS) -> list[SiloScores]:
+def comparable(
+    rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHODS, name: str = ""
+) -> list[SiloScores]:
     """Rows with a score on this test set for each method that any row has one for.
 
     Silos are compared by what they have. One-shot algorithms leave no model at a silo; where there is no test set, or
-    one of a single class, there is no score.
+    one of a single class, there is no score. ``name`` is that of a metric, as in ``SiloScores.value``.
     """
-    had = [m for m in methods if any(_is_known(row, test, m) for row in rows)]
-    return [row for row in rows if all(_is_known(row, test, m) for m in had)] if had else []
+    known = [{m for m in methods if np.isfinite(row.value(test, m, name))} for row in rows]
+    had = set().union(*known)
+    return [row for row, own in zip(rows, known, strict=True) if had and own == had]
 
 
-def means(rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHODS) -> dict[str, float]:
+def means(rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHODS, name: str = "") -> dict[str, float]:
     """The mean by method over the ``comparable`` silos, which all count the same; NaN without one."""
-    complete = comparable(rows, test, methods)
-    return _UNKNOWN | {method: fmean(getattr(row, test)[method] for row in complete) for method in methods if complete}
+    complete = comparable(rows, test, methods, name)
+    return _UNKNOWN | {m: fmean(row.value(test, m, name) for row in complete) for m in methods if complete}
 
 
 def has_scores(rows: Sequence[SiloScores], test: str) -> bool:
     """Whether any silo has a score on this test set."""
-    return any(_is_known(row, test, method) for row in rows for method in METHODS)
-
-
-def _is_known(row: SiloScores, test: str, method: str) -> bool:
-    return bool(np.isfinite(getattr(row, test).get(method, np.nan)))
+    return any(np.isfinite(row.value(test, method)) for row in rows for method in METHODS)
 
 
 _NAMES: Final = {"own": "own test sets", "pooled": "the pooled test set"}
@@ -170,7 +176,7 @@ def _gaps(rows: Sequence[SiloScores]) -> Iterator[str]:
         alone = {
             row.silo: of
             for row in rows
-            if test in row.tests and (of := only_class(row.tests[test])) and not _has_any(row, test)
+            if test in row.tests and (of := only_class(row.tests[test])) and not has_scores([row], test)
         }
         if not alone:
             continue
@@ -188,10 +194,6 @@ def only_class(test: OnTest) -> str:
     """The class that all records of a test set have; empty where there are more, or none."""
     there = [name for name, count in test.classes.items() if count]
     return there[0] if len(there) == 1 else ""
-
-
-def _has_any(row: SiloScores, test: str) -> bool:
-    return any(np.isfinite(value) for value in getattr(row, test).values())
 
 
 def _thresholds(rows: Sequence[SiloScores]) -> Iterator[str]:
@@ -218,11 +220,3 @@ def _near_chance(row: SiloScores, test: str, method: str) -> tuple[float, float]
     there = sum(count > 0 for count in row.tests[test].classes.values())
     hidden = balanced.value < 1 / there + _NEAR_CHANCE and area.value > _USEFUL and area.low > 1 / 2
     return (balanced.value, area.value) if hidden else None
-
-
-def metric_means(rows: Sequence[SiloScores], test: str, name: str) -> Mapping[str, float]:
-    """The mean of a metric by method, over the silos that have it for each method that any has it for."""
-    had = [m for m in METHODS if any(row.metric(test, m, name) for row in rows)]
-    found = [[row.metric(test, m, name) for m in had] for row in rows]
-    complete = [[e.value for e in row if e] for row in found if all(row)]
-    return {m: fmean(values) for m, values in zip(had, zip(*complete, strict=True), strict=True)} if complete else {}

@@ -22,8 +22,7 @@ from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.labelers.protect import check_extra, check_installed
 from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.learners.meeting import MEETING
-from fedct_flwr.runs.places import default_path
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.site import SITES_KEPT, Site, real_site, simulated_silo, simulated_site
 from fedct_flwr.silo.state import ContextState, FolderState, LocalState

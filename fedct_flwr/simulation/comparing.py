@@ -222,11 +222,7 @@ def compared(
     found = {name: scores for name, scores in found.items() if scores}
     if not found:
         raise ConfigError("no run has scores to compare: name runs that fedct simulate has finished")
-    most = max((set(scores) for scores in found.values()), key=len)
-    alone = [name for name, scores in found.items() if not most & set(scores)]
-    out += [LeftOut(name, "it has no run of a seed that the others have") for name in alone]
-    found = {name: scores for name, scores in found.items() if name not in alone}
-    seeds = sorted(set.intersection(*(set(scores) for scores in found.values())))
+    seeds = sorted(set.intersection(*map(set, found.values())))
     common = {seed: set.intersection(*(set(scores[seed]) for scores in found.values())) for seed in seeds}
     common = {seed: silos for seed, silos in common.items() if silos}
     if not common:
@@ -280,8 +276,8 @@ def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _
 def _scores(runs: Sequence[Run], test: str, method: str) -> _Scores:
     found: _Scores = {}
     for run in runs:
-        known = {row.silo: getattr(row, test)[method] for row in run.rows}
-        if known := {silo: score for silo, score in known.items() if not math.isnan(score)}:
+        known = {row.silo: score for row in run.rows if not math.isnan(score := row.value(test, method))}
+        if known:
             found[run.config.seed] = known
     return found
 

@@ -27,8 +27,7 @@ from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.scoreboard import title_of
 from fedct_flwr.files import UNREADABLE, write_json
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.places import check_new
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
 from fedct_flwr.simulation.silos import divided
@@ -245,21 +244,17 @@ class Repeats(RichRepr):
 
     def of_silo(self, silo: SiloName, test: str) -> dict[str, Mean]:
         """By method, a silo's mean score on its ``own`` or the ``pooled`` test set; ``gain`` is that over local."""
-        return self._means([getattr(row, test) for rows in self.rows for row in rows if row.silo == silo])
+        found = [row for rows in self.rows for row in rows if row.silo == silo]
+        return self._means([{method: row.value(test, method) for method in self.methods} for row in found])
 
-    def of_all(self, test: str) -> dict[str, Mean]:
-        """The same of the mean over the silos that have all scores under a seed."""
-        return self._means([scores.means(rows, test, self.methods) for rows in self.rows])
+    def of_all(self, test: str, name: str = "") -> dict[str, Mean]:
+        """The same of the mean over the silos that have all scores under a seed, or all metrics of this ``name``."""
+        return self._means([scores.means(rows, test, self.methods, name) for rows in self.rows])
 
     def of_worst(self, test: str) -> dict[str, Mean]:
         """The same of the silo with the lowest score by each method: which one that is may differ."""
         seeds = [own for rows in self.rows if (own := scores.comparable(rows, test, self.methods))]
-        return self._means([{m: min(getattr(row, test)[m] for row in own) for m in self.methods} for own in seeds])
-
-    def of_auc(self, test: str) -> dict[str, Mean]:
-        """The same of the mean area under the ROC curve; empty where no model knows probabilities."""
-        found = [scores.metric_means(rows, test, "auc") for rows in self.rows]
-        return self._means([row for row in found if {*self.methods} <= {*row}]) if any(found) else {}
+        return self._means([{m: min(row.value(test, m) for row in own) for m in self.methods} for own in seeds])
 
     @property
     def sentence(self) -> str:
@@ -296,11 +291,12 @@ class Repeats(RichRepr):
         """The table's sections: by test the silos' means, then those of all, of the worst silo, and of the AUC."""
         found = []
         for test, words in TESTS.items():
-            overall = self.of_all(test)
-            if any(not math.isnan(mean.mean) for mean in overall.values()):
+            if (overall := self.of_all(test))["federated"].n:
                 of = [(silo, self.of_silo(silo, test)) for silo in self.silos]
                 of += [("mean", overall), ("worst silo", self.of_worst(test))]
-                found.append((words, [*of, *([("mean AUC", auc)] if (auc := self.of_auc(test)) else [])]))
+                if (areas := self.of_all(test, "auc"))["federated"].n:
+                    of.append(("mean AUC", areas))
+                found.append((words, of))
         return found
 
     def _table(self) -> Table:

@@ -31,6 +31,7 @@ from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.evaluation import scoreboard
+from fedct_flwr.evaluation.kept_models import readable_model
 from fedct_flwr.learners.base import Learner, Probabilistic
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.report import summary
@@ -301,7 +302,7 @@ class Run(RichRepr):
             check_from_file(self.config.learner_names, self._packages, self.path)
         how = find_algorithm(self.config)
         for position, silo in enumerate(self.dataset.silos):
-            kept = scoreboard.readable_model(self.config, how, self.dataset, position, self._folder)
+            kept = readable_model(self.config, how, self.dataset, position, self._folder)
             if kept:
                 yield silo.name, SiloModel(kept, self.dataset.schema, self.config.label_column)
 

@@ -31,8 +31,7 @@ from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.places import check_new
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.runs.silo_errors import grouped, last_errors
 from fedct_flwr.simulation.monitor import Monitor, reason

@@ -29,8 +29,7 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.flower.command import NoAnswer, RunOver, SuperLink
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.places import check_new, dated
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
 from fedct_flwr.simulation.monitor import reason
 from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell, plain
