@@ -28,16 +28,15 @@ def find_algorithm(config: RunConfig) -> Algorithm:
     return cast(Algorithm, config.method)
 
 
-def what_leaves(algorithm: Algorithm | type[Algorithm], quantity: str, *, secure: bool, noisy: bool = False) -> str:
-    """What leaves a silo, in plain words, also where the value of a ``quantity`` is predicted (empty: classes).
-
-    ``secure``: whether silos only add their answers; ``noisy``: and shares of noise.
-    """
+def what_leaves(config: RunConfig, quantity: str) -> str:
+    """What leaves a silo, in plain words, also where the value of a ``quantity`` is predicted (empty: classes)."""
+    algorithm, scores = find_algorithm(config), " and test scores" if config.report_scores else ""
     if algorithm.kind is None:
-        return algorithm.leaves
-    sums = NOISY_SUMS if noisy else SUMS
+        return f"{algorithm.leaves}{scores}"
     kind = algorithm.kind if algorithm.kind.policy in ADDED else kind_for(algorithm.kind, quantity)
-    return (sums.get(kind.name, kind) if secure else kind).shared
+    # Where silos only add their answers, and perhaps shares of noise.
+    sums = NOISY_SUMS if config.method.noise_in_shares else SUMS if config.method.in_sums else {}
+    return f"{sums.get(kind.name, kind).shared}{scores}"
 
 
 def _found() -> Iterator[type[Algorithm]]:

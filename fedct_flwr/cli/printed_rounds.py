@@ -55,7 +55,7 @@ def run_document(
         "seconds": seconds,
         "rounds": len(folder.rounds()),
         "fixed_point": folder.read_json("result.json").get("fixed_point"),
-        "leaves": f"{_left(config, algorithm, folder)}{' and test scores' if config.report_scores else ''}",
+        "leaves": what_leaves(config, folder.quantity),
         "measure": folder.outcome.measure.name,
         "silos": plain(list(rows)),
         "mean": mean,
@@ -64,11 +64,6 @@ def run_document(
         "notes": notes(rows, folder.rounds()),
         "verdict": verdict,
     }
-
-
-def _left(config: RunConfig, algorithm: Algorithm, folder: RunFolder) -> str:
-    method = config.method
-    return what_leaves(algorithm, folder.quantity, secure=method.in_sums, noisy=method.noise_in_shares)
 
 
 class PrintedRounds(Monitor):
@@ -125,7 +120,6 @@ def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder:
             + (f"; the most frequent class alone has {most:.3f}" if (most := model.get("most_frequent_class")) else ""),
             soft_wrap=True,
         )
-    left = _left(config, algorithm, folder)
-    left += " and test scores, as report-scores asks" if config.report_scores else ""
+    left = what_leaves(config, folder.quantity)
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}", soft_wrap=True)
     console.print(f"run folder: {escape(str(from_here(folder.path)))}", soft_wrap=True)

@@ -119,12 +119,12 @@ def _crate(run: Run, contents: Mapping[str, bytes], scratch: Path) -> Any:
         "public-set", "Dataset", name="The public set", identifier=f"sha256:{settings['public_fingerprint']}",
         description=f"{settings['num_public']} unlabeled public examples, known to all silos; not in the crate",
     )  # fmt: skip
-    action = context("run", "CreateAction", name=f"{run.study}: {run.full_title}", description=run.status)
+    action = context("run", "CreateAction", name=run.title, description=run.status)
     action["actionStatus"] = f"http://schema.org/{_STATUS.get(run.status, 'Active')}ActionStatus"
     action["instrument"], action["object"], action["result"] = software[0], public, files
     software[0]["softwareRequirements"] = software[1:]
     root = crate.root_dataset
-    root["name"], root["description"] = f"{run.study}: {run.full_title}", _ABOUT
+    root["name"], root["description"] = run.title, _ABOUT
     root["datePublished"] = datetime.now(UTC).isoformat(timespec="seconds")
     root["license"] = context("license", "CreativeWork", **_LICENSE)
     root["mentions"] = action

@@ -26,8 +26,6 @@ _MOST_LINES: Final = 8
 """More silos than that are a band."""
 _MARKED: Final = 30
 _TICKS: Final = 12
-_LONG_TAIL: Final = 20.0
-"""Where one value is this many times another, the axis is logarithmic."""
 
 Values: TypeAlias = NDArray[np.float64]
 
@@ -45,14 +43,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """``message`` is a sentence on the values, ``note`` says where they come from."""
+    """``message`` is a sentence on the values, ``note`` says where they come from; ``table`` has them as text."""
 
     id: str
     title: str
     message: str
     traces: Sequence[dict[str, Any]]
     layout: dict[str, Any]
-    table: Table
+    table: Table | None
     note: str = ""
     height: int = 330
 
@@ -188,8 +186,6 @@ def over_rounds(
     traces += levels_at(levels, x=span)
     for trace in traces:
         trace["hovertemplate"] = f"%{{y:{scale.tick}}}"
-    known = [end for end in (mean(values[-1:]), *(value for _, value in levels)) if end > 0]
-    wide = {"type": "log", "rangemode": "normal", "dtick": 1} if known and max(known) > _LONG_TAIL * min(known) else {}
     x = {"title": {"text": "Round"}, "tickformat": "d", "range": span, **({"dtick": 1} if last <= _TICKS else {})}
     return Figure(
         ident,
@@ -198,7 +194,7 @@ def over_rounds(
         traces,
         layout(
             x=x,
-            y={"title": {"text": scale.axis}, "tickformat": scale.tick, **wide, **(y or {})},
+            y={"title": {"text": scale.axis}, "tickformat": scale.tick, **(y or {})},
             showlegend=len(traces) > 1,
         ),
         table,

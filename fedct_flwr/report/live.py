@@ -1,6 +1,6 @@
 """The page of a run that goes on, served to this machine alone: read-only, and without a word on where files are.
 
-What the browser is sent is made again when the run folder has changed, in half a hundredth of the time at most.
+What the browser is sent is made again when the run folder has changed, once in two seconds at most.
 """
 
 import sys
@@ -20,8 +20,8 @@ from fedct_flwr.types import RunError
 
 HOST: Final = "127.0.0.1"
 _NAMES: Final = (HOST, "localhost")
-_SHARE: Final = 0.005
-"""Of one core's time, for making what is sent; how a run ended comes on top."""
+_MADE_SECONDS: Final = 2.0
+"""Between two times that what is sent is made; how a run ended is made immediately."""
 _RECENT_SECONDS: Final = 10.0
 _LAST_WORDS_SECONDS: Final = 10.0
 """For a page that still asks to learn how the run ended: on a busy machine it asks late."""
@@ -68,14 +68,13 @@ class Feed:
         hurry = not self._data or state[2] is not None
         if state == self._seen or (time.monotonic() < self._not_before and not hurry):
             return
-        began = time.thread_time()
+        self._not_before = time.monotonic() + _MADE_SECONDS
         # Otherwise the folder is being made, or its result has just been taken away because the run is resumed.
         with suppress(RunError):
             self._content = content(read_run(self._path))
         shown = self._content
         self._data = as_script({**shown.head, "main": fragment(shown), "plots": shown.plots}).encode()
         self._seen = state
-        self._not_before = time.monotonic() + (time.thread_time() - began) / _SHARE
 
     def _state(self) -> list[Any]:
         """Other than before, if a file is."""

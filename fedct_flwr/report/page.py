@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr import __version__
+from fedct_flwr.config import STUDY
 from fedct_flwr.files import write_atomically
 from fedct_flwr.report.figures import Section, formatted, score, size
 from fedct_flwr.report.scores import accuracy, clinical
@@ -49,27 +50,23 @@ class Content:
         state = {"unfinished": "has not ended"}.get(run.status, run.status)
         if run.status == "unfinished" and len(course):
             state = f"round {course.number[-1]} has ended"
-        public = "" if run.num_public is None else f" · {run.num_public:,} public examples"
-        subtitle = (
-            f"{count(len(course.silos), 'silo')} · {_learners(run)}{public} · seed {run.settings.get('seed', '?')}"
-        )
+        silos, public = count(len(course.silos), "silo"), f"{run.num_public:,} public examples"
+        subtitle = f"{silos} · {_learners(run)} · {public} · seed {run.config.seed}"
         return {"title": self.title, "subtitle": printable(subtitle), "status": run.status, "words": state}
 
 
 def _learners(run: Run) -> str:
     """Of a class the last part of its import path; the settings have all."""
-    if run.real:
+    if run.config.data == STUDY:
         return "learners of the silos' own"
-    names = [name.strip() for name in str(run.settings.get("learner", "?")).split(",")]
-    last = [name.rpartition(".")[2] for name in names]
-    return ", ".join(short if short[:1].isupper() else name for name, short in zip(names, last, strict=True))
+    return ", ".join(name.rpartition(".")[2] for name in run.config.learner)
 
 
 def content(run: Run) -> Content:
     """All sections that have something to say."""
     parts = (accuracy, clinical, consensus, traffic, privacy, silos, data, settings)
     sections = [made for part in parts if not (made := part(run)).empty]
-    return Content(printable(f"{run.study}: {run.full_title}"), run, sections)
+    return Content(printable(run.title), run, sections)
 
 
 def write_report(run: Run, target: Path, advice: str = "", more: Sequence[Section] = ()) -> None:

@@ -60,7 +60,7 @@ def accuracy(run: Run) -> Section:
     title = "Accuracy" if run.measure == BALANCED_ACCURACY.name else run.measure
     by_round = [_by_round(run, test) for test in TESTS]
     # A run that asks once has no round to compare with.
-    silent = not any(by_round) and len(run.course) and not run.one_shot
+    silent = not any(by_round) and len(run.course) and not run.algorithm.asks_once
     words = (
         "Scores of each round are unknown: silos report them only where report-scores is set and their policy allows."
     )
@@ -86,26 +86,19 @@ def _by_round(run: Run, test: Test) -> Figure | None:
         _column(run.course, test),
         Scale(run.measure_title, ".3~f", ".3f"),
         levels=levels,
-        y={"rangemode": "normal", "type": "linear"},
+        y={"rangemode": "normal"},
         note="Dashed: the same learners without co-training." if levels else "",
     )
 
 
 def _final(run: Run) -> Figure | None:
-    """A row for each silo; of many the first are drawn."""
+    """A row for each silo; of many the first are drawn. The table of silos at a glance has the numbers."""
     names, titles = [row.silo for row in run.scores], _methods(run)
-    values = {test: {m: [getattr(row, test)[m] for row in run.scores] for m in METHODS} for test in TESTS}
+    values = {test: {m: [row.value(test, m) for row in run.scores] for m in METHODS} for test in TESTS}
     tests = [test for test in TESTS if np.isfinite([*values[test].values()]).any()]
     if not tests:
         return None
-    # A run may go without baselines.
-    shown = [m for m in METHODS if m == "federated" or any(np.isfinite(values[test][m]).any() for test in tests)]
-    columns = ["Silo", *(f"{test}: {titles[m]}" for test in tests for m in shown)]
-    rows = [[n, *(score(values[t][m][i]) for t in tests for m in shown)] for i, n in enumerate(names)]
-    foot = [["mean", *(score(run.mean_score(t, m)) for t in tests for m in shown)]]
-    levels = dict(run.global_scores or {}) if tests[-1] == "pooled" else {}
-    place = columns.index(f"pooled: {titles['federated']}") if levels else 0
-    foot += [[n, *(score(v) if at == place else UNKNOWN for at in range(1, len(columns)))] for n, v in levels.items()]
+    levels = dict(run.global_scores) if tests[-1] == "pooled" else {}
     labels = [plain(name) for name in names[:_MOST_ROWS]]
     scores = [*levels.values(), *(v for test in tests for m in METHODS for v in values[test][m])]
     span = [float(np.nanmin(scores)) - _MARGIN, min(1.0, float(np.nanmax(scores))) + _MARGIN]
@@ -133,23 +126,12 @@ def _final(run: Run) -> Figure | None:
         ]  # fmt: skip
     traces += [{**trace, **side} for trace in levels_at(levels.items(), y=[labels[0], labels[-1]])]
     few = f"The first {_MOST_ROWS} of {len(names)} are drawn; the table has all." if len(names) > _MOST_ROWS else ""
-    said = []
-    for test in tests:
-        means = {titles[m]: run.mean_score(test, m) for m in METHODS}
-        known = [f"{name} {score(mean)}" for name, mean in means.items() if np.isfinite(mean)]
-        said += [f"Mean over silos on {_TITLES[test]}: {', '.join(known)}."] if known else []
-    if levels:
-        said.append(f"Global models (dashed): {', '.join(f'{name} {score(value)}' for name, value in levels.items())}.")
+    said = ", ".join(f"{name} {score(value)}" for name, value in levels.items())
+    message = f"Global models (dashed): {said}." if said else "Each silo's scores, as in the table at a glance."
     return Figure(
-        "accuracy-final",
-        "At the end",
-        " ".join(said),
-        traces,
-        axes,
-        Table(columns, rows, foot=foot),
-        _MEANING[run.measure] + few,
+        "accuracy-final", "At the end", message, traces, axes, None, _MEANING[run.measure] + few,
         height=110 + 30 * len(labels),
-    )
+    )  # fmt: skip
 
 
 def clinical(run: Run) -> Section:
@@ -284,7 +266,7 @@ def _known_metrics(run: Run, test: Test) -> list[str]:
 
 
 def _methods(run: Run) -> dict[str, str]:
-    return {"local": "alone", "federated": run.title, "centralized": "central"}
+    return {"local": "alone", "federated": run.algorithm.title, "centralized": "central"}
 
 
 def _interval(estimate: Estimate | None) -> str:

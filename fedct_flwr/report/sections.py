@@ -24,7 +24,6 @@ from fedct_flwr.report.figures import (
     over_rounds,
     plain,
     score,
-    size,
 )
 from fedct_flwr.report.summary import Run
 from fedct_flwr.runs.scores import METHODS, TESTS, of_sums
@@ -42,7 +41,7 @@ def table_of_silos(run: Run) -> Table:
     """A row for each silo: its scores, how near it came to the consensus, what it sent, and when."""
     course, near = run.course, run.kind.near
     scores = {row.silo: row for row in run.scores}
-    titles = {"local": "alone", "federated": run.title, "centralized": "central"}
+    titles = {"local": "alone", "federated": run.algorithm.title, "centralized": "central"}
     known = [(t, m) for t in TESTS for m in METHODS if any(np.isfinite(getattr(row, t)[m]) for row in run.scores)]
     # Silos that share weights agree with no label.
     after = [near.head] if course.shares_answers or not len(course) else []
@@ -123,10 +122,10 @@ def _class_balance(run: Run, decided: Decided) -> Figure | None:
             "type": "bar", "name": plain(name), "x": rounds, "y": numbers(shares[:, place]),
             "marker": {"color": COLORS[(place + 4) % len(COLORS)], "opacity": 0.8}, "hovertemplate": "%{y:.1%}",
         }
-        for place, name in enumerate(run.classes)
+        for place, name in enumerate(run.outcome.classes)
     ]  # fmt: skip
     largest = np.argsort(-shares[-1], kind="stable")[:5]
-    said = ", ".join(f"{run.classes[place]} {_SHARE(shares[-1, place])}" for place in largest)
+    said = ", ".join(f"{run.outcome.classes[place]} {_SHARE(shares[-1, place])}" for place in largest)
     return Figure(
         "classes",
         decided.title_of_balance,
@@ -138,26 +137,18 @@ def _class_balance(run: Run, decided: Decided) -> Figure | None:
             barmode="stack",
             bargap=0.25,
         ),
-        Table(["Round", *run.classes], [[n, *map(_SHARE, row)] for n, row in zip(rounds, shares, strict=True)]),
+        Table(["Round", *run.outcome.classes], [[n, *map(_SHARE, row)] for n, row in zip(rounds, shares, strict=True)]),
         decided.balance,
     )
 
 
 def traffic(run: Run) -> Section:
-    """Bytes per silo and round, next to what FedAvg would have sent where that is known."""
-    sent, averaging = run.course.silo["bytes_sent"], run.network_bytes
+    """Bytes per silo and round."""
     figure = over_rounds(
-        "bytes", "Bytes sent by each silo", "Mean bytes of a silo", run.course, sent, _BYTES,
-        levels=[("FedAvg, the same network", float(averaging))] if averaging else [],
+        "bytes", "Bytes sent by each silo", "Mean bytes of a silo", run.course, run.course.silo["bytes_sent"], _BYTES,
         note="Payloads, without Flower's envelope and TLS.",
     )  # fmt: skip
-    notes = []
-    if figure and averaging:
-        notes.append(
-            f"FedAvg would have sent {size(averaging)} per silo and round, {averaging / mean(sent):,.1f} times as "
-            "much: the weights of the silos' own network, as Flower packs them."
-        )
-    return Section("traffic", "Traffic", [figure] if figure else [], notes=notes)
+    return Section("traffic", "Traffic", [figure] if figure else [])
 
 
 def privacy(run: Run) -> Section:
@@ -230,21 +221,23 @@ def data(run: Run) -> Section:
 
 
 def settings(run: Run) -> Section:
-    """The exact run config and versions; first the settings that are not the default."""
+    """The exact run config, first what is not the default, and versions."""
     defaults = RunConfig.defaults()
-    every = [(key, _value(value)) for key, value in run.settings.items()]
-    special = [(key, value) for key, value in every if run.settings[key] != defaults.get(key)]
+    every = sorted(run.config.to_flower().items(), key=lambda item: item[1] == defaults.get(item[0]))
+    rows = [[key, _value(value), "" if value == defaults.get(key) else "set"] for key, value in every]
     facts = [
         ("classes", run.outcome.words or UNKNOWN),
-        ("public examples", UNKNOWN if run.num_public is None else f"{run.num_public:,}"),
-        ("public set, SHA-256", run.fingerprint or UNKNOWN),
+        ("public examples", f"{run.num_public:,}"),
+        ("public set, SHA-256", run.fingerprint),
         ("silos", count(len(run.course.silos), "silo")),
         ("run folder", str(run.path.resolve())),
         *((f"{name} (version)", version) for name, version in run.versions.items()),
     ]
-    tables = {"Settings that are not the default": special, "Data and versions": facts, "All settings": every}
-    named = [(name, Table(["Key", "Value"], rows, words=2)) for name, rows in tables.items()]
-    return Section("settings", "Settings and versions", tables=named)
+    tables = [
+        ("Data and versions", Table(["Key", "Value"], facts, words=2)),
+        ("Settings", Table(["Key", "Value", "Default or set"], rows, words=3)),
+    ]
+    return Section("settings", "Settings and versions", tables=tables)
 
 
 def _value(value: Any) -> str:

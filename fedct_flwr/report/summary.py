@@ -1,17 +1,18 @@
-"""A run folder as plain values. Nothing here draws; what old runs do not have is None or empty."""
+"""A run folder as plain values. Nothing here draws."""
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm, what_leaves
+from fedct_flwr.algorithms.table import find_algorithm, what_leaves
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.schema import Outcome
@@ -130,10 +131,6 @@ def finite(value: Any) -> float:
 
 Status: TypeAlias = Literal["unfinished", "completed", "failed"]
 
-_ARRAY_HEADER: Final = 128
-"""What NumPy's format, in which Flower sends arrays, puts before each."""
-_HEADER_BYTES: Final = 8
-_MOST_HEADER: Final = 10_000_000
 _VERDICT: Final = "verdict.json"
 _MODELS: Final = {"own": "its own", "co-trained": "co-trained"}
 
@@ -180,35 +177,33 @@ class Gains:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run.
-
-    ``network_bytes`` are what FedAvg would have sent, silo and round; None where silos have no network, or not all the
-    same. ``global_scores`` are balanced accuracies on the pooled test set, of models that are no silo's.
-    """
+    """One run. ``global_scores`` are balanced accuracies on the pooled test set, of models that are no silo's."""
 
     path: Path
-    settings: Mapping[str, Any]
+    config: RunConfig
     versions: Mapping[str, str]
-    classes: tuple[str, ...]
-    num_public: int | None
+    outcome: Outcome
+    num_public: int
     fingerprint: str
     course: Course
-    status: Status = "unfinished"
-    reason: str = ""
-    scores: tuple[SiloScores, ...] = ()
-    global_scores: Mapping[str, float] | None = None
-    spending: PrivacySpending | None = None
-    network_bytes: int | None = None
-    trust: Trust | None = None
-    gains: Gains = field(default_factory=Gains)
-    table_one: TableOne = field(default_factory=TableOne)
-    quantity: str = ""
-    """What is predicted, where it is a number."""
+    status: Status
+    reason: str
+    scores: tuple[SiloScores, ...]
+    global_scores: Mapping[str, float]
+    spending: PrivacySpending | None
+    trust: Trust | None
+    gains: Gains
+    table_one: TableOne
 
     @property
-    def outcome(self) -> Outcome:
-        """What is predicted."""
-        return Outcome(self.classes, self.quantity)
+    def algorithm(self) -> Algorithm:
+        """Its algorithm, with its settings."""
+        return find_algorithm(self.config)
+
+    @property
+    def title(self) -> str:
+        """The page's."""
+        return f"{self.config.study}: {self.algorithm.full_title}"
 
     @property
     def measure(self) -> str:
@@ -232,51 +227,14 @@ class Run:
         return float(np.nansum(sent, axis=0).mean()) if np.isfinite(sent).any() else float("nan")
 
     @property
-    def study(self) -> str:
-        """The study's name."""
-        return str(self.settings.get("study", "?"))
-
-    @property
-    def algorithm(self) -> str:
-        """The algorithm's name in the settings."""
-        return str(self.settings.get("algorithm", "?"))
-
-    @property
-    def one_shot(self) -> bool:
-        """Whether its silos are asked but once."""
-        return self.algorithm in ALGORITHMS and ALGORITHMS[self.algorithm].asks_once
-
-    @property
-    def title(self) -> str:
-        """What tables call the algorithm."""
-        return ALGORITHMS[self.algorithm].title if self.algorithm in ALGORITHMS else self.algorithm
-
-    @property
-    def full_title(self) -> str:
-        """The title with the rule, for an algorithm of the table."""
-        rule = getattr(ALGORITHMS.get(self.algorithm), "rule", "")
-        return f"{self.title} ({rule})" if rule else self.title
-
-    @property
     def leaves(self) -> str:
-        """What left a silo, in plain words; nothing for an algorithm that is not known."""
-        scores = " and test scores" if self.settings.get("report-scores") else ""
-        if self.algorithm not in ALGORITHMS:
-            return ""
-        secure = self.settings.get("secure") is True
-        noisy = any(row.where == SILOS_TOGETHER for row in (self.spending.rows if self.spending else ()))
-        return f"{what_leaves(ALGORITHMS[self.algorithm], self.quantity, secure=secure, noisy=noisy)}{scores}"
+        """What left a silo, in plain words."""
+        return what_leaves(self.config, self.outcome.quantity)
 
     @property
     def kind(self) -> Kind:
-        """What its silos answer; labels where they share weights, or the algorithm is not known."""
-        known = ALGORITHMS.get(self.algorithm)
-        return kind_for((known and known.kind) or HARD, self.quantity)
-
-    @property
-    def real(self) -> bool:
-        """Whether its silos are real, and not simulated."""
-        return self.settings.get("data") == STUDY
+        """What its silos answer; labels where they share weights."""
+        return kind_for(self.algorithm.kind or HARD, self.outcome.quantity)
 
     def mean_score(self, test: Test, method: str) -> float:
         """Over silos that have a score for every method that any silo has one for; NaN without such silos."""
@@ -287,28 +245,31 @@ def read_run(path: Path) -> Run:
     """The run in a folder, as it is by now. Raises RunError for no run, one of a newer version, or a damaged file."""
     folder = RunFolder(path)
     facts, settings = folder.read_json("config.json"), folder.settings()
-    versions, num_public = facts.get("versions"), facts.get("num_public")
-    classes = _names(facts.get("classes"))
-    course = read_course(folder, _names(facts.get("silos")), classes)
+    try:
+        config = RunConfig.from_flower(settings)
+        versions = {str(name): str(version) for name, version in facts["versions"].items()}
+        num_public, fingerprint = int(facts["num_public"]), str(facts["public_fingerprint"])
+    except (ConfigError, *DAMAGED) as error:
+        raise RunError(f"the settings of the run in {path} are not those of this version: {error}") from None
+    outcome = folder.outcome
+    course = read_course(folder, _names(facts.get("silos")), outcome.classes)
     ended = folder.ended_at() is not None
     result = folder.read_json("result.json") if ended else {}
     return Run(
         path=path,
-        settings=settings,
-        versions={str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {},
-        classes=classes,
-        num_public=num_public if isinstance(num_public, int) else None,
-        fingerprint=str(facts.get("public_fingerprint", "")),
+        config=config,
+        versions=versions,
+        outcome=outcome,
+        num_public=num_public,
+        fingerprint=fingerprint,
         course=course,
         status="unfinished" if not ended else "completed" if result.get("status") == "completed" else "failed",
         reason=str(result.get("reason", "")),
         scores=tuple(read(path / FILE)),
         global_scores=_global_scores(result),
         gains=Gains.read(path),
-        spending=_spending(folder, settings, course.silos, result) if ended else None,
-        network_bytes=_network_bytes(folder, course),
+        spending=_spending(folder, config, course.silos, num_public, result) if ended else None,
         trust=_last_trust(folder),
-        quantity=folder.quantity,
         table_one=_table_one(folder),
     )
 
@@ -334,24 +295,6 @@ def _global_scores(result: Mapping[str, Any]) -> dict[str, float]:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return {}
     return {name: value for name, value in found.items() if np.isfinite(value)}
-
-
-def _network_bytes(folder: RunFolder, course: Course) -> int | None:
-    """From the headers of the silos' model files, in safetensors format."""
-    files = [folder.silo_model(silo, ".safetensors") for silo in course.silos]
-    sizes = {_weights_in(file) for file in files if file.is_file()}
-    return sizes.pop() if len(sizes) == 1 else None
-
-
-def _weights_in(file: Path) -> int | None:
-    try:
-        with file.open("rb") as content:
-            length = int.from_bytes(content.read(_HEADER_BYTES), "little")
-            header = json.loads(content.read(min(length, _MOST_HEADER)))
-        tensors = [value["data_offsets"] for name, value in header.items() if name.startswith("network.")]
-        return sum(int(end) - int(start) + _ARRAY_HEADER for start, end in tensors) or None
-    except UNREADABLE:
-        return None
 
 
 def _last_trust(folder: RunFolder) -> Trust | None:
@@ -381,7 +324,7 @@ def _gain(silo: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _spending(
-    folder: RunFolder, settings: Mapping[str, Any], silos: Sequence[SiloName], result: Mapping[str, Any]
+    folder: RunFolder, config: RunConfig, silos: Sequence[SiloName], num_public: int, result: Mapping[str, Any]
 ) -> PrivacySpending:
     """What a run that has ended has spent. Whatever is wrong with a ledger is said in the note."""
     cost = result.get("privacy")
@@ -390,10 +333,6 @@ def _spending(
             return _of_result(Spending.from_result(cost))
         except ValueError:
             return PrivacySpending("What was spent is not to be read from the run's result.")
-    try:
-        config = RunConfig.from_flower(settings)
-    except ConfigError:
-        return PrivacySpending("The settings of this run are not those of this version: see its privacy sheet.")
     if find_algorithm(config).kind is None and config.method.protects_silos:
         row = Spending(
             whom=ALL_SILOS,
@@ -408,7 +347,14 @@ def _spending(
         return PrivacySpending("No protection: no noise was added, and there is no formal guarantee.")
     if config.data == STUDY:
         return PrivacySpending("Real silos keep their ledgers to themselves: ask each for its own privacy sheet.")
-    return _of_ledgers(folder, config, silos)
+    try:
+        accounts = accounts_of(folder, config, silos, num_public)
+    except ModuleNotFoundError:
+        return PrivacySpending("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
+    except (FedctError, OSError, ValueError):
+        return PrivacySpending("The silos' ledgers in the run folder cannot be read.")
+    note = "Recomputed from the silos' ledgers; noise of a simulation follows from a seed and protects no one."
+    return PrivacySpending(note, tuple(accounts))
 
 
 def _of_result(spent: Spending) -> PrivacySpending:
@@ -418,18 +364,6 @@ def _of_result(spent: Spending) -> PrivacySpending:
         )
     whom = "not from the coordinator" if spent.where == "coordinator" else "from the coordinator too"
     return PrivacySpending(f"Noise added by the {spent.where} hides each {spent.protects}, {whom}.", (spent,))
-
-
-def _of_ledgers(folder: RunFolder, config: RunConfig, silos: Sequence[SiloName]) -> PrivacySpending:
-    try:
-        num_public = int(folder.read_json("config.json").get("num_public", 0))
-        accounts = accounts_of(folder, config, silos, num_public)
-    except ModuleNotFoundError:
-        return PrivacySpending("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
-    except (FedctError, OSError, ValueError):
-        return PrivacySpending("The silos' ledgers in the run folder cannot be read.")
-    note = "Recomputed from the silos' ledgers; noise of a simulation follows from a seed and protects no one."
-    return PrivacySpending(note, tuple(accounts))
 
 
 def accounts_of(

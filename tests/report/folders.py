@@ -15,7 +15,9 @@ CLASSES = ("no", "yes")
 def begin(path: Path, silos: Sequence[str] = SILOS, **settings: Any) -> RunFolder:
     """A run that has just begun."""
     facts = {"public_fingerprint": "ab" * 32, "num_public": 40, "classes": CLASSES, "silos": silos}
-    folder = RunFolder.create(path, {"study": "hearts", "algorithm": "fedct", "seed": 0, **settings}, facts)
+    folder = RunFolder.create(
+        path, {"study": "hearts", "data": "heart-disease", "algorithm": "fedct", "seed": 0, **settings}, facts
+    )
     # As when its coordinator has ended.
     folder.close()
     return folder

@@ -31,7 +31,7 @@ def server(folder: RunFolder) -> Iterator[LiveServer]:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes anew whatever has changed."""
-    monkeypatch.setattr(module, "_SHARE", 1e9)
+    monkeypatch.setattr(module, "_MADE_SECONDS", 0)
 
 
 def ask(server: LiveServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
