@@ -82,7 +82,6 @@ EXTRAS = {
     "fedct_flwr/models/onnx_export.py": "onnx",
     "fedct_flwr/learners/trained_network.py": "torch",
     "fedct_flwr/learners/torch_net.py": "torch",
-    "fedct_flwr/labelers/clipping.py": "dp-sgd",
     "fedct_flwr/labelers/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
     "fedct_flwr/learners/courses.py": "torch",

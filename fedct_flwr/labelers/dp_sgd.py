@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
 
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.images import as_numbers
-from fedct_flwr.labelers.clipping import ClippedGradients
 from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.learners.build import AUGMENT, is_network, wanted_of
 from fedct_flwr.learners.catalog import make
@@ -30,6 +30,11 @@ _MOST_NOISE: Final = 1e6
 _NOISE_AT_ONCE: Final = 1 << 18
 """Gaussian numbers to draw in one go: small networks need few for a step."""
 _EXAMPLES_TO_CHECK: Final = 4
+_AT_ONCE: Final = 64
+"""Examples in one pass: the gradient of each is as large as the network."""
+_SLACK: Final = 1e-4
+"""Norms are computed in float32, to some 1e-6 of themselves: what is clipped to is so much less than the norm."""
+_TINY: Final = 1e-6
 
 _STEPS: Final = 30
 _RATE: Final = 1500.0
@@ -118,7 +123,7 @@ class DpSgdLabeler(TrainedNetwork):
     with 5 x 200 records: a silo that tries some out on its own records would have to pay for that.
 
     After ``total_steps`` it only labels, for nothing. ``transformer`` must be fitted to public examples alone.
-    Raises ConfigError for settings out of range, and for a network whose gradients cannot be clipped one by one.
+    Raises ConfigError for settings out of range.
 
     Formal guarantees:
         Adjacent data sets differ in one record, added or removed. What is public: ``num_records``, the schema, the
@@ -129,12 +134,12 @@ class DpSgdLabeler(TrainedNetwork):
         of another data set of another size is still sampled with the same probability. Public examples' gradients and
         their weight are functions of the weights before the step and of public things.
 
-        That holds for real numbers, for a network that treats each example by itself (``check`` tries it on public
-        ones) and if ``noise`` is secure. Not covered: floating point (gradients, noise and their sum are
-        float32; only labels leave, never the sums), and how long a step takes, which depends on how many records were
-        sampled. No record makes training fail: features are cut off at a million, and what has a gradient that is no
-        number, or that the network raises an exception for, adds nothing. Not covered either: on a GPU, an index out
-        of range ends the process.
+        That holds for real numbers and if ``noise`` is secure. The gradient of a record is that of the network's loss
+        on this record alone, whatever the network does with a batch. Not covered: floating point (gradients, noise and
+        their sum are float32; only labels leave, never the sums), and how long a step takes, which depends on how many
+        records were sampled. No record makes training fail: features are cut off at a million, and what has a gradient
+        that is no number, or that the network raises an exception for, adds nothing. Not covered either: on a GPU, an
+        index out of range ends the process.
     """
 
     reads_votes: ClassVar[bool] = False
@@ -186,28 +191,23 @@ class DpSgdLabeler(TrainedNetwork):
             transformer=transformer,
         )
 
-    def reset(self) -> None:
-        super().reset()
-        self._clipped = ClippedGradients(self._network, self._clipping_norm)
-
     def check(self, public: Features) -> None:
-        """Raise ConfigError unless the network maps such examples to logits and each one's gradient can be clipped.
-
-        Tries it on a few of them: the norms that clipping goes by must be those of each example's own gradient.
-        """
+        """Raise ConfigError unless the network maps such examples to logits and each one's gradient can be clipped."""
+        # Normalizing a batch mixes records, and a buffer is learned from them without noise.
+        mixing = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._network.modules())
+        if mixing or next(self._network.buffers(), None) is not None:
+            raise ConfigError(
+                "the network normalizes batches or has other buffers, which DP-SGD cannot train: use group or layer "
+                "normalization"
+            )
         self.check_output(public)
         X = self._tensor(public[:_EXAMPLES_TO_CHECK])
         y = torch.zeros(len(X), dtype=torch.int64, device=self._device)
         self._ready_to_train()
         try:
-            right = self._clipped.are_right(X, y)
+            self._clipped(X, y, torch.ones(len(X), device=self._device))
         except Exception as error:
             raise ConfigError(f"the network's gradients cannot be clipped: {error}") from error
-        if not right:
-            raise ConfigError(
-                "the network's gradients cannot be clipped example by example: use one that treats every example "
-                "alone, uses every layer once, and changes no layer's output in place"
-            )
         self._checked = True
 
     def event(self, asked: Asked) -> DpEvent:
@@ -267,7 +267,7 @@ class DpSgdLabeler(TrainedNetwork):
         with seeded(seed, self._device):
             self._descend(asked, steps, seed, noise)
         # Of the weights, which are private already, and not of the loss, in which one record may be seen.
-        if not all(bool(value.isfinite().all()) for value in self._clipped.parameters):
+        if not all(bool(value.isfinite().all()) for value in self._trained):
             raise TrainingError("the network's weights are not finite: lower the learning rate")
         self._steps_done += steps
 
@@ -293,13 +293,46 @@ class DpSgdLabeler(TrainedNetwork):
                 share = 1 / (1 + _PUBLIC_WEIGHT * done)
                 public = torch.full((num_public,), (1 - share) / num_public, device=self._device)
                 weights = torch.cat([weights * share, public])
-            gradients = self._clipped.compute(batch, labels, weights)
+            gradients = self._clipped_sum(batch, labels, weights)
             torch._foreach_add_(gradients, next(gaussian), alpha=share)
-            for parameter, gradient in zip(self._clipped.parameters, gradients, strict=True):
+            for parameter, gradient in zip(self._trained, gradients, strict=True):
                 parameter.grad = gradient
             for group in self._optimizer.param_groups:
                 group["lr"] = self._learning_rate / (1 + _DECLINE * done)
             self._optimizer.step()
+
+    def _clipped_sum(self, X: Tensor, y: Tensor, weights: Tensor, at_once: int = _AT_ONCE) -> list[Tensor]:
+        """The sum of the examples' clipped gradients, by parameter; ``weights`` ``(n,)`` count after clipping.
+
+        An example adds nothing where its gradient is no number or the network raises an exception. There may be none.
+        """
+        sums = [torch.zeros_like(weight) for weight in self._trained]
+        for start in range(0, len(X), at_once):
+            rows = slice(start, start + at_once)
+            try:
+                parts = self._clipped(X[rows], y[rows], weights[rows])
+            except Exception:
+                # One record, such as one with a category that an embedding has no row for, leaves the others in.
+                if at_once == 1:
+                    continue
+                parts = self._clipped_sum(X[rows], y[rows], weights[rows], at_once=1)
+            torch._foreach_add_(sums, parts)
+        return sums
+
+    def _clipped(self, X: Tensor, y: Tensor, weights: Tensor) -> list[Tensor]:
+        """The same in one pass, of at least one example."""
+        trained = {name: weight.detach() for name, weight in self._network.named_parameters() if weight.requires_grad}
+        found = vmap(grad(self._loss), in_dims=(None, 0, 0))(trained, X, y)
+        gradients = [gradient.flatten(1) for gradient in found.values()]
+        norms = torch.stack([gradient.norm(dim=1) for gradient in gradients]).norm(dim=0)
+        scales = weights * (self._clipping_norm * (1 - _SLACK) / (norms + _TINY)).clamp(max=1)
+        scales = scales.where(norms.isfinite(), 0)
+        sums = [scales @ gradient.nan_to_num_(0, 0, 0) for gradient in gradients]
+        return [part.view_as(weight) for part, weight in zip(sums, self._trained, strict=True)]
+
+    def _loss(self, weights: dict[str, Tensor], x: Tensor, label: Tensor) -> Tensor:
+        """Cross-entropy of one example."""
+        return nn.functional.cross_entropy(functional_call(self._network, weights, (x[None],)), label[None])
 
     def _tensor(self, X: Features) -> Tensor:
         """What is huge, infinite or no number in one record must not make training fail, which would tell of it."""
@@ -311,14 +344,14 @@ class DpSgdLabeler(TrainedNetwork):
 
     def _gaussian(self, steps: int, noise: Noise) -> Iterator[list[Tensor]]:
         """For each step, noise for the records' mean gradient, in the parameters' shapes."""
-        sizes = [parameter.numel() for parameter in self._clipped.parameters]
+        sizes = [parameter.numel() for parameter in self._trained]
         total = sum(sizes)
         std = self.noise_multiplier * self._clipping_norm / self._expected
         while steps > 0:
             rows = min(steps, max(1, _NOISE_AT_ONCE // total))
             drawn = torch.from_numpy(gaussians(noise, rows * total, std)).to(self._device)
             for row in drawn.view(rows, total):
-                parts = zip(row.split(sizes), self._clipped.parameters, strict=True)
+                parts = zip(row.split(sizes), self._trained, strict=True)
                 yield [part.view_as(parameter) for part, parameter in parts]
             steps -= rows
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _EXTRAS: Final = {
     "privacy": ("dp_accounting", "opendp"),
-    "dp-sgd": ("dp_accounting", "opendp", "torch", "opacus"),
+    "dp-sgd": ("dp_accounting", "opendp", "torch"),
 }
 
 

@@ -224,14 +224,14 @@ def descended(labeler: Any, private: Examples, public: np.ndarray) -> Play:
     import torch
 
     labeler.reset()
-    begun = [parameter.detach().clone() for parameter in labeler._clipped.parameters]
+    begun = [parameter.detach().clone() for parameter in labeler._trained]
     X, y = torch.from_numpy(private.X.astype(np.float32)), torch.from_numpy(private.y.astype(np.int64))
-    direction = labeler._clipped.compute(X, y, torch.ones(1))
+    direction = labeler._clipped_sum(X, y, torch.ones(1))
 
     def play(there: bool, noise: SimulatedNoise) -> float:
         labeler.reset()
         labeler.answer(asked(private if there else Examples(private.X[:0], private.y[:0]), public), noise)
-        moved = zip(begun, labeler._clipped.parameters, direction, strict=True)
+        moved = zip(begun, labeler._trained, direction, strict=True)
         return float(sum(((old - new).detach() * along).sum() for old, new, along in moved))
 
     return play
