@@ -83,18 +83,19 @@ class Check(Generic[T]):
     """One row of a table of checks.
 
     Where ``look`` ends with an error of ours, the finding says ``failed`` and ``fix``. The error's own text goes into
-    the details; an empty ``failed`` says it, so only where it tells nothing of records.
+    the details; an empty ``failed`` says it, so only where it tells nothing of records. A look that returns None has
+    nothing to say.
     """
 
     title: str
-    look: Callable[[T], Iterator[Finding]]
+    look: Callable[[T], Iterator[Finding] | None]
     failed: str = ""
     fix: str = ""
 
     def findings(self, subject: T, more: str) -> Iterator[Finding]:
         """What there is to say; never raises. ``more`` is the command that says more of what was not expected."""
         try:
-            yield from self.look(subject)
+            yield from self.look(subject) or ()
         except Unread as what:
             yield Finding(Mark.UNKNOWN, f"{self.title}: not looked at, as {what} cannot be read")
         except Exception as error:

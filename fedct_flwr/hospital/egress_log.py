@@ -30,10 +30,6 @@ from fedct_flwr.types import RunError, SiloName
 LOCK_FILE: Final = "agent.lock"
 
 
-class AtWorkError(RunError):
-    """Another process writes the log."""
-
-
 class EgressLog:
     """The log, open for writing. There is one writer at a time; ``close`` lets the next one in."""
 
@@ -77,7 +73,7 @@ class EgressLog:
             lock = FileLock(folder / LOCK_FILE, thread_local=False)
             lock.acquire(blocking=False)
         except Timeout:
-            raise AtWorkError(f"another process of this silo is at work in {folder}: stop its agent first") from None
+            raise RunError(f"another process of this silo is at work in {folder}: stop its agent first") from None
         except OSError as error:
             raise RunError(f"cannot write to {folder}: {error.strerror}") from None
         log = cls(folder / LOG_FILE, silo, key, lock)

@@ -81,7 +81,6 @@ def test_what_is_approved_is_shown_and_logged(fedct: Fedct, kit: Kit) -> None:
     (entry,) = read_entries(kit.state)
     assert entry.details["result"] == result_of(kit.config.data, read_query(kit.config.data))
     assert PASSWORD not in (kit.state / "egress.jsonl").read_text("utf-8")
-    assert "✓ query: its result is that of the approval" in words(check(fedct, kit).out)
     # The agent, of what it has read.
     assert real_site(kit.config, kit.study).result == entry.details["result"]
 
@@ -95,8 +94,6 @@ def test_another_text_is_not_what_was_approved(fedct: Fedct, kit: Kit) -> None:
     assert not kit.is_approved
     assert not files.unchanged()
     page = words(check(fedct, kit).out)
-    assert "! query: its text has changed since the approval" in page
-    assert "query: its result is that of the approval" in page
     assert "! approval: study or settings have changed since, so nothing leaves" in page
     # The database may move, as a file may.
     approve(fedct, kit)
@@ -108,8 +105,6 @@ def test_another_text_is_not_what_was_approved(fedct: Fedct, kit: Kit) -> None:
 def test_a_result_may_change(fedct: Fedct, kit: Kit, clinic: Path) -> None:
     approve(fedct, kit)
     run_in(clinic, "DELETE FROM person WHERE person_id < 60")
-    page = words(check(fedct, kit).out)
-    assert "✓ query: its result has changed since the approval; records, to tens: 290 then, 240 now" in page
     assert kit.is_approved
 
 

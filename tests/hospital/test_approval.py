@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedct_flwr.cli.silo.approve import sections
+from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, current, language_model, revoke, terms_digest
@@ -82,7 +82,7 @@ FILES = ["config.json", "model.safetensors", "chat_template.jinja"]
 @pytest.mark.parametrize("file", FILES)
 def test_nothing_leaves_by_another_language_model_than_was_approved(file: str, silo: Silo, tmp_path: Path) -> None:
     config, request = reads_text(silo, tmp_path / "encoder"), silo.request()
-    told = sections(config, silo.study, [], 1, DuplicateReport(1, 1, 0, 0, alarm=False))
+    told = Page(config, silo.study, [], Units(1, "1"), DuplicateReport(1, 1, 0, 0, alarm=False)).sections()
     assert any((language_model(config) or "nothing") in line for line in told["The study"])
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         approve(log, config, silo.study)

@@ -28,7 +28,6 @@ MODULES = {
     "metrics": "status_report",
     "released": "verify",
     "renew": "join",
-    "revoke": "approve",
     "rotate": "join",
 }
 

@@ -16,8 +16,9 @@ from fedct_flwr.cli.silo.folder import Folder, silo_file
 _PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
 _MORE: Final = "fedct silo check --details says what is wrong"
 _NOT_A_TABLE: Final = "save it as CSV UTF-8 with a header and no column twice, or tell its form under [data.tables]"
-_FOLDERS: Final = "make a folder for each class, named like it or as [data.mapping] says, with sound images in it"
-_MEANT: Final = "fill them in, correct them, or say under [data.mapping] which class each means"
+_MEANT: Final = (
+    "fill them in, correct them, or say under [data.mapping] which class each means; of images, name folders like that"
+)
 
 CHECKS: Final = (
     Check[Silo]("Python", lambda _: this_python()),
@@ -26,8 +27,6 @@ CHECKS: Final = (
     Check("disk", checks.disk),
     Check("study", records.study, "its folder cannot be read", "ask the coordinator for the study's folder again"),
     Check("records", records.records, "the file cannot be read as a table", _NOT_A_TABLE),
-    Check("query", records.query, "the egress log cannot be read", "fedct silo verify says more"),
-    Check("images", records.images, "they cannot be used", _FOLDERS),
     Check("labels", records.labels, "some are missing, no class of the study, or outside of its range", _MEANT),
     Check("data", records.inspection),
     Check("classes", records.class_counts),

@@ -16,12 +16,11 @@ import socket
 import ssl
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -29,14 +28,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
 from fedct_flwr.cli.certificates import days_left
-from fedct_flwr.cli.findings import Finding, Unread, bad, by_amount, good, warning
+from fedct_flwr.cli.findings import Finding, Unread, bad, good, warning
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.settings import split_address
 from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.groups import check_protected
-from fedct_flwr.datasets.inspection.inspect import Inspection
-from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
 from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
@@ -54,12 +51,13 @@ from fedct_flwr.types import Examples, FedctError, Groups
 EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
 LATEST: Final = "restore the folder as a whole from the latest backup, with the user that all agents run as"
 _MEGABYTE: Final = 1_000_000
-_LEAST_DISK: Final = 100 * _MEGABYTE
-_GOOD_DISK: Final = 1000 * _MEGABYTE
+_LEAST_DISK: Final = 100
+"""Megabytes."""
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SECONDS: Final = 5.0
 _DAYS_LEFT: Final = 30
 _MOST_SKEW: Final = 30.0
+T = TypeVar("T")
 # What containers on a network of their own call each other.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -71,69 +69,52 @@ class Silo:
         self.file = file
         self.folder = file.parent
         self.fits = False
-        """Whether the table has the study's columns, once the check of it has found that."""
+        """Whether the records are of the study's form, once the check of them has found that."""
+        self._tried = False
         self.learner: Learner | None = None
         """Trained, once the check of it has done that."""
 
     @cached_property
     def config(self) -> SiloConfig:
         """The settings."""
-        with unread("silo.toml"):
-            return SiloConfig.read_toml(self.file)
+        return self._read("silo.toml", lambda: SiloConfig.read_toml(self.file))
 
     @cached_property
     def study(self) -> StudyFolder:
         """The study."""
         config = self.config
-        with unread("the study"):
-            return read_study(config.study)
-
-    @property
-    def table(self) -> pa.Table | None:
-        """The silo's records as a file or a query has them; None of images. Raises what reading them raises."""
-        if isinstance(self._table, FedctError):
-            raise self._table
-        return self._table
+        return self._read("the study", lambda: read_study(config.study))
 
     @cached_property
-    def _table(self) -> pa.Table | FedctError | None:
-        """Not asked for again where it fails: that may take long."""
-        try:
-            return table_of(self.config.data, self.study)
-        except FedctError as error:
-            return error
+    def table(self) -> pa.Table | None:
+        """The silo's records as a file or a query has them; None of images. Raises what reading raises, but once."""
+        config, study = self.config, self.study
+        if self._tried:
+            # To try again may take long.
+            raise Unread("the records")
+        self._tried = True
+        return table_of(config.data, study)
 
     @cached_property
     def grouped(self) -> tuple[Examples, Groups | None]:
         """The silo's records, and which of them are one patient's."""
         config, study = self.config, self.study
-        with unread("the records"):
-            return read_grouped(config.data, study, table=self.table)
+        return self._read("the records", lambda: read_grouped(config.data, study, table=self.table))
 
     @property
     def records(self) -> Examples:
         """The silo's records."""
         return self.grouped[0]
 
-    @cached_property
-    def inspection(self) -> Inspection:
-        """What the inspection finds of the silo's records."""
-        config, study = self.config, self.study
-        with unread("the records"):
-            return inspect_records(config.data, study, config.silo, self.table)
+    def _read(self, what: str, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except (FedctError, OSError):
+            raise Unread(what) from None
 
     def shown(self, path: Path) -> str:
         """A path for others to read: from the silo's folder on, and of what lies elsewhere only the last name."""
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else f"…/{path.name}"
-
-
-@contextmanager
-def unread(what: str) -> Iterator[None]:
-    """Raise Unread instead of the package's own errors."""
-    try:
-        yield
-    except (FedctError, OSError):
-        raise Unread(what) from None
 
 
 def settings(silo: Silo) -> Iterator[Finding]:
@@ -148,13 +129,10 @@ def settings(silo: Silo) -> Iterator[Finding]:
 def disk(silo: Silo) -> Iterator[Finding]:
     """Room for the log and the model: what cannot be logged is not released."""
     state = silo.config.state
-    free = shutil.disk_usage(next(folder for folder in (state, *state.parents) if folder.exists())).free
-    yield by_amount(
-        f"disk: {free // _MEGABYTE:,} MB are free where the log and the model are kept",
-        free,
-        (_LEAST_DISK, f"make room, at least {_LEAST_DISK // _MEGABYTE} MB: what cannot be logged does not leave"),
-        (_GOOD_DISK, f"make room, {_GOOD_DISK // _MEGABYTE:,} MB are better"),
-    )
+    free = shutil.disk_usage(next(folder for folder in (state, *state.parents) if folder.exists())).free // _MEGABYTE
+    said = f"disk: {free:,} MB are free where the log and the model are kept"
+    enough = free >= _LEAST_DISK
+    yield good(said) if enough else bad(said, f"make room, at least {_LEAST_DISK} MB: what cannot be logged stays here")
 
 
 # --- keys and the log
@@ -270,8 +248,8 @@ def _can_write(folder: Path) -> bool:
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
-def promises(silo: Silo) -> Iterator[Finding]:
-    """Packages of what is promised, and terms of sums; nothing to say where all are there."""
+def promises(silo: Silo) -> None:
+    """Packages of what is promised, and terms of sums. Raises what is wrong."""
     from fedct_flwr.hospital.adding import check_sums
     from fedct_flwr.labelers.protect import check_all_installed, check_extra
 
@@ -279,7 +257,6 @@ def promises(silo: Silo) -> Iterator[Finding]:
         check_all_installed(silo.config)
         check_extra("privacy", "epsilon")
         check_sums(silo.config, silo.study)
-    yield from ()
 
 
 def protection(silo: Silo) -> Iterator[Finding]:

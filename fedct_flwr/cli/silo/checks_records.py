@@ -18,13 +18,12 @@ from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.inspection.finding import Severity, Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
-from fedct_flwr.datasets.query import result_of
+from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.study_folder import read_grouped, read_records, read_study
+from fedct_flwr.datasets.study_folder import read_grouped, read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
-from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.kinds import check_let_out, kinds_let_out
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
@@ -51,12 +50,12 @@ def study(silo: Silo) -> Iterator[Finding]:
 
 
 def records(silo: Silo) -> Iterator[Finding]:
-    """Whether the data file can be read and has the study's columns."""
+    """Whether the records can be read and have the study's columns."""
     config, agreed = silo.config, silo.study
     if not config.data.source.exists():
         yield bad("records: nothing is there where silo.toml says", "put it there, or correct its path under [data]")
     elif agreed.config.image_size:
-        return
+        silo.fits = True
     elif not config.data.label:
         yield bad("records: silo.toml names no label column", "write label = '...' under [data]")
     else:
@@ -68,40 +67,14 @@ def records(silo: Silo) -> Iterator[Finding]:
             yield bad(f"records: {said}", fix, error)
 
 
-def query(silo: Silo) -> Iterator[Finding]:
-    """What has changed of a query and its result since they were approved; nothing where a file has the records."""
-    if not (silo.config.data.query and silo.fits):
-        return
-    now = result_of(silo.config.data, silo.table)
-    approvals = [entry for entry in read_entries(silo.config.state) if entry.event is Event.APPROVED]
-    then = approvals[-1].details.get("result") if approvals else None
-    if not isinstance(then, dict):
-        yield good(f"query: SHA-256 of its text {now['query']}; it was not approved yet")
-        return
-    if then.get("query") != now["query"]:
-        yield warning("query: its text has changed since the approval", "read it, then fedct silo approve")
-    if then.get("result") == now["result"]:
-        yield good("query: its result is that of the approval")
-    else:
-        records = " then, ".join(rounded(said.get("records", 0)) for said in (then, now))
-        yield good(f"query: its result has changed since the approval; records, to tens: {records} now")
-
-
-def images(silo: Silo) -> Iterator[Finding]:
-    """Whether folders of images are classes of the study; nothing for tables."""
-    if silo.study.config.image_size and silo.config.data.source.exists():
-        read_records(silo.config.data, silo.study)
-        yield good("records: the images can be read, and their folders are classes of the study")
-
-
 def labels(silo: Silo) -> Iterator[Finding]:
-    """Whether each label is a class of the study; nothing where the table is not the study's."""
-    if silo.fits:
-        read_grouped(silo.config.data, silo.study, table=silo.table)
-        what = "in the range of the study" if silo.study.config.number else "a class of the study"
-        yield good(f"labels: each of them is {what}")
-    elif not silo.study.config.image_size:
+    """Whether each label, or folder of images, is a class of the study."""
+    config, agreed = silo.config, silo.study
+    if not silo.fits:
         raise Unread("the table")
+    read_grouped(config.data, agreed, table=silo.table)
+    what = "in the range of the study" if agreed.config.number else "a class of the study"
+    yield good(f"labels: each of them is {what}")
 
 
 def _table(silo: Silo) -> Iterator[Finding]:
@@ -146,7 +119,8 @@ def _fits(table: pa.Table, column: Column, file: Path) -> bool:
 
 def inspection(silo: Silo) -> Iterator[Finding]:
     """Whether the records are what the study takes them for: values, spellings, units, copies."""
-    found = silo.inspection
+    config, agreed = silo.config, silo.study
+    found = inspect_records(config.data, agreed, config.silo, silo.table)
     marks = {Severity.REFUSED: Mark.BAD, Severity.SAID: Mark.WARNING, Severity.ACCEPTED: Mark.GOOD}
     for each in gathered(found.findings):
         accepted = " (accepted)" if each.severity is Severity.ACCEPTED else ""
@@ -176,10 +150,9 @@ def class_counts(silo: Silo) -> Iterator[Finding]:
         yield good(said)
 
 
-def package(silo: Silo) -> Iterator[Finding]:
-    """Whether the learner's package may run here; nothing to say where it may."""
+def package(silo: Silo) -> None:
+    """Raise ConfigError where the learner's package may not run here."""
     check_allowed(silo.config.learner.name, silo.config.learner.packages)
-    yield from ()
 
 
 def learner(silo: Silo) -> Iterator[Finding]:
@@ -207,8 +180,8 @@ def learner(silo: Silo) -> Iterator[Finding]:
     yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")
 
 
-def effects(silo: Silo) -> Iterator[Finding]:
-    """Whether each setting has an effect, and the learner answers as the policy allows; nothing where all is well."""
+def effects(silo: Silo) -> None:
+    """Raise ConfigError for a setting without an effect, or a learner that does not answer as the policy allows."""
     config, agreed = silo.config, silo.study
     if silo.learner is None:
         raise Unread("the learner")
@@ -216,7 +189,6 @@ def effects(silo: Silo) -> Iterator[Finding]:
     check_let_out(config.policy.kinds, terms_of(agreed))
     for kind in kinds_let_out(config.policy.kinds, terms_of(agreed)):
         kind.check_learner(silo.learner)
-    yield from ()
 
 
 def _sample(records: Examples) -> Examples:

@@ -1,0 +1,323 @@
+"""The page that a person reads before approving: what would leave, in plain words, as titles and sentences."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fedct_flwr.cli.invitation import fingerprint_of
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.limits import TOTALS
+from fedct_flwr.datasets.federated import num_units
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.query import query_digest, query_text
+from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
+from fedct_flwr.hospital import approval
+from fedct_flwr.hospital.duplicates import DuplicateReport
+from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
+from fedct_flwr.hospital.shared_usage import SharedUsage
+from fedct_flwr.kinds import GRADIENTS, HARD, HISTOGRAMS, kinds_let_out
+from fedct_flwr.kinds.base import Kind
+from fedct_flwr.privacy.budget import Spending
+from fedct_flwr.privacy.sheet import Answers, clock_words, promise, promise_together, spent_words, together_words
+from fedct_flwr.silo.site import terms_of
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
+from fedct_flwr.wire.codec import longest_reply
+from fedct_flwr.wire.content import Soft
+
+_NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
+_STATED: Final = {
+    "controller": "Who decides how the labels are used (controller)",
+    "partners": "Partners",
+    "retention": "How long the coordinator keeps the labels",
+    "withdrawal": "If a patient withdraws consent",
+}
+"""Titles of the fields of ``[governance]`` in study.toml."""
+_FEWEST_SHOWN: Final = 5
+_MOST_CLASSES: Final = 20
+"""Classes named on the page: more would push its beginning off the screen."""
+
+
+class Units(NamedTuple):
+    """How many there are to protect (records, or patients), and the ``most`` records that one has, in words."""
+
+    number: int
+    most: str
+
+    @classmethod
+    def of(cls, records: Examples, groups: Groups | None) -> Self:
+        """Small numbers are hidden."""
+        largest = 1 if groups is None else int(np.unique(groups, return_counts=True)[1].max())
+        return cls(num_units(records.size, groups), f"{largest:,}" if largest >= _FEWEST_SHOWN else "fewer than 5")
+
+
+def _lines(*lines: object) -> list[str]:
+    """Those that there are."""
+    return [str(line) for line in lines if line]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the page is written from: ``entries`` are the log's lines so far, ``found`` what the public set has."""
+
+    config: SiloConfig
+    study: StudyFolder
+    entries: Sequence[LogEntry]
+    units: Units
+    found: DuplicateReport
+
+    def sections(self) -> dict[str, list[str]]:
+        """All that is to be known before one approves: titles, and sentences below them. Raises LedgerError."""
+        config = self.config
+        told = {
+            "The study": self._study(),
+            "The query that reads the records": self._query(),
+            "What the study states": self._stated(),
+            "What leaves, to the coordinator": self._leaves(),
+            f"What the {'sums' if config.adds_noise else 'labels'} may tell about a {config.unit}": self._promises(),
+            "Limits, in total for this study and public set": self._limits(),
+            "Limits over all studies of these records": self._over_all_studies(),
+            **{title: [*lines] for kind in self._kinds for title, lines in kind.limits(config.policy).items()},
+            "Silos that add, and the fingerprints of their keys": self._summands(),
+            "What does not leave": self._stays(),
+            "Records of this silo in the public set": [self.found.sentence],
+            "What you should know": self._beware(),
+        }
+        return {title: lines for title, lines in told.items() if lines}
+
+    @cached_property
+    def _kinds(self) -> Sequence[Kind]:
+        policy = self.config.policy
+        return [*kinds_let_out(policy.kinds, terms_of(self.study), noisy=policy.sum_epsilon > 0)]
+
+    @cached_property
+    def _longest(self) -> int:
+        """Bytes of the longest reply there can be: about the whole public set, in the last round; 0 where none is."""
+        config, terms, size = self.config, terms_of(self.study), len(self.study.public)
+        students = config.transfer.most_students(noisy=config.privacy.enabled)
+        nothing = np.full(size, ABSTAIN, dtype=LABEL_DTYPE)
+        lengths = (
+            longest_reply(question, config.silo, terms, scores=config.policy.metrics)
+            for kind in kinds_let_out(config.policy.kinds, terms)
+            if kind not in (GRADIENTS, HISTOGRAMS) and kind.can_answer(students, terms)
+            for question in [kind.question(config.policy.max_rounds, Query(0, size), nothing, students, Soft())]
+        )
+        return max(lengths, default=0)
+
+    def _study(self) -> list[str]:
+        config, study, schema = self.config, self.study, self.study.schema
+        task = f"trains {config.learner.name} to tell {len(schema.classes):,} classes apart"
+        if config.draws:
+            task = "counts the values of its columns, for a public set that is drawn from all silos' counts"
+        elif schema.grid:
+            task = f"trains {config.learner.name} to predict {quoted(schema.quantity)}, {schema.grid.said}"
+        # Quoted, cut and one a line, so that no class passes for a sentence.
+        more = len(schema.classes) - _MOST_CLASSES
+        classes = [
+            f"Class {number} of {len(schema.classes):,}: {quoted(name)}"
+            for number, name in enumerate(schema.classes[:_MOST_CLASSES], 1)
+        ]
+        height, width = study.config.image_size or (0, 0)
+        holds = f"Images of {height} x {width} pixels, {study.config.image_mode}"
+        if schema.columns:
+            texts = listed([column.name for column in schema.columns if column.text])
+            holds = f"Columns: {len(schema.columns)}{f', of which {texts} hold text' if texts else ''}"
+        model, accepted = approval.language_model(config), study.config.tables.accept
+        return _lines(
+            f"{study.name}: silo {config.silo} {task}",
+            *classes,
+            more > 0 and f"And {more:,} more classes, which stand in {STUDY_FILE} in the study's folder",
+            holds,
+            f"Public set: {len(study.public):,} examples without labels, which every silo and the coordinator have",
+            f"Its SHA-256: {study.public.fingerprint.hex()}",
+            model and f"SHA-256 of the language model in the learner's folder: {model}",
+            accepted and f"This study disables these data checks, also for your table: {listed(accepted)}",
+        )
+
+    def _query(self) -> list[str]:
+        """The SQL, each line numbered, so that none passes for a sentence of the page."""
+        data = self.config.data
+        if not data.query:
+            return []
+        return [
+            f"Database: {data.database}",
+            f"SHA-256 of the query: {query_digest(data.query)}",
+            *(f"{number:3} | {line}" for number, line in enumerate(query_text(data.query).splitlines(), 1)),
+        ]
+
+    def _stated(self) -> list[str]:
+        governance = self.study.config.governance
+        return [
+            f"{title}: {quoted(stated, 300) if (stated := getattr(governance, field)) else 'not stated'}"
+            for field, title in _STATED.items()
+        ]
+
+    def _leaves(self) -> list[str]:
+        scores = "two" if self.study.schema.grid and not self.config.draws else "four"
+        return _lines(
+            f"The coordinator's address: {self.config.connection.superlink}",
+            *(kind.leaves for kind in self._kinds),
+            f"Test scores: {scores} numbers with each reply" if self.config.policy.metrics else "Test scores: none",
+            self._longest and f"At most {self._longest:,} bytes in one reply, if all public examples are asked about",
+            "Also: the silo's name, and if it refuses a question, the number of the reason",
+        )
+
+    def _limits(self) -> list[str]:
+        policy, size = self.config.policy, len(self.study.public)
+        ours = self.study.name, self.study.public.fingerprint.hex()
+        here = spent(entry for entry in self.entries if (entry.study, entry.public) == ours)
+        elsewhere = sum(
+            entry.queries
+            for entry in self.entries
+            if entry.event is Event.RELEASED and (entry.study, entry.public) != ours
+        )
+        allowed = min(policy.max_rounds, policy.max_queries // size, policy.max_bytes // max(1, self._longest))
+        return _lines(
+            *_totals(policy, here),
+            policy.kinds == (HARD.policy,)
+            and f"A round that asks about all public examples takes {size:,} labels and at most {self._longest:,} "
+            f"bytes: the limits allow {allowed:,} such rounds",
+            "A question counts as soon as it is let in, whether or not its answer leaves; refusals count in bytes",
+            "Each new run asks again, also about the same examples, until a limit is reached",
+            # No limit of this study counts them, though they tell of the same patients.
+            elsewhere and f"Under other studies and public sets {elsewhere:,} labels have left about these records",
+            not self.entries
+            and "There is no egress log here yet, so all limits and budgets begin at nothing. If this silo has "
+            "worked before, decline: its state folder is not mounted, or not restored",
+        )
+
+    def _over_all_studies(self) -> list[str]:
+        """The limits that several studies share. Raises LedgerError if what they have used cannot be told."""
+        usage, records = SharedUsage.of(self.config), self.config.records
+        if usage is None:
+            return []
+        used, studies = usage.spent()
+        epsilon = 0.0
+        if records.epsilon:
+            from fedct_flwr.privacy.ledger import common_budget
+
+            budget = common_budget(self.config)
+            epsilon = budget.spent().upper if budget else 0.0
+        return _lines(
+            *_totals(records, used),
+            records.epsilon
+            # Other studies may count records where this one counts patients.
+            and f"Epsilon: {records.epsilon:g} at delta {records.delta:g} for each record, of which {epsilon:.3g} is "
+            "spent",
+            f"Counted for {count(studies, 'silo folder')} in {records.folder}; this one is counted from its agent's "
+            "start on, with all that has left before",
+        )
+
+    def _summands(self) -> list[str]:
+        """Who takes part by which key: a sum hides a silo among others only where these are others' own keys."""
+        sums = self.study.sums if self.config.policy.adds else None
+        if not sums:
+            return []
+        keys = {silo: fingerprint_of(Ed25519PublicKey.from_public_bytes(key)) for silo, key in sums.keys.items()}
+        return [
+            *(f"{silo}: {fingerprint}" for silo, fingerprint in sorted(keys.items())),
+            "The coordinator wrote this list. Compare it with the partners, such as by telephone, as each sees its own "
+            "fingerprint here: with keys of its own under their names, the coordinator could open what this silo adds",
+        ]
+
+    def _stays(self) -> list[str]:
+        return [
+            "Records or columns of them, models, texts of errors, and any gradient or count that can be read by itself"
+            if self.config.adds_noise
+            else "Records or columns of them, models, weights, gradients, texts of errors",
+            "Every reply is written into the egress log before it leaves, and can be read: fedct silo released",
+            "Code that the coordinator sends is never run",
+        ]
+
+    def _beware(self) -> list[str]:
+        config = self.config
+        model = "Labels come from a model that learned from these records, and can tell something about them"
+        if config.adds_noise:
+            made = "set that is drawn from the sums" if config.draws else "model that the sums train"
+            model = f"Everybody may have the {made}: it tells about a record no more than the sums do"
+        return _lines(
+            model,
+            not config.draws
+            and "The coordinator says what the others' labels are; false ones make this silo's own model worse",
+            not config.draws and "The model of before the study is kept: fedct silo predict --model before",
+            *(kind.beware for kind in self._kinds),
+            "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
+            if config.promises or config.policy.sum_epsilon
+            else "No differential privacy is guaranteed yet; the limits above are what keeps it little",
+            "To withdraw the approval at any time: fedct silo revoke. What has left cannot be called back",
+        )
+
+    # --- what differential privacy promises, or promised until now
+
+    def _promises(self) -> list[str]:
+        of_sums = self.config.policy.sum_epsilon > 0
+        said = self._of_silo() if of_sums else []
+        if self.config.promises:
+            said += self._of_records()
+        elif approval.was_promised(self.entries, approval.covers_records):
+            said.append(_NO_LONGER.format("differential privacy"))
+        if not of_sums and approval.was_promised(self.entries, approval.covers_silo):
+            said.append(_NO_LONGER.format("noise in all sums for this silo as a whole"))
+        return said
+
+    def _of_records(self) -> list[str]:
+        """The promise of each record, and what is spent of it."""
+        from fedct_flwr.privacy.budget import budget_of
+        from fedct_flwr.silo.release import account_of
+
+        config, study = self.config, self.study
+        budget = budget_of(config.privacy, grouped=config.grouped)
+        weakness = budget.weakness(self.units.number)
+        bare = approval.bare_labels(self.entries, study.name, approval.covers_records)
+        plan = study.config.draw if config.draws else study.config.joint
+        if config.adds_noise and plan:
+            from fedct_flwr.silo.joint import together_in
+
+            what = promise_together(together_in(study, draws=config.draws), plan, config.privacy, budget.unit)
+        else:
+            what = promise(config.privacy, len(study.public), Answers.of(config), budget.unit)
+        return _lines(
+            *what,
+            config.grouped
+            and f"A patient has at most {self.units.most} records here, in the column that silo.toml names",
+            *_account(account_of(config, study.name), config.privacy.epsilon, config.privacy.delta),
+            bare and f"Warning: {bare:,} labels have left without protection; nothing here covers them",
+            weakness and f"Warning: {weakness}",
+        )
+
+    def _of_silo(self) -> list[str]:
+        """The promise of the silo as a whole, and what is spent of it."""
+        from fedct_flwr.silo.noisy_sum import account_of_sums
+
+        policy, study = self.config.policy, self.study
+        may_collude = study.sums.may_collude if study.sums else policy.may_collude
+        bare = approval.bare_labels(self.entries, study.name, approval.covers_silo)
+        return _lines(
+            f"Unit: this silo as a whole, whatever its votes are. Epsilon {policy.sum_epsilon:g}, delta "
+            f"{policy.sum_delta:g}, in total over the whole study",
+            f"From whom: from everybody, the coordinator too, if at most {may_collude} silos collude with it",
+            *_account(account_of_sums(self.config, study.name), policy.sum_epsilon, policy.sum_delta),
+            bare and f"Warning: {bare:,} labels have left without noise; nothing here covers them",
+        )
+
+
+def _totals(limits: object, used: Spent) -> Iterator[str]:
+    for field, cap in TOTALS.items():
+        yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
+
+
+def _account(account: Spending, epsilon: float, delta: float) -> list[str]:
+    """What is spent of a budget that is to be approved, and what it was until now if it was another."""
+    before = f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}"
+    changed = (account.budget, account.delta) != (epsilon, delta)
+    return _lines(
+        spent_words(replace(account, budget=epsilon)),
+        *clock_words(account),
+        *together_words(account),
+        changed and f"{before}; from now on it is {epsilon:g} at {delta:g}",
+    )
