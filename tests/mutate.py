@@ -43,15 +43,15 @@ FAULTS = [
         "hospital/approval.py", "in (Event.APPROVED, Event.REVOKED)]", "is Event.APPROVED]", "hospital/test_approval.py"
     ),
     # The egress log: a chain that is signed, and a head that knows its length.
-    Fault("hospital/log_proof.py", "if head.count > number:", "if False:", "hospital/test_egress_log.py"),
+    Fault("hospital/log_entry.py", "if head.count > number:", "if False:", "hospital/test_egress_log.py"),
     Fault(
-        "hospital/log_proof.py",
+        "hospital/log_entry.py",
         'if record.get("number") != self.number + 1 or record.get("previous") != self.last:',
         "if False:",
         "hospital/test_egress_log.py",
     ),
     Fault(
-        "hospital/log_proof.py",
+        "hospital/log_entry.py",
         "self.public_key.verify(signature, _LINE + digest)",
         "pass",
         "hospital/test_egress_log.py",

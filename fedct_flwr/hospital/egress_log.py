@@ -1,6 +1,6 @@
 """The egress log, open for writing: what left the silo, and what was kept back.
 
-All can read it, and every change is noticed: ``log_entry`` says what a line holds, ``log_proof`` what is
+All can read it, and every change is noticed: ``log_entry`` says what a line holds and what is
 guaranteed.
 
 Order of writing: the line, fsync, the head. So after a crash the log is at most one whole line ahead of its head, and
@@ -23,8 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from filelock import FileLock, Timeout
 
 from fedct_flwr.files import write_atomically
-from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry, read_entries
-from fedct_flwr.hospital.log_proof import HEAD_FILE, Chain, verify_log
+from fedct_flwr.hospital.log_entry import HEAD_FILE, LOG_FILE, Chain, LogEntry, read_entries, verify_log
 from fedct_flwr.types import RunError, SiloName
 
 LOCK_FILE: Final = "agent.lock"

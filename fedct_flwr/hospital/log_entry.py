@@ -1,4 +1,4 @@
-"""One line of an egress log: what it tells, how it is written, how it is read again, and what lines add up to.
+"""An egress log as it lies on disk: what a line tells, what lines add up to, and whether all are as they were written.
 
 A line is a JSON object, keys sorted, no spaces, ASCII:
 
@@ -15,18 +15,32 @@ A line is a JSON object, keys sorted, no spaces, ASCII:
 - ``details``: with an approval, what was approved; with opened, SHA-256 of a query, of its result, and its records
 - ``previous``: the hash of the line before; in the first line, a hash of the silo's name and its public key
 - ``hash``: SHA-256 over all of the above; ``signature``: Ed25519 over the hash
+
+Each line is chained to the one before, signed, and counted: ``egress.head`` holds the number of lines and the last
+hash, signed, so lines missing at the end are noticed.
+
+Formal guarantee: without the silo's private key no line can be changed, added, removed or moved, and the log cannot be
+cut at its end, without ``verify_log`` saying so. A holder of the key can write another history, and a user who can
+write to the folder can put back an older copy of both files together, or remove both: write down the last hash
+elsewhere (``fedct silo verify`` prints it, and looks for it with ``--since``) to notice that.
 """
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import reduce
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, Self
 
-from fedct_flwr.types import RunError
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from fedct_flwr.text.plural import count
+from fedct_flwr.types import RunError, SiloName
 
 LOG_FILE: Final = "egress.jsonl"
 REVOKED: Final = "revoked"
@@ -190,3 +204,200 @@ def spent(entries: Iterable[LogEntry]) -> Spent:
 def is_revoked(state: Path) -> bool:
     """Whether the approval was withdrawn, and that does not stand in the log yet."""
     return (state / REVOKED).exists()
+
+
+# --- proof
+
+HEAD_FILE: Final = "egress.head"
+
+_FIRST: Final = b"fedct egress log 1 "
+_LINE: Final = b"fedct egress line 1 "
+_HEAD: Final = b"fedct egress head 1 "
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Where a reader of the log stands: after line ``number`` with hash ``last``; the one before has ``previous``."""
+
+    silo: SiloName
+    public_key: Ed25519PublicKey
+    number: int = 0
+    last: str = ""
+    previous: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.number:
+            raw = self.public_key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+            object.__setattr__(self, "last", hashlib.sha256(_FIRST + raw + self.silo.encode()).hexdigest())
+
+    def after(self, line: bytes) -> Self:
+        """The chain one line further. Raises BadLineError."""
+        record = parse(line)
+        try:
+            claimed, signature = str(record.pop("hash")), bytes.fromhex(str(record.pop("signature")))
+            digest = hashlib.sha256(canonical(record)).digest()
+            written = canonical({**record, "hash": claimed, "signature": signature.hex()})
+        except (KeyError, ValueError, RecursionError):
+            raise BadLineError("it is not a line of the log") from None
+        if digest.hex() != claimed or written != line:
+            raise BadLineError("it was changed after it was written")
+        try:
+            self.public_key.verify(signature, _LINE + digest)
+        except InvalidSignature:
+            raise BadLineError("it is not signed with this silo's key") from None
+        if record.get("silo") != self.silo:
+            raise BadLineError("it belongs to another silo's log")
+        if record.get("number") != self.number + 1 or record.get("previous") != self.last:
+            raise BadLineError("it does not follow the line before it: lines were removed, added or moved")
+        entry_of(record)
+        return self._extended(digest.hex())
+
+    def signed(self, entry: LogEntry, key: Ed25519PrivateKey) -> tuple[bytes, Self]:
+        """The next line, and the chain with it. Raises ValueError if the entry's fields are no line."""
+        body: dict[str, object] = {**asdict(entry), "silo": self.silo, "previous": self.last}
+        entry_of(body)
+        digest = hashlib.sha256(canonical(body)).digest()
+        line = canonical({**body, "hash": digest.hex(), "signature": key.sign(_LINE + digest).hex()}) + b"\n"
+        if len(line) > MAX_LINE_BYTES:
+            raise ValueError("the line is too long for the egress log")
+        return line, self._extended(digest.hex())
+
+    def head(self, key: Ed25519PrivateKey) -> bytes:
+        """What the head says of this chain."""
+        body: dict[str, object] = {"silo": self.silo, "count": self.number, "last": self.last}
+        return canonical({**body, "signature": key.sign(_HEAD + canonical(body)).hex()}) + b"\n"
+
+    def _extended(self, digest: str) -> Self:
+        return replace(self, number=self.number + 1, last=digest, previous=self.last)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a log is intact. ``sentence`` says it in words.
+
+    ``chain``: where its good lines end, after ``size`` bytes. ``bad_line``: the first that is not good (from 1), or is
+    missing; None if the log is intact or if it is the head that is wrong. ``cut_short``: a last line was cut short by a
+    crash, which is no tampering: what it was to tell never left. ``head_is_current``: the head knows of all lines.
+    """
+
+    intact: bool
+    sentence: str
+    chain: Chain
+    bad_line: int | None = None
+    cut_short: bool = False
+    size: int = 0
+    head_is_current: bool = False
+
+    @property
+    def lines(self) -> int:
+        """How many are good, from the first on."""
+        return self.chain.number
+
+    @property
+    def last(self) -> str:
+        """Hash of the last good line, to write down."""
+        return self.chain.last
+
+
+def verify_log(
+    folder: Path, public_key: Ed25519PublicKey, silo: SiloName, proven: Callable[[int], object] = lambda size: None
+) -> Verdict:
+    """Read the log in ``folder`` from its first line to its last. Never raises, whatever the files hold.
+
+    May be called while the agent writes. A folder with neither log nor head is that of a silo that never ran: intact.
+    ``proven`` is told after each good line how many bytes it has.
+    """
+    chain = Chain(silo, public_key)
+    try:
+        if not (folder / LOG_FILE).exists():
+            if (folder / HEAD_FILE).exists():
+                return _broken(chain, f"{LOG_FILE} is missing, though {HEAD_FILE} tells of it", missing=True)
+            return Verdict(True, "the log has not begun: nothing has left", chain)
+        with (folder / LOG_FILE).open("rb") as file:
+            return _examine_lines(file, folder / HEAD_FILE, chain, proven)
+    except OSError as error:
+        return _broken(chain, f"the log cannot be read: {error.strerror}")
+
+
+def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain, proven: Callable[[int], object]) -> Verdict:
+    size, rest = 0, b""
+    while True:
+        before = chain.number
+        # Bounded: a line without an end must not fill the memory.
+        while (line := rest + file.readline(MAX_LINE_BYTES - len(rest))).endswith(b"\n"):
+            rest = b""
+            try:
+                chain = chain.after(line[:-1])
+            except NoiseError as why:
+                head = _read_head(head_path, chain)
+                if has_more(file) or head != _Head(chain.silo, chain.number, chain.last):
+                    return _broken(chain, str(why), missing=True)
+                # The last, and the head knows nothing of it: what a power cut leaves may well end with a line feed.
+                return _judge(chain, size, head, cut_short=True)
+            except BadLineError as why:
+                return _broken(chain, str(why), missing=True)
+            size += len(line)
+            proven(len(line))
+        rest = line
+        if len(rest) >= MAX_LINE_BYTES:
+            return _broken(chain, "it is longer than any line of the log", missing=True)
+        head = _read_head(head_path, chain)
+        # While this read, the agent may have written; the head is read after the lines that it knows of.
+        if chain.number == before and not has_more(file):
+            break
+    return _judge(chain, size, head, cut_short=bool(rest))
+
+
+def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> Verdict:
+    number = chain.number
+    if head is None and number == 0 and not cut_short:
+        return Verdict(True, "the log has not begun: nothing has left", chain)
+    if head is None:
+        return _broken(chain, f"{HEAD_FILE} is missing, so lines may be missing at the end")
+    if head.silo != chain.silo:
+        return _broken(chain, f"{HEAD_FILE} is damaged, or not signed with this silo's key")
+    if head.count > number:
+        return _broken(chain, f"it is missing: the log had {count(head.count, 'line')}", missing=True)
+    if number - head.count > 1 or (cut_short and number != head.count):
+        return _broken(chain, f"{HEAD_FILE} is older than the log: it tells of {count(head.count, 'line')}")
+    if head.last != (chain.last if head.count == number else chain.previous):
+        return _broken(chain, f"{HEAD_FILE} does not belong to this log")
+    sentence = f"{count(number, 'line')}, each as it was written, and none is missing"
+    if cut_short:
+        sentence += "; after them a last line cut short by a crash, of which nothing left"
+    return Verdict(True, sentence, chain, cut_short=cut_short, size=size, head_is_current=head.count == number)
+
+
+def _broken(chain: Chain, why: str, *, missing: bool = False) -> Verdict:
+    """The verdict on a log that is not intact; ``missing``: it is the next line that is wrong or not there."""
+    line = chain.number + 1 if missing else None
+    sentence = f"line {line}: {why}" if line else why
+    return Verdict(False, sentence, chain, line)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """``silo`` is empty if the head is damaged, or not signed with the silo's key."""
+
+    silo: SiloName
+    count: int
+    last: str
+
+
+def _read_head(path: Path, chain: Chain) -> _Head | None:
+    """The head, or None if there is none."""
+    try:
+        with path.open("rb") as file:
+            line = file.read(MAX_LINE_BYTES)
+    except FileNotFoundError:
+        return None
+    try:
+        record = parse(line.removesuffix(b"\n"))
+        signature = bytes.fromhex(str(record.pop("signature")))
+        chain.public_key.verify(signature, _HEAD + canonical(record))
+        silo, count, last = record["silo"], record["count"], record["last"]
+        if isinstance(silo, str) and isinstance(count, int) and isinstance(last, str):
+            return _Head(silo, count, last)
+    except (KeyError, ValueError, RecursionError, InvalidSignature):
+        pass
+    return _Head("", 0, "")

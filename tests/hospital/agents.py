@@ -19,8 +19,7 @@ from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key, load_public_key, public_key_path
-from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
-from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, verify_log
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import HardLabels
 from fedct_flwr.wire.codec import decode_reply, encode_instruction

@@ -16,8 +16,7 @@ from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate
-from fedct_flwr.hospital.log_entry import LogEntry
-from fedct_flwr.hospital.log_proof import Verdict, verify_log
+from fedct_flwr.hospital.log_entry import LogEntry, Verdict, verify_log
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import encode_instruction, encode_reply

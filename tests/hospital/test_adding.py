@@ -19,8 +19,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.hospital.log_entry import Event, verify_log
 from fedct_flwr.kinds.summed import NOTHING, SUMS, Summed
 from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused

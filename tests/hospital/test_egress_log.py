@@ -18,8 +18,16 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.hospital import egress_log
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.log_entry import LOG_FILE, MAX_LINE_BYTES, Event, LogEntry, read_entries
-from fedct_flwr.hospital.log_proof import HEAD_FILE, Verdict, verify_log
+from fedct_flwr.hospital.log_entry import (
+    HEAD_FILE,
+    LOG_FILE,
+    MAX_LINE_BYTES,
+    Event,
+    LogEntry,
+    Verdict,
+    read_entries,
+    verify_log,
+)
 from fedct_flwr.types import RunError
 from tests.sentences import sentence
 

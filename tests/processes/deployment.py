@@ -42,8 +42,7 @@ from fedct_flwr.hospital.keys import (
     load_public_key,
     public_key_path,
 )
-from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
-from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, verify_log
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import FedctError
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder

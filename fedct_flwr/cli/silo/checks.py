@@ -39,8 +39,7 @@ from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
 from fedct_flwr.hospital.link import call, sentence_of
-from fedct_flwr.hospital.log_entry import is_revoked, read_entries
-from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.hospital.log_entry import is_revoked, read_entries, verify_log
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.base import Learner

@@ -18,8 +18,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.egress_log import kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
-from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries, spent
-from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries, spent, verify_log
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.plural import count
