@@ -8,7 +8,9 @@ Exit codes are the same. A command that fails prints no document, but where its 
 in docs/reference/json.md.
 """
 
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
@@ -17,6 +19,7 @@ from rich.markup import escape
 
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import json_text, printable
+from fedct_flwr.types import DataError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -55,6 +58,14 @@ Log: TypeAlias = Annotated[
 def echo(text: str, *, data: bool = False) -> None:
     """Print a text with what a terminal would obey or hide escaped; ``data`` go into a file or pipe to the letter."""
     typer.echo(text if data and not sys.stdout.isatty() else printable(text, keep="\n"), nl=False)
+
+
+def check_new(out: Path | None) -> None:
+    """Raise DataError if a file would be overwritten, or there is no folder for it."""
+    if out and os.path.lexists(out):
+        raise DataError(f"{out} exists: choose another file, or take it away")
+    if out and not out.absolute().parent.is_dir():
+        raise DataError(f"there is no folder {out.parent}: make it, or choose another file")
 
 
 class Output:

@@ -1,36 +1,45 @@
 """``fedct predict`` and ``fedct export``: a global model, or that of a simulated silo, on new records or as ONNX."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import typer
 
-from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.predictions import (
-    Accept,
-    CsvFile,
-    Model,
-    Silo,
-    check_new,
-    chosen_model,
-    in_chunks,
-    say_findings,
-    shown_classes,
-    write_table,
-)
+from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.run_options import Package
+from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
+from fedct_flwr.evaluation.kept_models import model_in
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.text.console import progress
+from fedct_flwr.text.printable import json_text, printable, quoted
+from fedct_flwr.types import ConfigError, DataError, Features
 
-PREDICTED: Final = "predicted"
-_PROBABILITY: Final = "probability "
-_MOST_PATHS: Final = 2
+_CHUNK: Final = 65_536
+"""Records predicted at a time, so that progress can be shown."""
+
+Model: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="A model file, such as RUN/models/global.skops, or a run folder.", show_default="that of RUN"),
+]
+Silo: TypeAlias = Annotated[
+    str, typer.Option(help="Of a simulated run: the silo whose model to use.", show_default="the global model")
+]
+
+
+Accept: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(help="A finding about the new records to accept, by name: CODE or CODE:COLUMN."),
+]
+CsvFile: TypeAlias = Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")]
 
 
 def predict(
@@ -54,9 +63,9 @@ def predict(
     All columns of the file come out as they went in; 'predicted' and the classes' probabilities, if the model knows
     any, come after them. Columns that the study does not use are ignored.
     """
-    if len(paths) > _MOST_PATHS:
+    if len(paths) > 2:
         raise ConfigError(f"{len(paths)} paths were given: give one file of new records, and a run folder before it")
-    run, data = paths[0] if len(paths) == _MOST_PATHS else None, paths[-1]
+    run, data = paths[0] if len(paths) == 2 else None, paths[-1]
     check_new(output)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         said, schema = found.description, found.schema
@@ -66,7 +75,10 @@ def predict(
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None
-    header = [PREDICTED, *([] if probabilities is None else [_PROBABILITY + name for name in shown_classes(schema)])]
+    header = [
+        "predicted",
+        *([] if probabilities is None else [f"probability {printable(name)}" for name in schema.classes]),
+    ]
     before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
@@ -101,3 +113,60 @@ def export(
     check_new(output)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found, Output.doing("converting the model"):
         write_atomically(output, found.to_onnx())
+
+
+def chosen_model(run: Path | None, model: Path | None, silo: str) -> Path:
+    """The model's file: of a run folder, or of ``--model``, which may name one as well.
+
+    Raises ConfigError, DataError where a run has kept no such model, RunError for a folder that holds no run.
+    """
+    if (run is None) == (model is None):
+        raise ConfigError("give either a run folder before the new records, or --model with a model file")
+    found = run or model
+    if found and found.is_dir():
+        return model_in(RunFolder(found), silo)
+    if model is None or silo:
+        raise ConfigError(f"{found} is no run folder: name one, or a model file with --model and without --silo")
+    return model
+
+
+def say_findings(records: Unlabeled) -> None:
+    """Say on standard error what the inspection says of new records, and of how many values no category is known.
+
+    Models take these for one of no known kind.
+    """
+    output = Output(to_stderr=True)
+    for found in gathered(each for each in records.findings if each.code != "unknown-values"):
+        output.warn(found.sentence)
+    for column, count in records.unknown.items():
+        output.warn(
+            f"{count} of {len(records.names)} records have a value of {quoted(column)} that the study does not know"
+        )
+
+
+def in_chunks(X: Features) -> Iterator[Features]:
+    """The records in their order, some at a time, with a bar on a terminal where there are many."""
+    starts = range(0, len(X), _CHUNK)
+    return (
+        X[start : start + _CHUNK]
+        for start in progress(starts, "predicting", visible=None if len(starts) > 1 else False)
+    )
+
+
+def write_table(
+    header: Sequence[str], rows: Iterable[Sequence[Any]], out: Path | None, unknown: Mapping[str, int] | None = None
+) -> None:
+    """As CSV, or with ``unknown`` as the JSON document that has this next to the rows, to a file or standard output."""
+    text = io.StringIO()
+    if unknown is None:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+    else:
+        records = [dict(zip(header, row, strict=True)) for row in rows]
+        document: dict[str, Any] = {"columns": [*header], "records": records, "unknown": dict(unknown)}
+        text.write(json_text(document))
+    if out:
+        write_atomically(out, text.getvalue().encode())
+    else:
+        echo(text.getvalue(), data=True)

@@ -10,8 +10,7 @@ import typer
 
 from fedct_flwr.algorithms.fedct_joint import JointLabeler
 from fedct_flwr.algorithms.table import find_algorithm
-from fedct_flwr.cli.output import Json, Output, echo
-from fedct_flwr.cli.predictions import check_new
+from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
 from fedct_flwr.coordinator.label_sharing import LabelSharing

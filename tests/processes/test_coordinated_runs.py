@@ -54,7 +54,7 @@ def test_the_table_is_the_very_one_of_the_simulation(silos: Deployment, tmp_path
     assert done.exit_code == 0, (done.output, done.exception)
     assert re.search(r"round +1 +4 silos sent 158 bytes each", done.output)
     assert "fixed point in round 4" in done.output
-    assert "labels of public examples and test scores, as report-scores asks" in " ".join(done.output.split())
+    assert "labels of public examples and test scores" in " ".join(done.output.split())
 
     from client_app.main import app as client_app
     from server_app.main import app as server_app

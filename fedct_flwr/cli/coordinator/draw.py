@@ -10,8 +10,7 @@ from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.draw import FILE, DrawnSet
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, coordinators_study
 from fedct_flwr.cli.coordinator.run import follow_run, settings_of
-from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.predictions import check_new
+from fedct_flwr.cli.output import Output, check_new
 from fedct_flwr.cli.run_options import Resume, refuse_options
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.columns import ColumnForm

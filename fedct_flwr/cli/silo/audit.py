@@ -8,8 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.markdown import Markdown
 
-from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.predictions import check_new
+from fedct_flwr.cli.output import PANEL, Json, Output, check_new
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
-from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import Accept, CsvFile, check_new, in_chunks, say_findings, write_table
+from fedct_flwr.cli.output import Json, check_new
+from fedct_flwr.cli.predict import Accept, CsvFile, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
