@@ -41,7 +41,6 @@ from fedct_flwr.datasets.inspection.finding import Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.evaluation import scoreboard, who_gained
 from fedct_flwr.evaluation.scoreboard import auc_table
-from fedct_flwr.flower.engine import ADDRESS
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
@@ -51,7 +50,7 @@ from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell, plain, printable
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 
 _METHOD: Final = "Method"
 _SIMULATED: Final = [name for name in ALGORITHMS if name != "draw"]
@@ -145,13 +144,6 @@ def simulate(
             show_default="on the engine, --repeats in this process",
         ),
     ] = None,
-    ray_address: Annotated[
-        str,
-        typer.Option(
-            help="Simulate on the Ray cluster at this host:port, as RAY_ADDRESS does.",
-            show_default="a Ray of its own",
-        ),
-    ] = "",
     no_baselines: Annotated[
         bool,
         typer.Option(
@@ -175,14 +167,10 @@ def simulate(
     console = out.console
     # Learners of one's own are looked for where the command is given, here and by the silos' processes.
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
-    one_run = (seed, rounds, run_dir, resume) != (None,) * 4 or in_process is False or ray_address
+    one_run = (seed, rounds, run_dir, resume) != (None,) * 4 or in_process is False
     several = repeats is not None or not one_run
     repeated = several or (resume is not None and is_repeated(resume))
     engine: Engine = "loopback" if in_process or (repeated and in_process is None) else "flower"
-    if ray_address:
-        if engine == "loopback":
-            raise ConfigError("--ray-address is for Flower's engine: add --on-engine, or leave it out")
-        os.environ[ADDRESS] = ray_address
     if engine == "loopback":
         # As on the engine, silos have a thread each; torch looks when it is imported, for the first learner.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -191,7 +179,7 @@ def simulate(
     trusted = (package or ()) if resume else None
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        again = {"resume", "package", "in_process", "ray_address", "watch", "json_"}
+        again = {"resume", "package", "in_process", "watch", "json_"}
         allowed = again | {"repeats" if repeated else "rounds"}
         refuse_options(context, allowed=allowed, why="with --resume")
         if repeated:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.encoder_folder import PADDING, Frozen, load_network, load_tokenizer, most_tokens, tokens_of
-from fedct_flwr.learners.trained_network import choose_device, onnx_of, said_in_one_sentence
+from fedct_flwr.learners.trained_network import choose_device, said_in_one_sentence
 
 _BATCH: Final = 32
 _KEPT: Final = 50_000
@@ -81,12 +81,3 @@ class _Embedding(torch.nn.Module):
         means = (last * there[:, None, :, None]).sum(dim=2) / there.sum(dim=1)[:, None, None]
         rows = torch.nn.functional.normalize(means, dim=2).flatten(1).float()
         return torch.round(rows * 10**_DECIMALS) / 10**_DECIMALS
-
-
-def to_onnx(encoder: Frozen, tokens: str, output: str) -> bytes:
-    """``embedded`` in ONNX, from integers ``tokens`` ``(n, length)`` on. Raises ImportError without onnxscript."""
-    network = load_network("AutoModel", encoder.folder).eval()
-    length = most_tokens(encoder.folder, encoder.max_length)
-    example = torch.full((2, length), PADDING)
-    example[:, : length // 2] = 0
-    return onnx_of(_Embedding(network, encoder.layers), example, tokens, (output,))

@@ -163,9 +163,15 @@ class TrainedNetwork:
 
         The two ``outputs`` are the number of the class and the probabilities. Raises ImportError without onnxscript.
         """
-        network = _Decided(self._network).eval().cpu()
-        content = onnx_of(network, torch.from_numpy(examples), "prepared", outputs)
+        program = torch.onnx.export(
+            _Decided(self._network).eval().cpu(), (torch.from_numpy(examples),), dynamo=True, opset_version=18,
+            input_names=["prepared"], output_names=list(outputs), dynamic_shapes=({0: torch.export.Dim("n")},),
+            verbose=False,
+        )  # fmt: skip
         self._network.to(self._device)
+        if program is None:
+            raise ValueError("Not exported")
+        content: bytes = program.model_proto.SerializeToString()
         return content
 
     def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
@@ -297,18 +303,6 @@ class _OnDevice:
 
 _THERE: Final[WeakValueDictionary[Any, _OnDevice]] = WeakValueDictionary()
 """All that are: the public set is there once for all silos of a process."""
-
-
-def onnx_of(network: nn.Module, example: Tensor, name: str, outputs: tuple[str, ...]) -> bytes:
-    """The network in ONNX format, for any number of examples. Raises ImportError without onnxscript."""
-    program = torch.onnx.export(
-        network, (example,), dynamo=True, opset_version=18, input_names=[name], output_names=list(outputs),
-        dynamic_shapes=({0: torch.export.Dim("n")},), verbose=False,
-    )  # fmt: skip
-    if program is None:
-        raise ValueError("Not exported")
-    content: bytes = program.model_proto.SerializeToString()
-    return content
 
 
 def over(array: NDArray[Any]) -> Tensor:

@@ -53,7 +53,7 @@ class OnnxLearner:
         except Exception as error:  # the runtime raises many types
             raise DataError(f"{what} is damaged, or not an ONNX model: {type(error).__name__}") from error
         if len(inputs) != 1:
-            raise DataError(f"{what} reads tokens of texts, which its tokenizer has to make: use the .skops file")
+            raise DataError(f"{what} has {len(inputs)} inputs, and one is read: ask for a file of 'fedct export'")
         self._what, self._input = what, inputs[0]
         self._outputs = [output.name for output in self._session.get_outputs()]
 

@@ -1,10 +1,9 @@
 """A global model as ONNX, for programs without Python: from a table's columns to the class and its probabilities.
 
 The input ``features`` is ``(n, columns)``: in double precision for tables (a category is its position among the
-column's categories, NaN is missing), else in single precision; of language models the numbers of tokens, -1 behind a
-text's end. A column of text that an encoder reads has an input of its own, ``tokens_3`` for the fourth column. The
-outputs are ``label``, the number of the class, and ``probabilities`` ``(n, classes)`` if the model knows any. The
-description stands in the metadata under ``fedct``. Needs the extra ``onnx``.
+column's categories, NaN is missing), else in single precision. The outputs are ``label``, the number of the class, and
+``probabilities`` ``(n, classes)`` if the model knows any. The description stands in the metadata under ``fedct``. A
+model that reads text has no such file, as its tokenizer is no graph. Needs the extra ``onnx``.
 """
 
 import copy
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedct_flwr.learners.language import Sentences, Tokens
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.models.model_file import Model, blank
 from fedct_flwr.types import ConfigError, Features
@@ -28,9 +26,7 @@ PROBABILITIES: Final = "probabilities"
 _OPSET: Final = 18
 _ML_OPSET: Final = 3
 _IR: Final = 9
-TOKENS: Final = "tokens"
 _PREPARED: Final = "prepared"
-_EMBEDDED: Final = "embedded"
 
 
 @runtime_checkable
@@ -45,6 +41,8 @@ class _Exportable(Protocol):
 
 def to_onnx(model: Model) -> bytes:
     """The model in ONNX format. Raises ConfigError where there is no converter for it, or an extra is missing."""
+    if model.description.text:
+        raise ConfigError("a model that reads text has no ONNX form, as its tokenizer is no graph: use 'fedct predict'")
     try:
         whole = _converted(model)
     except ImportError as error:
@@ -69,7 +67,7 @@ def _kind(model: Model) -> str:
 
 def _converted(model: Model) -> "onnx.ModelProto":
     import onnx
-    from onnx.compose import add_prefix, merge_models
+    from onnx.compose import merge_models
 
     learner = model.learner
     example = blank(model.description)
@@ -82,26 +80,10 @@ def _converted(model: Model) -> "onnx.ModelProto":
     else:
         raise TypeError("Unknown learner")
     core.ir_version = _IR
-    if (transformer is None or isinstance(transformer, Tokens)) and isinstance(learner, _Exportable):
+    if transformer is None and isinstance(learner, _Exportable):
         return _renamed(core)
     before = _preprocessing(transformer, example.shape[1], core.opset_import)
-    whole = merge_models(before, core, io_map=[(_PREPARED, core.graph.input[0].name)])
-    for position, encoder in _encoders(transformer).items():
-        from fedct_flwr.learners.embeddings import to_onnx as encoder_to_onnx
-
-        same = f"{_EMBEDDED}_{position}"
-        read = onnx.load_from_string(encoder_to_onnx(encoder.frozen, f"{TOKENS}_{position}", same))
-        read.ir_version = _IR
-        # Two encoders, or an encoder and a network, have names in common.
-        prefixed = add_prefix(read, f"{same}/", rename_inputs=False, rename_outputs=False)
-        whole = merge_models(prefixed, whole, io_map=[(same, same)])
-    return whole
-
-
-def _encoders(transformer: Any) -> dict[int, Any]:
-    """By the position of its column of text: what makes embeddings of it."""
-    parts = getattr(transformer, "transformers_", ())
-    return {position: fitted for _, fitted, position in parts if isinstance(fitted, Sentences)}
+    return merge_models(before, core, io_map=[(_PREPARED, core.graph.input[0].name)])
 
 
 def _prepared(transformer: Any, example: Features) -> Features:
@@ -179,13 +161,8 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
         known = constant(f"{name}_fill", np.asarray(fill, dtype=np.float64))
         return node("Where", [node("IsNaN", [name], f"{name}_missing"), known, name], f"{name}_filled")
 
-    parts, inputs = [], []
+    parts = []
     for name, fitted, positions in transformer.transformers_ if transformer is not None else []:
-        if isinstance(fitted, Sentences):
-            rows = f"{_EMBEDDED}_{positions}"
-            inputs.append(helper.make_tensor_value_info(rows, TensorProto.FLOAT, [None, None]))
-            parts.append(node("Cast", [rows], f"{rows}_double", to=TensorProto.DOUBLE))
-            continue
         if not len(positions):
             continue
         *_, imputer, last = (step for _, step in fitted.steps)
@@ -200,8 +177,7 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
             parts.append(node("Cast", [same], f"hot_{number}", to=TensorProto.DOUBLE))
     together = node("Concat", parts, "together", axis=1) if parts else FEATURES
     node("Cast", [together], _PREPARED, to=TensorProto.FLOAT)
-    if any(FEATURES in one.input for one in nodes):
-        inputs.append(helper.make_tensor_value_info(FEATURES, TensorProto.DOUBLE, [None, columns]))
+    features = helper.make_tensor_value_info(FEATURES, TensorProto.DOUBLE, [None, columns])
     prepared = helper.make_tensor_value_info(_PREPARED, TensorProto.FLOAT, [None, None])
-    graph = helper.make_graph(nodes, "fedct", inputs, [prepared], constants)
+    graph = helper.make_graph(nodes, "fedct", [features], [prepared], constants)
     return helper.make_model(graph, opset_imports=list(opsets), ir_version=_IR)

@@ -50,10 +50,11 @@ def test_silos_train_on_all_nodes_of_a_cluster(own_files: Path, cluster: str, tm
     places = tmp_path / "places"
     places.mkdir()
     _, command = shown("<!-- a Ray cluster -->", "sh", RESEARCHER).splitlines()
-    words = command.replace("127.0.0.1:6379", cluster).replace("wards", "data").replace("ill", "kind").split()
+    words = command.replace("wards", "data").replace("ill", "kind").split()
     done = fedct(
-        tmp_path, *words[1:], "--run-dir", "run", "--no-baselines", "--rounds", "2",
+        tmp_path, *words[2:], "--run-dir", "run", "--no-baselines", "--rounds", "2",
         "--learner", "tests.flower.learners.Placed", "--learner-params", json.dumps({"folder": str(places)}),
+        RAY_ADDRESS=cluster,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert len({path.name for path in places.iterdir()}) == 2
