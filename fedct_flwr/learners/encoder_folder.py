@@ -72,16 +72,20 @@ def fingerprint(folder: Path) -> str:
     """SHA-256 over all that a loader may open: all files but pickles, which are never read; 64 hexadecimal digits."""
     first = [_CONFIG, *_TOKENIZER, *sorted(path.name for path in folder.glob("*.safetensors"))]
     others = {path.name for path in folder.iterdir() if path.suffix not in (*_PICKLES, *_ABOUT)} - {*first}
-    return _digest(folder, [*first, *sorted(others)])
+    whole = hashlib.sha256()
+    for name in [*first, *sorted(others)]:
+        path = folder / name
+        if path.is_file():
+            about = path.stat()
+            whole.update(f"{name} {_of_file(path, about.st_mtime_ns, about.st_size)}\n".encode())
+    return whole.hexdigest()
 
 
-def check_tokenizer(folder: Path, pinned: str) -> None:
-    """Raise LearnerError unless ``pinned``, if it is given, is the digest of the tokenizer's files."""
-    if pinned and pinned != (found := _digest(folder, _TOKENIZER)):
-        raise LearnerError(
-            f"the tokenizer in {quoted(str(folder))} has the digest {found}, and 'tokenizer' in the learner's "
-            "parameters names another: take the folder that the study means"
-        )
+@lru_cache(maxsize=64)
+def _of_file(path: Path, changed: int, size: int) -> str:
+    """The digest of a file, read once while it does not change."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -132,23 +136,6 @@ def _load(kind: str, folder: Path, **more: Any) -> Any:
         raise LearnerError(
             f"the language model in {quoted(str(folder))} cannot be loaded as {kind} ({type(error).__name__}: {said})"
         ) from error
-
-
-def _digest(folder: Path, names: Any) -> str:
-    whole = hashlib.sha256()
-    for name in names:
-        path = folder / name
-        if path.is_file():
-            about = path.stat()
-            whole.update(f"{name} {_of_file(path, about.st_mtime_ns, about.st_size)}\n".encode())
-    return whole.hexdigest()
-
-
-@lru_cache(maxsize=64)
-def _of_file(path: Path, changed: int, size: int) -> str:
-    """The digest of a file, read once while it does not change."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Frozen(NamedTuple):

@@ -14,7 +14,6 @@ from fedct_flwr.learners.catalog import EMBEDDING
 from fedct_flwr.learners.encoder_folder import (
     PADDING,
     Frozen,
-    check_tokenizer,
     fingerprint,
     load_tokenizer,
     located,
@@ -29,34 +28,26 @@ _LAYERS: Final = 4
 
 
 class Encoder(NamedTuple):
-    """The model's folder, tokens it reads (0: all it can), a pinned tokenizer, and how many last layers it gives."""
+    """The model's folder, tokens it reads (0: all it can), and how many last layers it gives."""
 
     folder: str
     max_length: int
-    tokenizer: str
     layers: int = _LAYERS
 
     @classmethod
     def of(cls, params: Mapping[str, Any], name: str) -> "tuple[Encoder, dict[str, Any]]":
         """These and all other parameters of learner ``name``. Raises LearnerError for what cannot be."""
-        own = {"folder": "", "max_length": 0, "tokenizer": "", **({"layers": _LAYERS} if name == EMBEDDING else {})}
+        own = {"folder": "", "max_length": 0, **({"layers": _LAYERS} if name == EMBEDDING else {})}
         said: dict[str, Any] = {key: params.get(key, default) for key, default in own.items()}
         if not isinstance(said["folder"], str) or not said["folder"]:
             raise LearnerError(
                 f'learner {name!r} needs a language model: set learner-params = \'{{"{_FOLDER}": "PATH"}}\', the '
                 "folder with its config.json"
             )
-        if not _is_whole(said["max_length"]) or said["max_length"] < 0 or not isinstance(said["tokenizer"], str):
-            raise LearnerError(
-                f"learner {name!r} has a wrong parameter: 'max_length' is a number of tokens, 'tokenizer' a digest"
-            )
-        if not _is_whole(layers := said.get("layers", _LAYERS)) or layers < 1:
-            raise LearnerError(f"learner {name!r} has a wrong parameter: 'layers' is a number of layers, at least 1")
+        for key, least in (("max_length", 0), ("layers", 1)):
+            if not isinstance(value := said.get(key, least), int) or isinstance(value, bool) or value < least:
+                raise LearnerError(f"learner {name!r} has a wrong parameter: {key!r} is a number from {least} on")
         return cls(**said), {key: value for key, value in params.items() if key not in own}
-
-    def check(self) -> None:
-        """Raise LearnerError unless the folder is there, may be loaded, and has the pinned tokenizer."""
-        check_tokenizer(located(self.folder), self.tokenizer)
 
 
 class _OfFolder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -112,10 +103,6 @@ class Tokens(_OfFolder):
         for row, tokens in zip(found, tokens_of(tokenizer, texts, length), strict=True):
             row[: len(tokens)] = tokens
         return found
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def same_folder(folder: str, known: str) -> Any:

@@ -89,15 +89,15 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
     if reading == "texts":
         return Texts(list(schema.texts))
     if reading == "tokens":
-        return Tokens(list(schema.texts), *_encoder(settings)[:2]).fit(references[0])
+        encoder, _ = Encoder.of(settings.params, settings.name)
+        return Tokens(list(schema.texts), encoder.folder, encoder.max_length).fit(references[0])
     if reading in ("tf-idf", "sentences"):
         if settings.preprocessing == "none":
             raise LearnerError(f"preprocessing = 'none' has no effect on learner {settings.name!r}: leave it out")
         if reading == "tf-idf":
             return preprocessing.standard(schema, *references, texts=preprocessing.Words())
-        encoder = _encoder(settings)
-        sentences = Sentences(encoder.folder, encoder.max_length, encoder.layers)
-        return preprocessing.standard(schema, *references, texts=sentences)
+        encoder, _ = Encoder.of(settings.params, settings.name)
+        return preprocessing.standard(schema, *references, texts=Sentences(*encoder))
     others = schema.without_texts
     if not others:
         raise LearnerError(f"learner {settings.name!r} reads no text, and all columns hold text: {_INSTEAD}")
@@ -240,13 +240,6 @@ def unusual_texts(settings: LearnerSettings, schema: Schema, *parts: Features) -
     texts = ["\n".join(row) for part in parts for chosen in columns for row in part[:, chosen]]
     said = unusual(encoder, texts)
     return f"learner {settings.name!r}: {said}" if said else ""
-
-
-def _encoder(settings: LearnerSettings) -> Encoder:
-    """What a learner's parameters say of its language model. Raises LearnerError."""
-    encoder, _ = Encoder.of(settings.params, settings.name)
-    encoder.check()
-    return encoder
 
 
 class Texts(Stateless):
