@@ -20,8 +20,11 @@ LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     "wine-quality": named.wine_quality,
     "adult": named.adult,
     "mushroom": named.mushroom,
+    "covertype": named.covertype,
     "fashion-mnist": named.fashion_mnist,
     "fashion-superclasses": named.fashion_superclasses,
+    "cifar10": named.cifar10,
+    "svhn": named.svhn,
     "files": files.load,
 }
 
