@@ -13,7 +13,6 @@ from fedct_flwr.algorithms.table import DEFAULT
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.repeats import at_once, run_one
 from fedct_flwr.cli.run_options import (
-    OPTIONS,
     Accept,
     DataDir,
     DataSet,
@@ -24,7 +23,6 @@ from fedct_flwr.cli.run_options import (
     only,
     overrides,
     refuse_options,
-    refuse_twice,
 )
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, named_in, package
 from fedct_flwr.runs.run_folder import check_new, dated
@@ -47,8 +45,6 @@ from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 _METHOD: Final = "Methods"
-_OPTIONS: Final = {**OPTIONS, "num-server-rounds": "rounds"}
-"""What stands for which key of the run config."""
 _INSTEAD: Final = {
     "seed": "use --seed", "algorithm": "use --algorithms", "learner": "use --learners",
     "baselines": "silos alone are part of each comparison",
@@ -116,7 +112,6 @@ def compare(
     # As on the engine, silos have a thread each.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     named = overrides(set_ or [])
-    refuse_twice(context, named, _OPTIONS)
     if ours := next((key for key in named if key in _INSTEAD), None):
         raise ConfigError(f"{ours} cannot be set here: {_INSTEAD[ours]}")
     settings = {**data_settings(context, data, data_dir, label, group, accept), **only(rounds), **named}

@@ -17,8 +17,8 @@ Set: TypeAlias = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Any other run-config key; repeat it for more. They are explained in fedct_flwr/config/run.py, and those "
-        "of an algorithm in its own file.",
+        help="Any run-config key, also one that an option stands for; repeat it for more. They are explained in "
+        "fedct_flwr/config/run.py, and those of an algorithm in its own file.",
     ),
 ]
 """Of each command that begins a run: what ``overrides`` reads."""
@@ -54,14 +54,6 @@ def overrides(items: list[str]) -> dict[str, Any]:
         for_text = isinstance(defaults.get(key), str) and not isinstance(value, list)
         values[key] = text if not isinstance(value, str) and (for_text or isinstance(value, dict)) else value
     return values
-
-
-def refuse_twice(context: typer.Context, given: Collection[str], options: Mapping[str, str]) -> None:
-    """Raise ConfigError for a key that is set although its option is given as well; ``options`` names that by key."""
-    for key in given:
-        if key in options and is_given(context, options[key]):
-            option = next(p.opts[0] for p in context.command.params if p.name == options[key])
-            raise ConfigError(f"{option} and --set {key} are the same: give one of them")
 
 
 def is_given(context: typer.Context, parameter: str) -> bool:
@@ -122,11 +114,6 @@ Accept: TypeAlias = Annotated[
         rich_help_panel=DATA,
     ),
 ]
-
-OPTIONS: Final = {
-    "data": "data", "data-dir": "data_dir", "label-column": "label", "group-column": "group", "accept": "accept",
-}  # fmt: skip
-"""Which of these options stands for which key of the run config."""
 
 
 def data_settings(

@@ -20,7 +20,6 @@ from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import (
     DATA,
-    OPTIONS,
     Accept,
     DataDir,
     DataSet,
@@ -33,7 +32,6 @@ from fedct_flwr.cli.run_options import (
     only,
     overrides,
     refuse_options,
-    refuse_twice,
     trusting,
 )
 from fedct_flwr.config.learner import AUTO
@@ -58,18 +56,6 @@ _SIMULATED: Final = [name for name in ALGORITHMS if name != "draw"]
 _SPLITS: Final = 8
 _SECONDS: Final = 60
 """For all of them together: one split of some hundred patients is chance."""
-
-_OPTIONS: Final = {
-    **OPTIONS,
-    "public": "public",
-    "learner": "learner",
-    "learner-params": "learner_params",
-    "algorithm": "algorithm",
-    "num-server-rounds": "rounds",
-    "seed": "seed",
-    "baselines": "no_baselines",
-}
-"""What stands for which key of the run config."""
 
 
 def simulate(
@@ -189,7 +175,6 @@ def simulate(
         chosen = {**begun, **only(rounds), "resume": True}
     else:
         other = overrides(set_ or [])
-        refuse_twice(context, other, _OPTIONS)
         chosen = {
             **data_settings(context, data, data_dir, label, group, accept),
             "public": public,

@@ -2,7 +2,6 @@
 
 import contextlib
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -109,9 +108,6 @@ def calibration_curve(y: HardLabels, probabilities: NDArray[np.float64], positiv
 
 OF_CLASSES: Final = ("balanced_accuracy", "accuracy", "auc", "sensitivity", "specificity", "brier")
 OF_VALUES: Final = ("r_squared", "mae", "rmse", "slope")
-_REPLICATES: Final = 1000
-_BLOCKS: Final = 1000
-"""Resampled are blocks of examples where there are more: the numbers are functions of sums."""
 
 
 class Predicted(NamedTuple):
@@ -233,25 +229,14 @@ def _slope(y: Values, predicted: Values) -> Estimate:
 
 
 def _r_squared(y: Values, predicted: Values) -> Estimate:
-    """R² with the percentiles of a bootstrap (B. Efron, R. Tibshirani, "An introduction to the bootstrap", 1993)."""
+    """R² with Student's interval by the delta method: a ratio of two means over the records.
+
+    A. van der Vaart, "Asymptotic statistics", 1998, chapter 3.
+    """
     value, size = r_squared_of(y, predicted), len(y)
-    if not np.isfinite(value) or size < 3:
+    if not np.isfinite(value) or size < 3 or np.ptp(y) == 0:
         return Estimate(value, float("nan"), float("nan"))
-    centered = y.astype(np.float64) - y.mean()
-    blocks = min(size, _BLOCKS)
-    of_block = np.random.default_rng(0).permutation(np.arange(size) % blocks)
-    number, squares, sums, errors = (
-        _weights(blocks) @ np.bincount(of_block, weights=weights)
-        for weights in (np.ones(size), centered**2, centered, np.square(y - predicted))
-    )
-    variance = squares - sums**2 / number
-    found = 1 - errors[variance > 0] / variance[variance > 0]
-    low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, float(low), float(high))
-
-
-@lru_cache(maxsize=2)
-def _weights(blocks: int) -> NDArray[np.float64]:
-    """How often each block is drawn in each of the bootstrap's replicates ``(replicates, blocks)``; always the same."""
-    drawn = np.random.default_rng(0).multinomial(blocks, np.full(blocks, 1 / blocks), size=_REPLICATES)
-    return drawn.astype(np.float64)
+    errors, squares = np.square(y.astype(np.float64) - predicted), np.square(y - y.mean(dtype=np.float64))
+    influence = ((1 - value) * squares - errors) / squares.mean()
+    half = float(t.ppf((1 + LEVEL) / 2, size - 1) * influence.std(ddof=1) / np.sqrt(size))
+    return Estimate(value, value - half, min(1.0, value + half))

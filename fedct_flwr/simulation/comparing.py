@@ -12,6 +12,7 @@ Scandinavian Journal of Statistics 6, 1979).
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -158,21 +159,19 @@ def pairs_of(algorithms: Sequence[str], learners: Sequence[str]) -> list[Pair]:
     return found
 
 
+@dataclass(frozen=True, repr=False)
 class Standings(RichRepr):
-    """Methods from the best to the worst, by the mean over silos of a score on their own or the pooled test set."""
+    """Methods from the best to the worst, by the mean over silos of a score on their own or the pooled test set.
 
-    def __init__(
-        self,
-        standings: Sequence[Standing],
-        left_out: Sequence[LeftOut],
-        test: Test,
-        measure: str,
-        seeds: Sequence[int],
-        rounds: Mapping[str, float],
-    ) -> None:
-        """``rounds``: the mean over the seeds, by the method's name; silos alone have none."""
-        self.standings, self.left_out = tuple(standings), tuple(left_out)
-        self.test, self.measure, self.seeds, self.rounds = test, measure, tuple(seeds), dict(rounds)
+    ``rounds``: the mean over the seeds, by the method's name; silos alone have none.
+    """
+
+    standings: Sequence[Standing]
+    left_out: Sequence[LeftOut]
+    test: Test
+    measure: str
+    seeds: Sequence[int]
+    rounds: Mapping[str, float]
 
     def _headline(self) -> str:
         return verdict(self.standings)

@@ -131,6 +131,19 @@ def test_values_agree_with_scikit_learn(n: int, seed: int) -> None:
     assert slope.low < slope.value < slope.high
 
 
+def test_the_interval_of_r_squared_holds_the_truth_and_has_none_without_spread() -> None:
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(400):
+        known = rng.normal(size=60)
+        y = known + rng.normal(size=60)
+        found = assess(examples(y), Predicted(known), QUANTITY).metrics["r_squared"]
+        held += found.low <= 0.5 <= found.high
+    assert 364 <= held <= 395
+    same = assess(examples(np.ones(5)), Predicted(np.ones(5)), QUANTITY).metrics["r_squared"]
+    assert math.isnan(same.low)
+
+
 @pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
 def test_the_slope_says_whether_the_range_is_right(factor: float) -> None:
     rng = np.random.default_rng(3)

@@ -18,7 +18,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordin
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict, run_document
 from fedct_flwr.cli.report import write_at_end
-from fedct_flwr.cli.run_options import Package, Resume, Set, only, overrides, refuse_options, refuse_twice, trusting
+from fedct_flwr.cli.run_options import Package, Resume, Set, only, overrides, refuse_options, trusting
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
@@ -41,7 +41,6 @@ _PENDING_SECONDS: Final = 120.0
 _OUTAGE_SECONDS: Final = 600.0
 _STOP_SECONDS: Final = 30.0
 _OURS: Final = ("study", "data", "data-dir")
-_OPTIONS: Final = {"num-server-rounds": "rounds", "report-scores": "scores"}
 """What stands for which key of the run config."""
 _AWAY: Final = "the SuperLink does not answer: waiting for it to come back"
 
@@ -91,8 +90,7 @@ def run(
         chosen = {**begun, **only(rounds), "resume": True}
     else:
         other = overrides(set_ or [])
-        refuse_twice(context, other, _OPTIONS)
-        chosen = settings_of(coordinator, study, other, scores=scores or bool(baselines)) | only(rounds)
+        chosen = settings_of(coordinator, study, other, scores=scores or bool(baselines)) | only(rounds) | other
     path = (resume or run_dir or dated(coordinator.runs, study.name)).absolute()
     if not resume:
         check_new(path)
