@@ -118,5 +118,5 @@ def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[
     if config.resume:
         # The noise was calibrated for the planned rounds, and no labeler can be made for others half way.
         may_change = _MAY_CHANGE if config.protection == "none" else _MAY_CHANGE - {"num-server-rounds"}
-        return RunFolder.resume(path, config.to_flower(), facts, may_change, RunConfig.defaults())
+        return RunFolder.resume(path, config.to_flower(), facts, may_change)
     return RunFolder.create(path, config.to_flower(), facts), None

@@ -98,15 +98,14 @@ class RunFolder:
         settings: Mapping[str, Any],
         facts: Mapping[str, Any],
         may_change: frozenset[str],
-        defaults: Mapping[str, Any],
     ) -> tuple["RunFolder", Checkpoint]:
         """Continue a run: forgets rounds after its checkpoint.
 
-        ``defaults`` are the values of settings that did not exist when the run began. Raises RunError if it cannot
-        go on: other settings (but those that ``may_change``), other data, or another coordinator at work on it.
+        Raises RunError if it cannot go on: other settings (but those that ``may_change``), other data, or another
+        coordinator at work on it.
         """
         folder = cls(path)
-        stored, before = folder.read_json("config.json"), {**defaults, **folder.settings()}
+        stored, before = folder.read_json("config.json"), folder.settings()
         with folder._writing("the run folder"):
             folder._take_lock()
         try:

@@ -16,11 +16,6 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     # What is typed after `fedct simulate`, the exit code, and what the sentence must say.
     "unknown learner": (["--learner", "randm-forest"], SETTINGS, "did you mean 'random-forest'?"),
     "unknown key": (["--set", "quorun=0.8"], SETTINGS, "did you mean 'quorum'?"),
-    "key whose option is given": (
-        ["--rounds", "2", "--set", "num-server-rounds=5"],
-        SETTINGS,
-        "--rounds and --set num-s",
-    ),
     "a run folder by setting the key": (["--set", "run-dir=x"], SETTINGS, "use --run-dir"),
     "a class that is no learner's": (
         ["--learner", "subprocess.Popen", "--learner-params", '{"args": "touch popen-was-called", "shell": true}'],

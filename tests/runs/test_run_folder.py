@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -103,7 +102,7 @@ class TestVersion:
         with pytest.raises(RunError, match=f"of fedct-flwr {version[:40]} and this is .*: update fedct-flwr"):
             folder.settings()
         with pytest.raises(RunError, match="update fedct-flwr"):
-            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
 
     @pytest.mark.parametrize("version", ["0.0.1", "", "unknown"])
     def test_older_ones_are_fine(self, folder: RunFolder, version: str):
@@ -145,12 +144,6 @@ def npz(**arrays: Any) -> bytes:
     return buffer.getvalue()
 
 
-def npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
-
-
 class Trap:
     """Writes a file when it is unpickled."""
 
@@ -171,40 +164,11 @@ class TestDamagedCheckpoint:
         return load
 
     @pytest.mark.parametrize(
-        "content",
-        [
-            b"",
-            b"\0" * 500,
-            b"no checkpoint",
-            b"PK\x03\x04 only begins like one",
-            np.random.default_rng(0).bytes(500),
-            npy(np.arange(3)),
-            npz(),
-            npz(round=1),
-            npz(targets=TARGETS),
-            npz(round=np.int64([1, 2]), targets=TARGETS),
-            npz(round="one", targets=TARGETS),
-        ],
-        ids=["empty", "zeros", "text", "zip-magic", "random", "npy", "no-arrays", "no-targets", "no-round",
-             "two-rounds", "round-in-words"],
-    )  # fmt: skip
-    def test_garbage_is_refused(self, content: bytes, damaged, wording: SnapshotAssertion):
-        assert sentence(RunError, damaged, content) == wording
-
-    def test_a_flipped_bit_is_refused_or_harmless(self, folder: RunFolder, damaged):
-        targets = np.random.default_rng(0).integers(0, 3, 200).astype(np.int16)
-        folder.save_checkpoint(Checkpoint(7, targets, {"trust": np.float64([0.25, 0.75])}))
-        whole = (folder.path / "checkpoint.npz").read_bytes()
-        for position in range(len(whole)):
-            flipped = bytearray(whole)
-            flipped[position] ^= 1 << position % 8
-            try:
-                stored = damaged(bytes(flipped))
-            except RunError:
-                continue
-            assert stored.round == 7
-            assert stored.targets.tolist() == targets.tolist()
-            assert {name: value.tolist() for name, value in stored.state.items()} == {"trust": [0.25, 0.75]}
+        "content", [b"", b"PK\x03\x04 only begins like one", npz(round=1), npz(round="one", targets=TARGETS)]
+    )
+    def test_garbage_is_refused(self, content: bytes, damaged):
+        with pytest.raises(RunError, match="is damaged: start a new run"):
+            damaged(content)
 
     @pytest.mark.parametrize("name", ["round", "targets", "state_trust"])
     def test_a_pickled_array_is_refused_and_not_unpickled(self, name: str, tmp_path: Path, damaged):
@@ -213,16 +177,11 @@ class TestDamagedCheckpoint:
             damaged(npz(**arrays))
         assert not (tmp_path / "sprung").exists()
 
-    def test_a_pickle_is_refused_and_not_unpickled(self, tmp_path: Path, damaged):
-        with pytest.raises(RunError, match="damaged"):
-            damaged(pickle.dumps(Trap(tmp_path / "sprung")))
-        assert not (tmp_path / "sprung").exists()
-
 
 class TestResume:
     def test_goes_on_from_the_checkpoint(self, folder: RunFolder):
         run_rounds(folder, 2)
-        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
         assert resumed.path == folder.path
         assert checkpoint.round == 2
         assert checkpoint.targets.tolist() == TARGETS.tolist()
@@ -231,41 +190,35 @@ class TestResume:
     def test_names_the_settings_that_changed(self, folder: RunFolder):
         run_rounds(folder, 1)
         with pytest.raises(RunError, match=r"other settings: set back learner, seed$"):
-            RunFolder.resume(folder.path, SETTINGS | {"seed": 1, "learner": "tree"}, FACTS, NOTHING_MAY_CHANGE, {})
-
-    def test_a_setting_that_did_not_exist_when_the_run_began_has_its_default(self, folder: RunFolder):
-        run_rounds(folder, 1)
-        with pytest.raises(RunError, match="set back more"):
-            RunFolder.resume(folder.path, SETTINGS | {"more": 2}, FACTS, NOTHING_MAY_CHANGE, {"more": 1})
-        RunFolder.resume(folder.path, SETTINGS | {"more": 1}, FACTS, NOTHING_MAY_CHANGE, {"more": 1})
+            RunFolder.resume(folder.path, SETTINGS | {"seed": 1, "learner": "tree"}, FACTS, NOTHING_MAY_CHANGE)
 
     def test_other_data_cannot_continue_a_run(self, folder: RunFolder):
         run_rounds(folder, 1)
         with pytest.raises(RunError, match="other data: num_public changed"):
-            RunFolder.resume(folder.path, SETTINGS, FACTS | {"num_public": 4}, NOTHING_MAY_CHANGE, {})
+            RunFolder.resume(folder.path, SETTINGS, FACTS | {"num_public": 4}, NOTHING_MAY_CHANGE)
 
     def test_forgets_rounds_after_the_checkpoint(self, folder: RunFolder):
         run_rounds(folder, 2)
         folder.append_round(record(3))
-        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
         resumed.append_round(record(3, facts={"changed": 0}))
         assert [(line["round"], line["changed"]) for line in resumed.rounds()] == [(1, 1), (2, 1), (3, 0)]
 
     def test_without_a_finished_round_there_is_nothing_to_resume(self, folder: RunFolder):
         folder.append_round(record(1))
         with pytest.raises(RunError, match="no round was finished"):
-            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
 
     def test_a_refused_resume_leaves_the_folder_as_it_was(self, folder: RunFolder):
         run_rounds(folder, 1)
         folder.append_round(record(2))
         before = {path: path.read_bytes() for path in folder.path.iterdir()}
         with pytest.raises(RunError):
-            RunFolder.resume(folder.path, {}, FACTS, NOTHING_MAY_CHANGE, {})
+            RunFolder.resume(folder.path, {}, FACTS, NOTHING_MAY_CHANGE)
         assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
 
     def test_needs_a_run(self, tmp_path: Path, wording: SnapshotAssertion):
-        said = sentence(RunError, RunFolder.resume, tmp_path / "nowhere", SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        said = sentence(RunError, RunFolder.resume, tmp_path / "nowhere", SETTINGS, FACTS, NOTHING_MAY_CHANGE)
         assert said == wording
 
     @pytest.mark.parametrize("content", ["", "{", "{}", "[]", "null", '{"settings": null}', '{"settings": []}'])
@@ -273,7 +226,7 @@ class TestResume:
         run_rounds(folder, 1)
         (folder.path / "config.json").write_text(content)
         with pytest.raises(RunError, match="is no complete run folder"):
-            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
 
 
 class TestLock:
@@ -282,10 +235,10 @@ class TestLock:
     ):
         folder = RunFolder.create(tmp_path / "run", SETTINGS, FACTS)
         run_rounds(folder, 1)
-        assert sentence(RunError, RunFolder.resume, folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {}) == wording
+        assert sentence(RunError, RunFolder.resume, folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE) == wording
         folder.close()
-        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
-        assert sentence(RunError, RunFolder.resume, folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {}) == wording
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+        assert sentence(RunError, RunFolder.resume, folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE) == wording
         resumed.close()
 
     def test_a_coordinator_that_was_killed_holds_no_lock(self, tmp_path: Path):
@@ -297,7 +250,7 @@ class TestLock:
         )
         ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=False)
         assert ended.returncode == -9
-        _, checkpoint = RunFolder.resume(tmp_path / "run", SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        _, checkpoint = RunFolder.resume(tmp_path / "run", SETTINGS, FACTS, NOTHING_MAY_CHANGE)
         assert checkpoint.round == 1
 
 
@@ -336,7 +289,7 @@ class TestFullDisk:
         )
         assert said.startswith(f"cannot write round 3 to {folder.path}: File too large; fix that")
         assert [line["round"] for line in folder.rounds()] == [1, 2]
-        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
         resumed.append_round(record(3))
         assert checkpoint.round == 2
         assert [line["round"] for line in resumed.rounds()] == [1, 2, 3]
