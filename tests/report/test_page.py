@@ -23,7 +23,6 @@ from tests.report.folders import (
     CLASSES,
     SILOS,
     add_round,
-    add_scores,
     add_weights_round,
     begin,
     finished,
@@ -124,8 +123,6 @@ def test_runs_that_share_weights(tmp_path: Path, wording: SnapshotAssertion):
     table = table_of_silos(read_run(folder.path))
     assert list(table.columns) == ["Silo", "bytes sent", "median delay", "rounds missed"]
     assert {len(row) for row in (*table.rows, *table.foot)} == {4}
-    add_scores(folder)
-    assert part(shown(folder.path), "p", "lead")[0] == wording
 
 
 def test_a_name_with_html_is_text_everywhere(tmp_path: Path):
