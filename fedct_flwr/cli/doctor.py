@@ -92,10 +92,10 @@ def machine(_: None) -> Iterator[Finding]:
 
 def gpu(_: None) -> Iterator[Finding]:
     """Where networks would be trained; nothing without the extra ``torch``."""
-    if version_of("torch") is None:
+    try:
+        from fedct_flwr.learners.trained_network import choose_device
+    except ImportError:
         return
-    from fedct_flwr.learners.trained_network import choose_device
-
     found = choose_device("auto").type
     if found == "cpu" and shutil.which("nvidia-smi"):
         yield warning("GPU: there is one, but this torch cannot use it", "install a build of torch with CUDA")

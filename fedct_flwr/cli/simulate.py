@@ -38,7 +38,6 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection.finding import Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.evaluation import scoreboard, who_gained
-from fedct_flwr.evaluation.scoreboard import auc_table
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
@@ -212,8 +211,8 @@ def simulate(
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     shown = scoreboard.methods_of(config)
     tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
-    if areas := auc_table(rows, how.title, scoreboard.methods_of(config)):
-        tables.append(areas)
+    if any(scores.has_scores(rows, test, "auc") for test in scores.TESTS):
+        tables.append(scoreboard.table(rows, how.title, shown, measure="AUC", name="auc"))
     out.show(document, how.full_title, *tables)
     for note in document["notes"]:
         console.print(f"[yellow]{escape(note)}[/]")

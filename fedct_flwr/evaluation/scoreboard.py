@@ -21,7 +21,6 @@ from fedct_flwr.evaluation.who_gained import MARKS, verdict_of
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import (
     METHODS,
-    TESTS,
     OnTest,
     SiloScores,
     comparable,
@@ -34,7 +33,7 @@ from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
 from fedct_flwr.types import Examples, SiloName, TrainingError
 
 _TITLES: Final = {"local": "alone", "centralized": "central"}
-_LONGEST: Final = 9
+_SECTIONS: Final = {"own test": "own", "pooled": "pooled"}
 
 
 def title_of(method: str, title: str) -> str:
@@ -48,14 +47,14 @@ def table(
     methods: Sequence[str] = METHODS,
     global_models: Mapping[str, float] | None = None,
     measure: str = BALANCED_ACCURACY.name,
+    name: str = "",
 ) -> Table:
     """The rows and their mean as a table of these methods; ``title`` is what the federated one is called.
 
-    ``measure`` is what the scores are. ``global_models`` are those that are no silo's: their scores on the pooled test
-    set, by name.
+    ``measure`` is what the scores are, or the metric of this ``name``. ``global_models`` are those that are no silo's:
+    their scores on the pooled test set, by name.
     """
-    sections = [("own test", "own"), ("pooled", "pooled")]
-    sections = [(section, name) for section, name in sections if has_scores(rows, name)]
+    sections = [(words, test) for words, test in _SECTIONS.items() if has_scores(rows, test, name)]
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     result.add_column(measure.replace(" ", "\n"), no_wrap=True)
     for section, _ in sections:
@@ -66,10 +65,11 @@ def table(
     places = [(test, method) for _, test in sections for method in methods]
     for row in rows:
         mark = MARKS[row.verdict.word] if row.verdict else ""
-        cells = [_cell(getattr(row, test), method) for test, method in places]
+        own = {test: {method: row.value(test, method, name) for method in METHODS} for _, test in sections}
+        cells = [_cell(own[test], method) for test, method in places]
         result.add_row(escape(row.silo) + mark, *cells, f"{row.bytes_sent:,}")
-    average = {name: means(rows, name, methods) for _, name in sections}
-    counted = {len(comparable(rows, name, methods)) for _, name in sections}
+    average = {test: means(rows, test, methods, name) for _, test in sections}
+    counted = {len(comparable(rows, test, methods, name)) for _, test in sections}
     # Where sections differ in that, the caption says it.
     over = f"mean of {counted.pop()}" if len(counted) == 1 and counted != {len(rows)} else "mean"
     result.add_section()
@@ -77,53 +77,15 @@ def table(
     result.add_row(over, *cells, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
     if global_models and ("pooled", "pooled") in sections:
         result.add_section()
-        for name, value in global_models.items():
+        for model, value in global_models.items():
             shown = [f"{value:.3f}" if place == ("pooled", "federated") else "" for place in places]
-            result.add_row(escape(name), *shown, "")
-    if words := means_words(rows):
+            result.add_row(escape(model), *shown, "")
+    if not name and (words := means_words(rows)):
         result.caption, result.caption_justify = words, "left"
     return result
 
 
-def auc_table(rows: Sequence[SiloScores], title: str, methods: Sequence[str] = METHODS) -> Table | None:
-    """The area under the ROC curve on own test sets, or on the pooled one where there are none, with n and positives.
-
-    None where no model knows probabilities.
-    """
-    test = next((test for test in TESTS if comparable(rows, test, name="auc")), None)
-    if test is None:
-        return None
-    positive = next((found.positive for row in rows for found in row.tests.values()), "")
-    result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    result.add_column("AUC", no_wrap=True)
-    result.add_column(f"{'own test' if test == 'own' else test}\nn", justify="right", no_wrap=True)
-    if positive:
-        result.add_column(f"of these\n{positive[:_LONGEST]}", justify="right", no_wrap=True)
-    for method in methods:
-        result.add_column(title_of(method, title).replace(" ", "\n"), justify="right", no_wrap=True)
-        if method == "federated":
-            result.add_column("95%", justify="right", no_wrap=True)
-    for row in rows:
-        there = row.tests.get(test)
-        cells = [f"{there.n:,}" if there else "-"]
-        cells += [f"{there.positives:,}" if there and there.positives is not None else "-"] if positive else []
-        for method in methods:
-            found = row.metric(test, method, "auc")
-            cells.append(f"{found.value:.3f}" if found else "-")
-            if method == "federated":
-                cells.append(f"{found.low:.2f}-{found.high:.2f}" if found else "-")
-        result.add_row(escape(row.silo), *cells)
-    average = means(rows, test, name="auc")
-    result.add_section()
-    cells = [""] * (2 if positive else 1)
-    for method in methods:
-        cells.append("-" if np.isnan(average[method]) else f"{average[method]:.3f}")
-        cells += [""] if method == "federated" else []
-    result.add_row("mean", *cells, style="bold")
-    return result
-
-
-def _cell(scores: dict[str, float], method: str) -> str:
+def _cell(scores: Mapping[str, float], method: str) -> str:
     text = f"{scores[method]:.3f}" if not np.isnan(scores[method]) else "-"
     return f"[green]{text}[/]" if method == "federated" and scores["federated"] > scores["local"] else text
 

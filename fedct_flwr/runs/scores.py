@@ -132,9 +132,9 @@ def means(rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHOD
     return _UNKNOWN | {m: fmean(row.value(test, m, name) for row in complete) for m in methods if complete}
 
 
-def has_scores(rows: Sequence[SiloScores], test: str) -> bool:
-    """Whether any silo has a score on this test set."""
-    return any(np.isfinite(row.value(test, method)) for row in rows for method in METHODS)
+def has_scores(rows: Sequence[SiloScores], test: str, name: str = "") -> bool:
+    """Whether any silo has a score, or the metric of this name, on this test set."""
+    return any(np.isfinite(row.value(test, method, name)) for row in rows for method in METHODS)
 
 
 _NAMES: Final = {"own": "own test sets", "pooled": "the pooled test set"}
