@@ -59,7 +59,6 @@ _JOINT: Final = "FedCT, joint (eps 1)"
 _NOT_PLANTED: Final = "FedCT, not planted"
 _FORGED: Final = "FedCT, forged targets"
 _DP_PATE: Final = "DP-PATE, in secure sums (eps 1)"
-_TEACHERS: Final = "DP-FedCT (teachers, eps 1)"
 _LINEAR: Final = "DP-FedCT (dp-linear, eps 1)"
 _LEVEL_2: Final = "FedKT, level 2 (eps 1)"
 
@@ -80,7 +79,6 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
     _DP_PATE: {"algorithm": "dp-pate", "secure": True, "epsilon": 1.0},
     _LEVEL_2: {"algorithm": "fedkt", "privacy-level": "L2", "partitions": 1, "teachers": 5, "epsilon": 1.0},
     _LINEAR: {"algorithm": "fedct", "protection": "dp-linear", "epsilon": 1.0},
-    _TEACHERS: {"algorithm": "fedct", "protection": "teachers", "epsilon": 1.0, "teachers": 10},
 }
 GIVEN_AWAY: Final = {"local model given away": local_only, "pooled model given away": centralized}
 _FOR_NETWORKS: Final = frozenset({"FedAvg", "DP-FedAvg (eps 8)", "FedMD"})
@@ -89,7 +87,7 @@ _HOSPITALS: Final = {"data": "heart-disease", "num-server-rounds": 3}
 _TEXTS: Final = {"data": "sentiment", "num-server-rounds": 3}
 _SOME_TEXTS: Final = 1000
 """Public texts: with more, a language model takes most of the time to read them."""
-_NOT_FOR_TEXT: Final = frozenset({_JOINT, _LINEAR, _TEACHERS, "FedKT", _LEVEL_2})
+_NOT_FOR_TEXT: Final = frozenset({_JOINT, _LINEAR, "FedKT", _LEVEL_2})
 """Labelers, students and teachers learn from numbers alone."""
 
 PARTS: Final = {
@@ -142,7 +140,7 @@ PARTS: Final = {
 _FAST_REFITS: Final = 4
 _FAST_NETWORKS: Final = {"num-server-rounds": 2, "local-steps": 40}
 _NOT_FAST: Final = frozenset({"text-embeddings", "hospitals-networks"})
-_LEFT_OUT: Final = frozenset({"FedCT (DS)", "PredCons", "FedMD", "FedKT", _DP_PATE, _LEVEL_2, _LINEAR, _TEACHERS})
+_LEFT_OUT: Final = frozenset({"FedCT (DS)", "PredCons", "FedMD", "FedKT", _DP_PATE, _LEVEL_2, _LINEAR})
 """In a first look at networks, which take most of its time."""
 
 

@@ -30,11 +30,11 @@ FAST_EPSILONS: Final = (1.0, 8.0, math.inf)
 PAID_LABELS: Final = 1_000
 """What is asked where each label costs, in favour of those mechanisms: of more, each would be noisier."""
 
-WITHOUT_NETWORKS: Final = ("dp-linear", "teachers", "randomized-response", "xor")
+WITHOUT_NETWORKS: Final = ("dp-linear", "randomized-response", "xor")
 """Networks of many silos would take most of the time."""
 
 SETTINGS: Final = (
-    FEW_LARGE._replace(mechanisms=("dp-linear", "dp-sgd", "teachers", "randomized-response", "xor")),
+    FEW_LARGE._replace(mechanisms=("dp-linear", "dp-sgd", "randomized-response", "xor")),
     MANY_SMALL._replace(mechanisms=WITHOUT_NETWORKS),
     ADULT._replace(mechanisms=WITHOUT_NETWORKS),
 )

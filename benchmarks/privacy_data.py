@@ -20,7 +20,7 @@ from fedct_flwr.seeding import generator
 from fedct_flwr.types import Examples, Features, HardLabels
 
 MODEL: Final[dict[str, Any]] = {"C": 0.1, "tol": 1e-3, "max_iter": 1000}
-"""Logistic regression of the personal models and of the teachers, on features of the public set."""
+"""Logistic regression of the personal models, on features of the public set."""
 _FITTED_ON: Final = 10_000
 
 
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
     private: int
     public: int
     components: int
-    """Principal components that personal models and teachers take of images; 0: a table's columns, encoded."""
+    """Principal components that personal models take of images; 0: a table's columns, encoded."""
     mechanisms: tuple[str, ...] = ()
 
 

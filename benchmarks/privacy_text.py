@@ -58,7 +58,7 @@ def about(sizes: Sizes) -> str:
         f"regression) trained on private records and the consensus, of the first {sizes.models} silos. dp-linear "
         f"labels all of the public set for one price; {sizes.public:,} of its examples are measured. Where each label "
         f"costs, {sizes.paid:,} are asked, in favour of those mechanisms. Infinite "
-        f"epsilon is no noise (teachers, dp-linear, dp-sgd: epsilon {UNPROTECTED:g}).\n\n"
+        f"epsilon is no noise (dp-linear, dp-sgd: epsilon {UNPROTECTED:g}).\n\n"
     )
 
 

@@ -8,17 +8,16 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.methods import one_thread_per_silo
-from benchmarks.privacy_data import Federation, Sizes, learner_of
+from benchmarks.privacy_data import Federation, Sizes
 from fedct_flwr.consensus.counting import tally
 from fedct_flwr.labelers.dp_linear import DpLinearLabeler
 from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.randomized import RandomizedLabeler
-from fedct_flwr.labelers.teachers import TeachersLabeler, default_teachers
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.mechanisms import Xor
 from fedct_flwr.privacy.mechanisms.on_labels import Sensitivity, tally_bits
 from fedct_flwr.privacy.randomness import SimulatedNoise
-from fedct_flwr.seeding import generator, random_state
+from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, HardLabels, VoteCounts
 
 DELTA: Final = 1e-5
@@ -96,33 +95,6 @@ def _network(inputs: int, classes: int) -> Any:
     return nn.Sequential(nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes))
 
 
-def _teachers(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
-    public, classes = federation.public.X[: sizes.paid], len(federation.schema.classes)
-    votes = [
-        _answer(
-            TeachersLabeler(
-                learner_of,
-                len(public),
-                classes,
-                num_units=silo.size,
-                num_teachers=default_teachers(silo.size),
-                num_queries=len(public),
-                epsilon=min(epsilon, UNPROTECTED),
-                delta=DELTA,
-                noise_kind="gumbel",
-                seed=random_state(seed, "teachers", number),
-            ),
-            silo,
-            public,
-            federation.own_votes[number][: len(public)],
-            seed,
-            number,
-        )
-        for number, silo in enumerate(federation.silos)
-    ]
-    return tally(votes, len(public), classes)
-
-
 def _randomized(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
     public, classes = federation.public.X[: sizes.paid], len(federation.schema.classes)
     own = [votes[: len(public)] for votes in federation.own_votes]
@@ -159,7 +131,6 @@ def xor_votes(federation: Federation, mechanism: Xor, labels: int, seed: int) ->
 MECHANISMS: Final[dict[str, Votes]] = {
     "dp-linear": _dp_linear,
     "dp-sgd": _dp_sgd,
-    "teachers": _teachers,
     "randomized-response": _randomized,
     "xor": _xor,
 }

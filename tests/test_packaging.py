@@ -70,7 +70,7 @@ EXTRAS = {
     "fedct_flwr/silo/release.py": "privacy",
     **{
         f"fedct_flwr/labelers/{name}.py": "privacy"
-        for name in ("labeler", "dp_linear", "randomized", "teachers", "transfer", "students")
+        for name in ("labeler", "dp_linear", "randomized", "transfer", "students")
     },
     "fedct_flwr/drawing/marginals.py": "privacy",
     "fedct_flwr/datasets/excel.py": "excel",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
-from fedct_flwr.config.privacy import OF_PROTECTION, TRAIN_ONCE, said
+from fedct_flwr.config.privacy import OF_PROTECTION
 from fedct_flwr.config.setting_rules import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import check_student, make_student
@@ -144,8 +144,8 @@ def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: S
     networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
     of_students = [name for name, other in ALGORITHMS.items() if other.asks_students()]
     once = Needs(
-        f"algorithm = {either(of_students)}, {said(TRAIN_ONCE)} or a network as student, which are trained once",
-        lambda config: find_algorithm(config).asks_students() or config.protection in TRAIN_ONCE,
+        f"algorithm = {either(of_students)} or a network as student, which are trained once",
+        lambda config: find_algorithm(config).asks_students(),
     )
     used = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": once}
     words = "classes, and a network as learner" if subject.schema.outcome.number else "a network as learner"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from fedct_flwr.config import RunConfig, TransferSettings
-from fedct_flwr.config.privacy import IN_SHARES, MAX_PARTITIONS, NoisePlan, TallyNoise
+from fedct_flwr.config.privacy import IN_SHARES, MAX_PARTITIONS, MAX_TEACHERS, NoisePlan, TallyNoise
 from fedct_flwr.config.run import of_run
 from fedct_flwr.config.setting_rules import Needs, Uses, uses
 from fedct_flwr.config.settings import MAX_INT
@@ -54,7 +54,7 @@ class FedKT(Summable):
     """No noise, noise on all silos' votes that protects silos (L1), or at each silo for its records (L2)."""
     partitions: Annotated[int, Field(ge=0, le=MAX_PARTITIONS)] = 0
     """Students of each silo, the paper's s; 0: the paper's, which is 2 at L0 and else 1."""
-    teachers: int = of_run("teachers")
+    teachers: Annotated[int, Field(ge=0, le=MAX_TEACHERS)] = 0
     """Models that vote for each student, the paper's t; 0: the paper's 5, or 25 at L2, but no more than the smallest
     silo has records for."""
     mechanism: TallyNoise = ""

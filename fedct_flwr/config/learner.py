@@ -75,8 +75,8 @@ class Training(Settings):
     optimizer: Optimizer = "adam"
     """For networks: adam, or plain sgd without momentum, which needs a higher learning-rate (0.1, say)."""
     epochs: int = Field(default=0, ge=0, le=MAX_INT)
-    """For networks that are trained once, not from round to round (teachers, students): how many times over their
-    examples; 0: local-steps for each round."""
+    """For networks that are trained once, not from round to round (FedKT's teachers and students): how many times over
+    their examples; 0: local-steps for each round."""
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
 

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.setting_rules import Uses, either, uses
-from fedct_flwr.config.settings import MAX_INT, Settings, kebab, one_of
+from fedct_flwr.config.settings import MAX_INT, Settings, one_of
 from fedct_flwr.types import ConfigError
 
 ON_COUNTS: Final = ("laplace", "gaussian", "gumbel")
@@ -27,9 +27,6 @@ ON_COUNTS: Final = ("laplace", "gaussian", "gumbel")
 
 IN_SHARES: Final = ("gaussian",)
 """Those among them that silos can add in shares, so that the sum of all shares is this noise."""
-
-OF_TEACHERS: Final = ("gaussian", "gumbel")
-"""Those among them for a silo's own teachers."""
 
 _NEED_DELTA: Final = ("gaussian",)
 """Those among them that promise nothing at delta = 0."""
@@ -39,8 +36,6 @@ TallyNoise: TypeAlias = Annotated[str, one_of(("", *ON_COUNTS))]
 """Noise on all silos' votes; empty: what the algorithm takes by default."""
 TransferNoise: TypeAlias = Annotated[str, one_of(ON_COUNTS)]
 """Noise on the votes of students' teachers."""
-VoteNoise: TypeAlias = Annotated[str, one_of(OF_TEACHERS)]
-"""Noise on the votes of a silo's own teachers."""
 
 
 class NoisePlan(NamedTuple):
@@ -57,8 +52,8 @@ class NoisePlan(NamedTuple):
 def wrong_delta(key: str, name: str, names: Iterable[str], delta: float) -> str:
     """What is wrong with this delta for the mechanism that ``key`` names, one of ``names``; empty if nothing is.
 
-    >>> wrong_delta("noise", "gaussian", ("gaussian", "gumbel"), 0.0)
-    "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or noise to 'gumbel'"
+    >>> wrong_delta("mechanism", "gaussian", ("gaussian", "gumbel"), 0.0)
+    "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or mechanism to 'gumbel'"
     """
     if delta > 0 or name not in _NEED_DELTA:
         return ""
@@ -69,24 +64,6 @@ def wrong_delta(key: str, name: str, names: Iterable[str], delta: float) -> str:
 
 MAX_TEACHERS: Final = 1000
 """More models than anybody trains on one silo's records."""
-
-
-class OwnSettings(Settings):
-    """The settings that single protections have, all of them: each is used by its own alone."""
-
-    teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
-    """Models that vote; 0: as many as the number of records suggests. For fedkt of each student, the paper's t; 0: the
-    paper's 5, or 25 at L2, but no more than the smallest silo has records for."""
-    noise: VoteNoise = "gumbel"
-    """On the teachers' votes."""
-    clipping_norm: float = Field(default=1.0, gt=0)
-    """The longest that a record's gradient may be (dp-sgd), or a silo's update (dp-fedavg)."""
-
-    @model_validator(mode="after")
-    def _check_teachers(self) -> Self:
-        if self.teachers == 1:
-            raise ValueError("a single teacher cannot be outvoted: set teachers to 2 or more, or to 0")
-        return self
 
 
 def whole_learner(learner: LearnerSettings) -> dict[str, object]:
@@ -112,9 +89,9 @@ class Protection:
     of_auto: str = ""
     """What ``learner = "auto"`` chooses under it, and what covers the choice: a sentence; empty if it refuses that."""
     labeler: str = ""
-    """Import path of what makes the ``Labeler`` of a ``Start``; empty: the personal model answers itself."""
+    """Import path of what makes the ``Labeler`` of a ``Start``; empty: it covers no labels."""
     own: tuple[str, ...] = ()
-    """The fields of ``OwnSettings`` that it alone uses."""
+    """The settings that it alone uses, as they are written."""
     needs_delta: bool = False
     """Whether it promises nothing at delta = 0, whatever else is set."""
     extra: str = "privacy"
@@ -123,15 +100,14 @@ class Protection:
     """What of the learner's settings makes the labeler another one, as JSON takes it."""
     reads_votes: bool = False
     """Whether the labels are made of the personal model's, as its labeler says too."""
-    trains_once: bool = False
-    """Whether it trains the silo's learner once, and not from round to round."""
-    covers_votes: bool = False
-    """Whether it also covers the votes of students, whose teachers' votes then get the noise of ``[transfer]``."""
     by_group: bool = True
     """Whether it protects a patient with several records as it does one record."""
     in_floats: bool = False
     """Whether noise is added to sums of floating-point numbers, which the privacy sheet says."""
 
+
+OF_STUDENTS: Final = "fedkt-l2"
+"""The protection that covers the votes of students alone: noise on their teachers' votes, as ``[transfer]`` says."""
 
 PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
     {
@@ -139,13 +115,12 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             leaves="the labels of the model itself, without noise",
             extra="",
             reads_votes=True,
-            covers_votes=True,
         ),
         "dp-sgd": Protection(
             labeler="fedct_flwr.labelers.dp_sgd:labeler",
             leaves="the labels of a network of their own, in whose training no record's gradient counts for more than "
             "a fixed length and noise is added to every step",
-            own=("clipping_norm",),
+            own=("clipping-norm",),
             needs_delta=True,
             extra="dp-sgd",
             of_learner=_network,
@@ -161,16 +136,6 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             needs_delta=True,
             of_learner=lambda learner: {},
         ),
-        "teachers": Protection(
-            labeler="fedct_flwr.labelers.teachers:labeler",
-            leaves="for each public example the class that most of several models voted for, with noise on the votes; "
-            "each record was seen by one of these models alone",
-            of_auto="the silo chooses its own model by its records, and nothing of it leaves: the models that vote "
-            "choose nothing, they are logistic regressions",
-            own=("teachers", "noise"),
-            trains_once=True,
-            covers_votes=True,
-        ),
         "randomized-response": Protection(
             labeler="fedct_flwr.labelers.randomized:labeler",
             leaves="the labels of the model, each of them replaced by another class at random so often that none tells "
@@ -179,32 +144,17 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             "changed at random, whichever model says it",
             reads_votes=True,
         ),
+        OF_STUDENTS: Protection(leaves=""),
     }
 )
 """By the names that settings give them."""
 
+OF_LABELS: Final = tuple(name for name in PROTECTIONS if name != OF_STUDENTS)
+"""Protections of labels, and none at all."""
 
-ProtectionName: TypeAlias = Annotated[str, one_of(PROTECTIONS)]
-"""A key of ``PROTECTIONS``."""
-
-
-def own_keys(names: Iterable[str]) -> list[str]:
-    """The settings that these protections alone have, as settings write them.
-
-    >>> own_keys(["teachers"])
-    ['teachers', 'noise']
-    """
-    return [kebab(field) for name in names for field in PROTECTIONS[name].own]
-
-
-COVER_VOTES: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.labeler and entry.covers_votes)
-"""Protections that also cover the votes of students."""
-
-TRAIN_ONCE: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.trains_once)
-"""Protections that train the silo's learner once, for as many epochs as are set."""
 
 OF_PROTECTION: Final[Mapping[str, Uses]] = {
-    name: uses("epsilon", "delta", *own_keys([name])) if entry.labeler else {} for name, entry in PROTECTIONS.items()
+    name: uses("epsilon", "delta", *entry.own) if entry.labeler else {} for name, entry in PROTECTIONS.items()
 }
 """Each protection's settings, in a run config and under ``[privacy]``, which has a plan besides."""
 
@@ -212,20 +162,16 @@ OF_PROTECTION: Final[Mapping[str, Uses]] = {
 def said(names: Sequence[str]) -> str:
     """How to set one of these protections.
 
-    >>> said(["teachers"])
-    "protection = 'teachers'"
+    >>> said(["dp-linear"])
+    "protection = 'dp-linear'"
     """
     return f"protection = {either(names)}"
 
 
-def check_together(protection: str, settings: OwnSettings, delta: float) -> None:
-    """Raise ValueError for ``settings`` of the protection that promise nothing."""
-    entry = PROTECTIONS[protection]
-    wrong = "noise" in entry.own and wrong_delta("noise", settings.noise, OF_TEACHERS, delta)
-    if entry.needs_delta and not delta:
-        wrong = f"{protection} promises nothing at delta = 0: set delta to a number such as 1e-5"
-    if wrong:
-        raise ValueError(wrong)
+def check_delta(protection: str, delta: float) -> None:
+    """Raise ValueError for a protection that promises nothing at this delta."""
+    if PROTECTIONS[protection].needs_delta and not delta:
+        raise ValueError(f"{protection} promises nothing at delta = 0: set delta to a number such as 1e-5")
 
 
 MAX_PARTITIONS: Final = 100
@@ -239,7 +185,7 @@ _TEACHERS_UNDER_NOISE: Final = 25
 class TransferSettings(Settings):
     """FedKT at a silo (Li, He, Song, IJCAI 2021): a student for each partition, which its own teachers label for.
 
-    Whether there is noise on the teachers' votes (FedKT-L2) is said by ``[privacy]``: protection = "teachers".
+    Whether there is noise on the teachers' votes (FedKT-L2) is said by ``[privacy]``: protection = "fedkt-l2".
     """
 
     partitions: int = Field(default=0, ge=0, le=MAX_PARTITIONS)
@@ -273,7 +219,7 @@ _IN_THIS_ORDER: Final = ("protection", "epsilon", "delta", "rounds", "queries", 
 """As the log lines of approvals have them."""
 
 
-class PrivacySettings(OwnSettings):
+class PrivacySettings(Settings):
     """Whose labels leave instead of the personal model's, and what they may tell about a record in total.
 
     Epsilon and delta are totals over the whole study, per record of the silo, added or removed; with a group column,
@@ -281,12 +227,12 @@ class PrivacySettings(OwnSettings):
     and ``queries``, is what the noise is calibrated for; whatever goes beyond the budget is refused.
     """
 
-    protection: ProtectionName = "none"
+    protection: Annotated[str, one_of(PROTECTIONS)] = "none"
     """``none``: the personal model's own labels, without a guarantee. ``dp-sgd``: those of a network trained by noisy
     gradients over the rounds, in steps of its own: not the learner's batch-size, local-steps, learning-rate,
     weight-decay, pseudo-weight and class-weight. ``dp-linear``: of a linear model on features learned from the public
-    set, trained once, with a plan of its own too. ``teachers``: a noisy vote of models trained on parts of the records.
-    ``randomized-response``: the personal model's, each of them changed at random."""
+    set, trained once, with a plan of its own too. ``randomized-response``: the personal model's, each of them changed
+    at random. ``fedkt-l2``: no labels, but votes of students whose teachers' votes get noise, see ``[transfer]``."""
     epsilon: float = Field(default=1.0, gt=0)
     """For each record, or patient with a group column, in total over the whole study with all its runs. A smaller one
     protects more. To raise it needs a new approval, and what was spent stays so."""
@@ -296,6 +242,8 @@ class PrivacySettings(OwnSettings):
     """Rounds of the study, all runs together."""
     queries: int = Field(default=0, ge=0, le=MAX_INT)
     """Labels of the study, all runs together; 0: all public examples in each round."""
+    clipping_norm: float = Field(default=1.0, gt=0)
+    """The longest that a record's gradient may be (dp-sgd)."""
 
     @property
     def chosen(self) -> Protection:
@@ -305,12 +253,13 @@ class PrivacySettings(OwnSettings):
     @property
     def enabled(self) -> bool:
         """Whether anything is promised."""
-        return bool(self.chosen.labeler)
+        return self.protection != "none"
 
     @property
     def decides(self) -> dict[str, object]:
         """What is approved of it, as JSON takes it. Settings to come may be in it only where they have been chosen."""
-        found = self.model_dump(mode="json")
+        # Two settings are gone: what was approved with their defaults stays approved.
+        found = {**self.model_dump(mode="json"), "teachers": 0, "noise": "gumbel"}
         return {**{name: found[name] for name in _IN_THIS_ORDER}, **found}
 
     def check_unit(self, *, grouped: bool) -> None:
@@ -338,5 +287,5 @@ class PrivacySettings(OwnSettings):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        check_together(self.protection, self, self.delta)
+        check_delta(self.protection, self.delta)
         return self

@@ -10,14 +10,7 @@ from pydantic import Field, InstanceOf, ValidationInfo, field_validator, model_v
 
 from fedct_flwr.config.learner import AUTO, LearnerSettings, PseudoWeight, Training
 from fedct_flwr.config.method import Method, default_method, defaults_of_all, methods, read_method
-from fedct_flwr.config.privacy import (
-    COVER_VOTES,
-    PROTECTIONS,
-    OwnSettings,
-    PrivacySettings,
-    ProtectionName,
-    check_together,
-)
+from fedct_flwr.config.privacy import OF_LABELS, OF_STUDENTS, PROTECTIONS, PrivacySettings, check_delta
 from fedct_flwr.config.settings import MAX_INT, Name, Names, kebab, one_of
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -50,7 +43,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
     return {key: ",".join(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-class SimulatedSilos(Training, OwnSettings):
+class SimulatedSilos(Training):
     """What real silos decide for themselves, in ``silo.toml``; shares are in 0..1, sizes are numbers of examples."""
 
     label_column: str = ""
@@ -112,12 +105,14 @@ class SimulatedSilos(Training, OwnSettings):
     """Weight of a pseudo-labeled public example, if a private one has 1; auto: each silo trusts the consensus unless
     its own records speak against it."""
 
-    protection: ProtectionName = "none"
-    """Whose labels leave: none (the model's own), dp-sgd, dp-linear, teachers or randomized-response."""
+    protection: Annotated[str, one_of(OF_LABELS)] = "none"
+    """Whose labels leave: none (the model's own), dp-sgd, dp-linear or randomized-response."""
     epsilon: float = Field(default=1.0, gt=0)
     """In total over all rounds: for each record of a silo, or with dp-fedavg for each silo."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
     """The chance that epsilon does not hold, in total; well below 1 / records."""
+    clipping_norm: float = Field(default=1.0, gt=0)
+    """The longest that a record's gradient may be (dp-sgd), or a silo's update (dp-fedavg)."""
     baselines: Literal["all", "local", "none"] = "all"
     """For simulations: which models the co-trained ones are compared with at the end. All trains each silo's learner
     alone and on all private records in one place; local trains it alone only."""
@@ -251,7 +246,7 @@ class RunConfig(SimulatedSilos):
             raise ValueError("student-params are given but no student: name a learner as student, or leave them out")
         if bool(self.bad_silos) != (self.corruption != "none"):
             raise ValueError("bad-silos and corruption go together: name the silos and what is wrong with them")
-        check_together(self.protection, self, self.delta)
+        check_delta(self.protection, self.delta)
         if self.rounds != self.num_server_rounds != self.defaults()["num-server-rounds"]:
             only = "asks the silos once" if self.method.asks_once else f"always has {self.rounds} rounds"
             raise ValueError(f"algorithm {self.algorithm!r} {only}: leave num-server-rounds out")
@@ -329,7 +324,7 @@ class RunConfig(SimulatedSilos):
         same = {name: getattr(self, name) for name in PrivacySettings.model_fields if hasattr(self, name)}
         plan: dict[str, Any] = {"rounds": self.rounds, "queries": self.rounds * queries}
         if self.method.protects_records:
-            plan["protection"] = COVER_VOTES[0]
+            plan["protection"] = OF_STUDENTS
         return PrivacySettings.read({kebab(name): value for name, value in {**same, **plan}.items()}, "the run config")
 
     def learner_settings(self, silo: int, num_silos: int) -> LearnerSettings:

@@ -11,12 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.limits import AT_LEAST, YOUNGER, RecordsSettings
 from fedct_flwr.config.privacy import (
-    COVER_VOTES,
+    OF_STUDENTS,
     PROTECTIONS,
-    TRAIN_ONCE,
     PrivacySettings,
     TransferSettings,
-    own_keys,
     said,
 )
 from fedct_flwr.config.setting_rules import either, uses
@@ -176,19 +174,17 @@ _TAUGHT: Final = ("counts", "count-sum")
 _UNCOVERED: Final = ("soft", "soft-sum")
 """Kinds that no protection covers."""
 
-_PROTECTED: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.labeler)
+_PROTECTED: Final = tuple(name for name in PROTECTIONS if name != "none")
 _EFFECTS: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
     ("privacy", ("epsilon", "delta"), (*_PROTECTED, *_NOISY)),
     ("privacy", ("rounds", "queries"), _PROTECTED),
-    *(("privacy", own_keys([name]), (name,)) for name in _PROTECTED),
-    # Students have teachers of their own, under [transfer].
-    ("privacy", own_keys(COVER_VOTES), ("hard", "shares", "sum")),
+    *(("privacy", PROTECTIONS[name].own, (name,)) for name in _PROTECTED),
     ("policy", [*map(kebab, AT_LEAST)], _ADDED),
     ("policy", ("max-consensus-weight",), _UNCOVERED),
     ("transfer", [*map(kebab, TransferSettings.model_fields)], _TAUGHT),
-    ("transfer", ("noise", "gamma", "lessons"), COVER_VOTES),
+    ("transfer", ("noise", "gamma", "lessons"), (OF_STUDENTS,)),
     ("learner", ("pseudo-weight",), ("hard", "shares", "sum", "joint")),
-    ("learner", ("epochs",), (*_TAUGHT, *TRAIN_ONCE)),
+    ("learner", ("epochs",), _TAUGHT),
     ("learner", ("warm-up-rounds",), ("hard", "shares", "soft", "sum", "soft-sum", "joint")),
 )
 """Tables, keys in them, and the kinds and protections of which these keys need one to have an effect."""
@@ -347,6 +343,11 @@ class SiloConfig(Settings):
             raise ValueError(
                 "sum-epsilon promises that nothing but sums with noise leaves: set kinds to ['sum'], ['count-sum'] or "
                 "both, and metrics = false under [policy], or sum-epsilon = 0"
+            )
+        if self.privacy.protection == OF_STUDENTS and not set(self.policy.kinds) <= {*_TAUGHT}:
+            raise ValueError(
+                f"protection = {OF_STUDENTS!r} covers votes of students alone: set kinds = ['counts'] under [policy], "
+                "or choose another protection under [privacy]"
             )
         uncovered = [kind for kind in self.policy.kinds if kind in _UNCOVERED]
         if self.privacy.enabled and uncovered:

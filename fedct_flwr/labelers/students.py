@@ -1,12 +1,12 @@
 """From settings to the students whose votes a silo sends, and their votes as what a ledger charges for."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fedct_flwr.config import LearnerSettings, PrivacySettings, TransferSettings
-from fedct_flwr.config.privacy import COVER_VOTES, said
+from fedct_flwr.config.privacy import OF_STUDENTS, said
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.labeler import Asked, KeepsNothing
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 def check_votes(settings: TransferSettings, privacy: PrivacySettings, votes: int) -> None:
     """Raise ConfigError if a silo of these settings must not answer a question for ``votes`` on each example."""
-    if not privacy.chosen.covers_votes:
+    if privacy.protection not in ("none", OF_STUDENTS):
         raise ConfigError(
             f"the coordinator asks for votes of students, which protection = {privacy.protection!r} does not cover: "
-            f"set {said(COVER_VOTES)}, or 'none'"
+            f"set {said([OF_STUDENTS])}, or 'none'"
         )
     most = settings.most_students(noisy=privacy.enabled)
     if votes > most:
@@ -104,16 +104,36 @@ def teachers_noise(
     settings: TransferSettings, privacy: PrivacySettings, num_public: int, partitions: int
 ) -> "CountNoise":
     """The noise on the votes of each partition's teachers, of which a record is in one. Raises ConfigError."""
-    from fedct_flwr.labelers.teachers import least_scale
     from fedct_flwr.privacy.mechanisms import ON_COUNTS
 
     queries = settings.lessons_for(privacy.planned_queries(num_public), num_public)
     scale = (
         1 / settings.gamma
         if settings.gamma
-        else least_scale(settings.noise, queries, partitions, privacy.epsilon, privacy.delta)
+        else _least_scale(settings.noise, queries, partitions, privacy.epsilon, privacy.delta)
     )
     return ON_COUNTS[settings.noise](scale)
+
+
+@lru_cache(maxsize=64)
+def _least_scale(noise_kind: str, num_queries: int, partitions: int, epsilon: float, delta: float) -> float:
+    """Of noise on the votes of each partition's teachers, which all see the same records. Raises ConfigError.
+
+    Takes seconds, and a simulation has many silos with one plan.
+    """
+    from fedct_flwr.privacy.accounting import SLOW_QUERIES, calibrate
+    from fedct_flwr.privacy.mechanisms import ON_COUNTS
+    from fedct_flwr.privacy.mechanisms.base import repeated
+
+    highest = 100 * num_queries * partitions / epsilon
+    return calibrate(
+        lambda scale: repeated(ON_COUNTS[noise_kind](scale).event(num_queries), partitions),
+        epsilon,
+        delta,
+        min(0.05, highest),
+        highest,
+        quick=num_queries * partitions > SLOW_QUERIES,
+    )
 
 
 class StudentVotes(KeepsNothing):

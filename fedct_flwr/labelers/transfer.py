@@ -112,10 +112,11 @@ class Transfer:
         for each unit of the silo (a record, or a patient with all records), **added or removed**: what ``votes``
         returns on n examples costs ``event(n)``, and each further call as much again.
 
-        In each partition, each unit draws its teacher as for ``TeachersLabeler``, and for the same reason: one unit
-        more or less changes the vote of one teacher per example, two counts by one, which is what a mechanism of one
-        vote per unit covers. To shuffle the records and to cut them into equal parts, as the paper's code does, would
-        not do.
+        In each partition, each unit draws its teacher uniformly, independently of all others, from the noise's source.
+        So the same draws of the other units go with either of two adjacent data sets, and given these one unit more or
+        less changes the vote of one teacher per example, two counts by one, which is what a mechanism of one vote per
+        unit covers. The guarantee holds for every such draw, hence for the mixture of them. To shuffle the records and
+        to cut them into equal parts, as the paper's code does, would not do: one record more moves others across cuts.
 
         The s partitions see the same records and compose: s times the cost of one. (The paper's Theorem 3 is about one
         partition.) Students see public examples and noisy labels only, so they are post-processing, whatever they say,
@@ -310,20 +311,3 @@ def vote_of(voter: Learner | None, public: Features) -> HardLabels | None:
         return None if voter is None else voter.predict(public)
     except Exception:
         return None
-
-
-def trained_on(
-    parts: NDArray[np.int64], private: Examples, num_teachers: int, make_learner: Callable[[int], Learner]
-) -> list[Learner]:
-    """A learner for each part that has records and can be learned from; ``parts`` ``(records,)`` in 0..num_teachers-1.
-
-    ``make_learner(teacher)`` makes an untrained one.
-    """
-    voters = (trained(make_learner(teacher), take(private, parts == teacher)) for teacher in range(num_teachers))
-    return [voter for voter in voters if voter is not None]
-
-
-def votes_of(voters: Sequence[Learner], public: Features, num_classes: int) -> VoteCounts:
-    """How many vote for each class, ``(examples, classes)``; one that cannot predict votes for none."""
-    votes = (vote_of(voter, public) for voter in voters)
-    return tally((vote for vote in votes if vote is not None), len(public), num_classes)

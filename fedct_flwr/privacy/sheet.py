@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
 from fedct_flwr.config import PrivacySettings, SiloConfig, StudyDraw, StudyJoint
-from fedct_flwr.config.privacy import COVER_VOTES
+from fedct_flwr.config.privacy import OF_STUDENTS
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending
 from fedct_flwr.text.markdown import template
 from fedct_flwr.text.plural import count
@@ -33,7 +33,7 @@ class Answers:
     @classmethod
     def of(cls, config: SiloConfig) -> "Answers":
         """What a real silo's policy lets out. Votes leave without a protection, or under teachers' noise."""
-        counted = config.privacy.chosen.covers_votes and config.policy.teaches
+        counted = config.privacy.protection in ("none", OF_STUDENTS) and config.policy.teaches
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
         # No protection covers these, so settings that let them out under one are refused.
         kinds = set(config.policy.kinds)
@@ -217,7 +217,7 @@ def sheet(
     protection, by the silo's own log. ``answers``: what silos are asked for.
     """
     kind = "records" if privacy.enabled else "nothing"
-    facts: dict[str, Any] = {"privacy": privacy, "answers": answers, "cover_votes": COVER_VOTES}
+    facts: dict[str, Any] = {"privacy": privacy, "answers": answers}
     facts |= {"num_public": num_public, "unprotected": unprotected}
     return page(kind, study, accounts, simulated=simulated, metrics=metrics, **facts)
 

@@ -70,7 +70,7 @@ def simulate(
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config
-    has goes by its key with underscores: ``protection="teachers", epsilon=1.0``. What is not given is as in
+    has goes by its key with underscores: ``protection="dp-linear", epsilon=1.0``. What is not given is as in
     ``config/run.py`` and in the algorithm's own file.
 
     The run goes to the new folder ``run_dir``, or to a temporary one that lives as long as the ``Run``. ``resume`` is

@@ -39,7 +39,6 @@ pytestmark = pytest.mark.usefixtures("in_a_run")
 
 PROTECTIONS: dict[str, dict[str, Any]] = {
     "dp-linear": {},
-    "teachers": {"teachers": 5},
     "randomized-response": {},
     "dp-sgd": {},
 }
@@ -110,7 +109,7 @@ def test_no_record_decides_whether_there_is_an_answer(
     check_one_record_decides_nothing(tmp_path, protection, learner, record)
 
 
-@pytest.mark.parametrize("protection", ["dp-sgd", "teachers", "randomized-response"])
+@pytest.mark.parametrize("protection", ["dp-sgd", "randomized-response"])
 def test_no_record_that_a_network_raises_an_exception_for_decides_it_either(tmp_path: Path, protection: str) -> None:
     check_one_record_decides_nothing(tmp_path, protection, LOOKING_UP, unknown)
 

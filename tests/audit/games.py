@@ -165,27 +165,13 @@ class ByHeart:
         return np.full(len(X), self._label, dtype=np.int16)
 
 
-def by_heart(_: int) -> ByHeart:
-    return ByHeart()
-
-
 CROWD = Examples(np.repeat(ANOTHER.X, 50, axis=0), np.zeros(50, dtype=np.int16))
 """So many records of the other class that each of three teachers has one, but for one draw in 10^8."""
 WITH_CROWD = Examples(np.vstack([CROWD.X, CANARY.X]), np.append(CROWD.y, CANARY.y))
 
 
-def outvoted(labeler: Any, public: np.ndarray) -> Play:
-    """Teachers: the record turns the vote of one from the class of all of them to the other."""
-
-    def play(there: bool, noise: SimulatedNoise) -> float:
-        labeler.reset()
-        return float(labeler.answer(asked(WITH_CROWD if there else CROWD, public), noise).sum())
-
-    return play
-
-
 def taught(transfer: Any, queries: int) -> Play:
-    """FedKT-L2: the same, and students that repeat what they learned; each lesson has noise of its own.
+    """FedKT-L2: the record turns the vote of one teacher; students repeat it; each lesson has noise of its own.
 
     A score is the number of partitions that were won over, for each of the queries: given who teaches whom, which
     makes no difference here, they are as independent as refits are.

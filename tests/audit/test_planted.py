@@ -21,29 +21,21 @@ from fedct_flwr.labelers import dp_linear, dp_sgd
 from fedct_flwr.labelers.dp_linear import RESIDUAL, DpLinearLabeler, gradient
 from fedct_flwr.labelers.dp_sgd import DpSgdLabeler
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
-from fedct_flwr.labelers.labeler import Asked
-from fedct_flwr.labelers.teachers import TeachersLabeler
 from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace
 from fedct_flwr.types import Examples
 from tests.audit.games import (
-    ANOTHER,
     FEATURES,
     PUBLIC,
     ByHeart,
     against,
-    asked,
-    by_heart,
     crowded,
     descended,
     outcome,
-    outvoted,
     scores_of,
     summed,
     taught,
 )
-
-QUERIES = PUBLIC[:10]
 
 
 def linear(kind: type[DpLinearLabeler] = DpLinearLabeler) -> DpLinearLabeler:
@@ -134,33 +126,6 @@ def test_dp_sgd_that_clips_to_more_than_its_noise_is_for_is_caught(
     assert outcome(play, GaussianDpEvent(0.5), refits).broken == (longer > 1)
 
 
-class InTwoParts(TeachersLabeler):
-    """Parts that overlap, as in bagging: a record changes the votes of two teachers, and is counted in one."""
-
-    def answer(self, asked: Asked, noise: Any) -> Any:
-        self._teachers = [self._make(teacher).fit(*asked.private) for teacher in range(self._num_teachers)]
-        return super().answer(asked, noise)
-
-
-def teachers(kind: type[TeachersLabeler] = TeachersLabeler, scale: float = 1.0) -> TeachersLabeler:
-    made = kind(
-        by_heart, len(QUERIES), 2, num_units=51, num_teachers=2, num_queries=len(QUERIES), epsilon=12.0,
-        delta=1e-5, noise_kind="gaussian", seed=0,
-    )  # fmt: skip
-    made._mechanism = replace(made._mechanism, scale=made._mechanism.scale * scale)
-    return made
-
-
-@pytest.mark.parametrize(("kind", "scale"), [(TeachersLabeler, 1.0), (TeachersLabeler, 0.5), (InTwoParts, 1.0)])
-def test_teachers_with_too_little_noise_or_with_parts_that_overlap_are_caught(
-    kind: type[TeachersLabeler], scale: float
-) -> None:
-    promised = teachers().event(asked(ANOTHER, QUERIES))
-    right = kind is TeachersLabeler and scale == 1
-    found = outcome(outvoted(teachers(kind, scale), QUERIES), promised, 400 if right else 1000)
-    assert found.broken != right
-
-
 class Echo(ByHeart):
     """A student that says of the public set what it was told."""
 
@@ -205,6 +170,18 @@ def test_students_at_level_2_whose_partitions_count_as_one_are_caught(mechanism:
     scores = scores_of(taught(at_level_2(mechanism, partitions=2), 2000), 50)
     assert not against(scores, at_level_2(mechanism, partitions=2).event(1)).broken
     assert against(scores, at_level_2(mechanism).event(1)).broken
+
+
+class Overlapping(Transfer):
+    """Parts that overlap, as in bagging: a record changes the votes of three teachers, and is counted in one."""
+
+    def _parts(self, partition: int, num_records: int, groups: Any, noise: Any) -> Any:
+        return [np.arange(num_records)] * 3
+
+
+def test_parts_that_overlap_are_caught() -> None:
+    made = Overlapping(lambda state: Echo(), 2, partitions=1, teachers=3, num_units=51, seed=0, mechanism=Gumbel(1.0))
+    assert outcome(taught(made, 2000), made.event(1), 20).broken
 
 
 def test_the_constants_that_scales_are_made_of_are_those_of_the_worst_record() -> None:

@@ -71,7 +71,7 @@ def test_all_that_is_to_be_known_is_said(
     # What the agent starts with, and the first line of the ledger.
     if kit.config.promises:
         (entry,) = read_entries(kit.state)
-        assert entry.details["privacy"] == kit.config.privacy.model_dump(mode="json")
+        assert entry.details["privacy"] == kit.config.privacy.decides
         with Ledger(kit.state) as ledger:
             found = ledger.spent("heart-disease", DATA_SET)
         assert found is not None

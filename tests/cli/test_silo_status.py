@@ -159,9 +159,9 @@ def test_whether_the_agent_lives(fedct: Fedct, kit: Kit, agent: dict[str, Any], 
 
 def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Kit) -> None:
     assert "privacy" not in said(fedct, kit)
-    kit.protect("teachers")
+    kit.protect("dp-linear")
     assert said(fedct, kit)["privacy"] == {
-        "protection": "teachers", "epsilon": 1.0, "delta": 1e-5, "spent": 0.0, "left": 1.0, "charges": 0,
+        "protection": "dp-linear", "epsilon": 1.0, "delta": 1e-5, "spent": 0.0, "left": 1.0, "charges": 0,
         "others": 0, "together": 0.0, "ahead": "",
     }  # fmt: skip
     assert not (kit.state / "privacy").exists()
@@ -170,7 +170,7 @@ def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Ki
     found = said(fedct, kit)["privacy"]
     assert found["charges"] == 1
     assert (found["spent"], found["left"]) == pytest.approx((0.25, 0.75), abs=1e-3)
-    assert "teachers: epsilon 0.25 of 1 spent, 0.75 left" in fedct("silo", "status", kit.folder).out
+    assert "dp-linear: epsilon 0.25 of 1 spent, 0.75 left" in fedct("silo", "status", kit.folder).out
     assert "all studies" not in fedct("silo", "status", kit.folder).out
     (kit.state / "privacy" / "ledger.sqlite").unlink()
     assert said(fedct, kit)["privacy"]["spent"] is None

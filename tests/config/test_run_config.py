@@ -83,11 +83,12 @@ def test_the_app_config_has_exactly_the_keys_of_the_run_config_with_their_defaul
 
 
 def test_a_run_plans_its_rounds_and_queries() -> None:
-    privacy = read(protection="teachers", num_server_rounds=4, noise="gaussian", epsilon=2.0).privacy_settings(50)
-    assert (privacy.protection, privacy.noise, privacy.epsilon) == ("teachers", "gaussian", 2.0)
+    privacy = read(protection="dp-sgd", num_server_rounds=4, clipping_norm=2.0, epsilon=2.0).privacy_settings(50)
+    assert (privacy.protection, privacy.clipping_norm, privacy.epsilon) == ("dp-sgd", 2.0, 2.0)
     assert (privacy.rounds, privacy.queries) == (4, 200)
-    with pytest.raises(ConfigError, match="a single teacher"):
-        read(teachers=1)
+    for gone in ("teachers", "fedkt-l2"):
+        with pytest.raises(ConfigError, match=f"protection = '{gone}' in the run config: there are none, dp-sgd"):
+            read(protection=gone)
 
 
 # --- to and from Flower

@@ -55,7 +55,7 @@ def test_what_is_not_said_is_careful() -> None:
         ("policy", "max-consensus-weight", float("nan")),
         ("transfer", "partitions", 101),
         ("privacy", "delta", 1.0),
-        ("privacy", "protection", "differential"),
+        ("privacy", "protection", "teachers"),
     ],
 )
 def test_a_value_out_of_range_is_one_sentence_with_key_and_value(table: str, key: str, value: object) -> None:
@@ -65,14 +65,18 @@ def test_a_value_out_of_range_is_one_sentence_with_key_and_value(table: str, key
 @pytest.mark.parametrize(
     ("privacy", "said"),
     [
-        ({"protection": "teachers", "teachers": 1}, "a single teacher"),
-        ({"protection": "teachers", "noise": "gaussian", "delta": 0}, "Gaussian noise promises nothing at delta = 0"),
         ({"protection": "dp-sgd", "delta": 0}, "dp-sgd promises nothing at delta = 0"),
         ({"protection": "dp-linear", "delta": 0}, "dp-linear promises nothing at delta = 0"),
     ],
 )
 def test_what_promises_nothing_is_refused(privacy: dict[str, Any], said: str) -> None:
     assert said in message(privacy=privacy)
+
+
+def test_noise_of_fedkt_covers_no_labels() -> None:
+    said = message(privacy={"protection": "fedkt-l2"}, policy={"kinds": ["hard", "counts"]})
+    assert "covers votes of students alone: set kinds = ['counts'] under [policy]" in said
+    assert read(privacy={"protection": "fedkt-l2"}, policy={"kinds": ["counts"]}).privacy.enabled
 
 
 def test_holding_records_out_and_a_protection_do_not_go_together() -> None:
@@ -90,7 +94,7 @@ def test_scores_and_a_protection_do_not_go_together() -> None:
 def test_what_decides_the_model_has_a_promise_only_where_there_is_one() -> None:
     assert "privacy" not in read(privacy={"epsilon": 3.0}).decides_model
     assert "optimizer" not in str(read().decides_model)
-    one, other = (read(privacy={"protection": "teachers", "epsilon": epsilon}) for epsilon in (1.0, 3.0))
+    one, other = (read(privacy={"protection": "dp-linear", "epsilon": epsilon}) for epsilon in (1.0, 3.0))
     assert one.decides_model != other.decides_model
 
 

@@ -20,7 +20,7 @@ NAME: Final = "approvals"
 Tables = dict[str, dict[str, Any]]
 
 COUNTS: Final[Tables] = {"policy": {"kinds": ["counts"]}}
-TEACHERS: Final[Tables] = {"privacy": {"protection": "teachers", "epsilon": 4.0, "rounds": 1, "queries": 228}}
+TEACHERS: Final[Tables] = {"privacy": {"protection": "fedkt-l2", "epsilon": 4.0, "rounds": 1, "queries": 228}}
 
 SILOS: Final[dict[str, Tables]] = {
     "hard": {},
@@ -39,7 +39,6 @@ SILOS: Final[dict[str, Tables]] = {
         "privacy": {"protection": "dp-sgd", "rounds": 5, "clipping-norm": 0.7},
         "learner": {"name": "tests.federation.learners.network", "packages": ["tests"]},
     },
-    "teachers": {"privacy": {**TEACHERS["privacy"], "teachers": 20, "noise": "gaussian"}},
     "students with teachers under noise": {**COUNTS, **TEACHERS},
     "students with a noise of their own": {
         **COUNTS,

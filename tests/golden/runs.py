@@ -148,8 +148,6 @@ HARD: Final[dict[str, Golden]] = {
 
 PROTECTED: Final[dict[str, Golden]] = {
     "dp-linear": _rounding(protection="dp-linear", epsilon=2.0),
-    "teachers": _run(protection="teachers", epsilon=8.0, teachers=5),
-    "teachers-gaussian": _run(protection="teachers", epsilon=8.0, teachers=5, noise="gaussian"),
     "randomized-response": _run(protection="randomized-response", epsilon=200.0),
     "randomized-response-scores": _run(
         protection="randomized-response", epsilon=200.0, algorithm="fedct", report_scores=True
@@ -160,9 +158,6 @@ PROTECTED: Final[dict[str, Golden]] = {
     "dp-sgd": _rounding(protection="dp-sgd", epsilon=2.0, num_server_rounds=2, warm_up_rounds=1, **NETWORK),
     "dp-sgd-resumed": _rounding(
         protection="dp-sgd", epsilon=2.0, num_server_rounds=2, warm_up_rounds=1, save_models=True, **NETWORK, **RESUMED
-    ),
-    "pate-teachers": _run(
-        algorithm="pate", num_server_rounds=1, protection="teachers", epsilon=8.0, teachers=5, query_size=50
     ),
     "hospitals-randomized-response": _hospital(
         {"privacy": {"protection": "randomized-response", "epsilon": 200.0, "rounds": 3}},

@@ -1,20 +1,16 @@
 """What is asked of a labeler, asked of every one there is. To add one, enter it in ``LABELERS``."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from dp_accounting import NoOpDpEvent
-from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import DpLinearLabeler
 from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.public_features import Kind, PublicFeatures
 from fedct_flwr.labelers.randomized import RandomizedLabeler
-from fedct_flwr.labelers.teachers import TeachersLabeler
-from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.events import composed, from_json, to_json
 from fedct_flwr.privacy.randomness import SimulatedNoise
@@ -36,35 +32,14 @@ PRIVATE = examples(600, 1)
 PUBLIC = examples(ROUNDS * QUERY, 2)
 
 
-def tree(random_state: int) -> SklearnLearner:
-    return SklearnLearner(DecisionTreeClassifier(random_state=random_state))
-
-
 def dp_linear(target: float, kind: Kind = "kernel") -> Labeler:
     features = PublicFeatures(PUBLIC.X, SCHEMA, kind=kind, seed=0)
     return DpLinearLabeler(features, 3, num_units=PRIVATE.size, epsilon=target, delta=DELTA, steps=20)
 
 
-def teachers(target: float, noise_kind: Any = "gumbel") -> Labeler:
-    return TeachersLabeler(
-        tree,
-        PUBLIC.size,
-        3,
-        num_units=PRIVATE.size,
-        num_teachers=30,
-        num_queries=ROUNDS * QUERY,
-        epsilon=target,
-        delta=DELTA,
-        noise_kind=noise_kind,
-        seed=0,
-    )
-
-
 LABELERS: dict[str, Callable[[float], Labeler]] = {
     "dp-linear": dp_linear,
     "dp-linear, linear features": lambda target: dp_linear(target, "linear"),
-    "teachers, gumbel": teachers,
-    "teachers, gaussian": lambda target: teachers(target, "gaussian"),
     "randomized-response": lambda target: RandomizedLabeler(3, num_queries=ROUNDS * QUERY, epsilon=target, delta=DELTA),
 }
 """Each made for a total epsilon at DELTA, over ROUNDS rounds of QUERY examples."""
@@ -155,7 +130,7 @@ def test_goes_back_to_the_beginning(name: str) -> None:
 
 
 @every_labeler
-@pytest.mark.parametrize("state", [b"x", b"cos\nsystem\n(S'false'\ntR.", b"dplinear", b"teachers" + bytes(200)])
+@pytest.mark.parametrize("state", [b"x", b"cos\nsystem\n(S'false'\ntR.", b"dplinear", b"dplinear" + bytes(200)])
 def test_foreign_state_is_refused(name: str, state: bytes) -> None:
     with pytest.raises(TrainingError):
         LABELERS[name](1.0).restore(state)

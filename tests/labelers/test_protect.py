@@ -14,7 +14,6 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers import protect
 from fedct_flwr.labelers.labeler import Labeler
 from fedct_flwr.labelers.protect import check_installed, labeler_for
-from fedct_flwr.labelers.teachers import teachers_for
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence
 
@@ -72,8 +71,6 @@ def normalized(num_features: int, num_classes: int) -> Any:
     ("settings", "learner", "records"),
     [
         (privacy("dp-sgd"), LearnerSettings(name=f"{__name__}.normalized"), 168),
-        (privacy("teachers", teachers=50), LEARNER, 49),
-        (privacy("teachers"), LearnerSettings(name="decision-tree", params={"a": 1}), 168),
         (privacy("dp-linear", epsilon=1e-9), LEARNER, 168),
     ],
 )
@@ -81,12 +78,6 @@ def test_what_cannot_be_kept_is_said_before_anything_runs(
     settings: PrivacySettings, learner: LearnerSettings, records: int, wording: SnapshotAssertion
 ) -> None:
     assert sentence(ConfigError, labeler, settings, learner, records).partition(": ")[0] == wording
-
-
-@pytest.mark.parametrize(("records", "number"), [(3, 2), (168, 8), (2000, 100), (10**6, 250)])
-def test_the_number_of_teachers_follows_from_the_number_of_records(records: int, number: int) -> None:
-    assert teachers_for(privacy("teachers"), records) == number
-    assert teachers_for(privacy("teachers", teachers=3), records) == 3
 
 
 PUBLIC = PublicSet(np.random.default_rng(0).normal(size=(40, 3)))

@@ -20,7 +20,7 @@ from tests.sentences import sentence
 
 DATA = datasets.load(RunConfig.from_flower({"study": "s", "data": "heart-disease"}))
 PRIVATE = DATA.silos[0].private
-BARE, PROMISED = PrivacySettings(), PrivacySettings(protection="teachers", epsilon=50.0, rounds=1)
+BARE, PROMISED = PrivacySettings(), PrivacySettings(protection="fedkt-l2", epsilon=50.0, rounds=1)
 
 
 def made(votes: int = 2, privacy: PrivacySettings = BARE, **settings: Any) -> Transfer:

@@ -13,7 +13,7 @@ from fedct_flwr.privacy.sheet import Answers, page, sheet
 
 
 def of_records(*accounts: Spending, **privacy: object) -> str:
-    settings = PrivacySettings.read({"protection": "teachers", **privacy}, "a test")
+    settings = PrivacySettings.read({"protection": "dp-linear", **privacy}, "a test")
     return sheet("study", settings, 100, accounts, simulated=False, metrics=False)
 
 

@@ -18,7 +18,7 @@ from tests.silo.real import RUN, TERMS, RealSilo, answered
 pytestmark = pytest.mark.usefixtures("without_gate")
 
 PROTECTED: dict[str, Any] = {
-    "privacy": {"protection": "teachers", "epsilon": 7.0, "rounds": 1},
+    "privacy": {"protection": "fedkt-l2", "epsilon": 7.0, "rounds": 1},
     # To look for the noise that keeps epsilon takes seconds.
     "transfer": {"gamma": 0.04},
 }
