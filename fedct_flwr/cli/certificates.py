@@ -6,6 +6,7 @@ second has signed. They are two, so that the first one's key can stay offline wh
 
 import ipaddress
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -42,10 +43,9 @@ def create_server_certificate(
 
     Raises ConfigError for a host that is neither, or an authority that cannot be read.
     """
-    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     names = x509.SubjectAlternativeName(list(map(_host, hosts)))
-    private = ec.generate_private_key(ec.SECP256R1())
-    _create(certificate, key, hosts[0], private, _signer(authority, authority_key), (use, names))
+    use = (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), names)
+    _create(certificate, key, hosts[0], ec.generate_private_key(ec.SECP256R1()), _signer(authority, authority_key), use)
 
 
 def create_client_certificate(certificate: Path, key: Path, silo: str, authority: Path, authority_key: Path) -> None:
@@ -53,9 +53,8 @@ def create_client_certificate(certificate: Path, key: Path, silo: str, authority
 
     Raises ConfigError for an authority that cannot be read.
     """
-    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-    private = ec.generate_private_key(ec.SECP256R1())
-    _create(certificate, key, silo, private, _signer(authority, authority_key), (use,))
+    use = (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]),)
+    _create(certificate, key, silo, ec.generate_private_key(ec.SECP256R1()), _signer(authority, authority_key), use)
 
 
 def _create(
@@ -177,10 +176,8 @@ def check_hosts(hosts: Sequence[str]) -> None:
 
 
 def _host(host: str) -> x509.GeneralName:
-    try:
+    with suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        pass
     labels = host.removeprefix("*.").split(".")
     if not all(label.replace("-", "").replace("_", "").isalnum() and label.isascii() for label in labels):
         raise ConfigError(f"{host!r} is no host name and no IP address: write one without scheme and port")

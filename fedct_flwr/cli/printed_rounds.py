@@ -1,5 +1,6 @@
 """What a run prints: each round as it ends, and how it all ended."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -16,7 +17,7 @@ from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.evaluation.scoreboard import of_global_models
 from fedct_flwr.evaluation.who_gained import distrusts
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import SiloScores, comparable, means, notes
+from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, means, notes
 from fedct_flwr.runs.silo_errors import errors_of, grouped
 from fedct_flwr.simulation.monitor import Monitor
 from fedct_flwr.text.plural import count
@@ -94,6 +95,16 @@ class PrintedRounds(Monitor):
         errors = errors_of(self._folder, entry["round"]) if entry["absent"] else {}
         for line in grouped({silo: text for silo, text in errors.items() if silo in entry["absent"]}):
             self._console.print(f"           [yellow]{escape(line)}[/]", soft_wrap=True)
+
+
+def print_gaps(console: Console, folder: RunFolder, rows: Sequence[SiloScores], why: str) -> None:
+    """Say why there is no score where there is none; ``why``: of a silo that ended the run, or nothing."""
+    last = folder.rounds()[-1]["silos"]
+    for row in rows:
+        if row.silo not in last:
+            console.print(f"[yellow]{escape(row.silo)} had no part in the last round: no scores[/]")
+        elif why and not any(math.isfinite(row.value(test, "federated")) for test in TESTS):
+            console.print(f"[yellow]no scores of {escape(row.silo)}: {escape(why)}[/]")
 
 
 def print_verdict(console: Console, said: Mapping[str, Any]) -> None:

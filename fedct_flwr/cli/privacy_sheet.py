@@ -25,7 +25,7 @@ from fedct_flwr.privacy.sheet import Answers, Together, page, sheet
 from fedct_flwr.report.summary import accounts_of
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import json_text, plain, printable
-from fedct_flwr.types import ConfigError, RunError, SiloName
+from fedct_flwr.types import ConfigError, RunError
 
 _ADDING: Final = "adding up what was spent"
 _T = TypeVar("_T")
@@ -97,8 +97,7 @@ def _with_drawn(page: "_Page", run: RunFolder) -> "_Page":
     ]
     from fedct_flwr.silo.drawing import drawn_set
 
-    num_public, silos = _facts(run)
-    spent = accounts_of(run, config.model_copy(update={"study": drawn_set(config.study)}), silos, num_public)
+    spent = accounts_of(run, config.model_copy(update={"study": drawn_set(config.study)}))
     words = f"epsilon {max(each.epsilon for each in spent):.4g} of {config.draw_epsilon:g}"
     together = max(each.together for each in spent)
     words += f", and with all labels {together:.4g} at delta {config.draw_delta:g}" * any(e.others for e in spent)
@@ -237,8 +236,7 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
         if config.data != STUDY:
             from fedct_flwr.silo.noisy_sum import WHOLE_SILO
 
-            num_public, silos = _facts(run)
-            accounts = accounts_of(run, config, silos, num_public, WHOLE_SILO)
+            accounts = accounts_of(run, config, WHOLE_SILO)
     text = page(
         kind, config.study, accounts, simulated=config.data != STUDY, metrics=config.report_scores, cost=spent, **more
     )
@@ -246,15 +244,13 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
 
 
 def _of_joint(run: RunFolder, config: RunConfig, method: JointLabeler) -> _Page:
-    num_public, silos = _facts(run)
-
     def read(joint: dict[str, Any]) -> Together:
         steps, numbers, honest = (int(joint[name]) for name in ("steps", "numbers", "honest"))
-        fewest, multiplier = method.fewest_summands(len(silos)), float(joint["noise_multiplier"])
+        fewest, multiplier = method.fewest_summands(len(run.silos)), float(joint["noise_multiplier"])
         return Together(steps, numbers, honest, multiplier, fewest, method.may_collude)
 
     together = _from_result(run, "joint", read)[1]
-    accounts = accounts_of(run, config, silos, num_public)
+    accounts = accounts_of(run, config)
     budget: dict[str, Any] = {"epsilon": config.epsilon, "delta": config.delta, "together": together}
     text = page("joint", config.study, accounts, simulated=True, metrics=config.report_scores, **budget)
     return _Page(config.study, _JOINT, text, accounts)
@@ -275,26 +271,17 @@ def _from_result(run: RunFolder, name: str, read: Callable[[dict[str, Any]], _T]
         ) from None
 
 
-def _facts(run: RunFolder) -> tuple[int, list[SiloName]]:
-    """The size of the public set, and the silos. Raises RunError."""
-    facts = run.read_json("config.json")
-    if not isinstance(facts.get("num_public"), int) or not isinstance(facts.get("silos"), list):
-        raise RunError(f"{run.path} is no complete run folder: config.json names no silos or no public set")
-    return facts["num_public"], facts["silos"]
-
-
 def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
-    num_public, silos = _facts(run)
-    privacy = config.privacy_settings(config.asked_about(num_public))
+    privacy = config.privacy_settings(config.asked_about(run.num_public))
     accounts: list[Spending] = []
     if privacy.enabled:
         check_installed(privacy)
-        accounts = accounts_of(run, config, silos, num_public)
+        accounts = accounts_of(run, config)
     kind = find_algorithm(config).kind
     text = sheet(
         config.study,
         privacy,
-        num_public,
+        run.num_public,
         accounts,
         simulated=True,
         metrics=config.report_scores,

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from fedct_flwr.algorithms.table import ALGORITHMS, DEFAULT
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict, run_document
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_gaps, print_verdict, run_document
 from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import (
@@ -216,7 +216,8 @@ def simulate(
     out.show(document, how.full_title, *tables)
     for note in document["notes"]:
         console.print(f"[yellow]{escape(note)}[/]")
-    _print_gaps(console, simulation, rows)
+    kept = config.save_models and not how.asks_students()
+    print_gaps(console, folder, rows, f"no model was kept: see {folder.path / LOG}" if kept else "")
     print_verdict(console, verdict)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
@@ -263,18 +264,3 @@ def _run(console: Console, simulation: Simulation, runner: Runner) -> None:
             again = f"fedct simulate --resume {in_shell(folder.path)}{trusting(simulation.config.to_flower())}"
             console.print(f"stopped; to go on: {escape(again)}", soft_wrap=True)
         raise
-
-
-def _print_gaps(console: Console, simulation: Simulation, rows: Sequence[scores.SiloScores]) -> None:
-    """Say why there is no score where there is none."""
-    config, folder = simulation.config, simulation.folder
-    last = folder.rounds()[-1]["silos"]
-    kept = config.save_models and not simulation.algorithm.asks_students()
-    for row in rows:
-        silo, models = escape(row.silo), row.tests["pooled"].models
-        if row.silo not in last:
-            console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
-        elif kept and "federated" not in models:
-            console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / LOG))}[/]")
-        if config.baselines != "none" and row.silo in last and "local" not in models:
-            console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")

@@ -99,7 +99,7 @@ def model_in(folder: RunFolder, silo: SiloName = "") -> Path:
 
     Raises ConfigError for an unknown silo, DataError where no model was kept, RunError for a folder that holds no run.
     """
-    silos = list(map(str, folder.read_json("config.json").get("silos", ())))
+    silos = folder.silos
     if silo and silo not in silos:
         raise ConfigError(f"no silo {silo!r} in the run {folder.path}: {suggest(silo, silos)}")
     for suffix in SUFFIXES:

@@ -248,11 +248,11 @@ def read_run(path: Path) -> Run:
     try:
         config = RunConfig.from_flower(settings)
         versions = {str(name): str(version) for name, version in facts["versions"].items()}
-        num_public, fingerprint = int(facts["num_public"]), str(facts["public_fingerprint"])
+        fingerprint = str(facts["public_fingerprint"])
     except (ConfigError, *DAMAGED) as error:
         raise RunError(f"the settings of the run in {path} are not those of this version: {error}") from None
     outcome = folder.outcome
-    course = read_course(folder, _names(facts.get("silos")), outcome.classes)
+    course = read_course(folder, folder.silos, outcome.classes)
     ended = folder.ended_at() is not None
     result = folder.read_json("result.json") if ended else {}
     return Run(
@@ -260,7 +260,7 @@ def read_run(path: Path) -> Run:
         config=config,
         versions=versions,
         outcome=outcome,
-        num_public=num_public,
+        num_public=folder.num_public,
         fingerprint=fingerprint,
         course=course,
         status="unfinished" if not ended else "completed" if result.get("status") == "completed" else "failed",
@@ -268,7 +268,7 @@ def read_run(path: Path) -> Run:
         scores=tuple(read(path / FILE)),
         global_scores=_global_scores(result),
         gains=Gains.read(path),
-        spending=_spending(folder, config, course.silos, num_public, result) if ended else None,
+        spending=_spending(folder, config, result) if ended else None,
         trust=_last_trust(folder),
         table_one=_table_one(folder),
     )
@@ -323,9 +323,7 @@ def _gain(silo: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _spending(
-    folder: RunFolder, config: RunConfig, silos: Sequence[SiloName], num_public: int, result: Mapping[str, Any]
-) -> PrivacySpending:
+def _spending(folder: RunFolder, config: RunConfig, result: Mapping[str, Any]) -> PrivacySpending:
     """What a run that has ended has spent. Whatever is wrong with a ledger is said in the note."""
     cost = result.get("privacy")
     if isinstance(cost, dict) and "epsilon" in cost and "delta" in cost:
@@ -348,7 +346,7 @@ def _spending(
     if config.data == STUDY:
         return PrivacySpending("Real silos keep their ledgers to themselves: ask each for its own privacy sheet.")
     try:
-        accounts = accounts_of(folder, config, silos, num_public)
+        accounts = accounts_of(folder, config)
     except ModuleNotFoundError:
         return PrivacySpending("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
     except (FedctError, OSError, ValueError):
@@ -366,13 +364,11 @@ def _of_result(spent: Spending) -> PrivacySpending:
     return PrivacySpending(f"Noise added by the {spent.where} hides each {spent.protects}, {whom}.", (spent,))
 
 
-def accounts_of(
-    folder: RunFolder, config: RunConfig, silos: Sequence[SiloName], num_public: int, data_set: str = ""
-) -> list[Spending]:
+def accounts_of(folder: RunFolder, config: RunConfig, data_set: str = "") -> list[Spending]:
     """What the ledgers of simulated silos have, on the records or another ``data_set``. Raises LedgerError."""
     # Need the extra privacy, which a report of other runs does not.
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.silo.release import DATA_SET, account
 
-    privacy, of = config.privacy_settings(config.asked_about(num_public)), data_set or DATA_SET
-    return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, budget_of(privacy), of) for silo in silos]
+    budget, of = budget_of(config.privacy_settings(config.asked_about(folder.num_public))), data_set or DATA_SET
+    return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, budget, of) for silo in folder.silos]

@@ -162,6 +162,22 @@ class RunFolder:
             return None
 
     @property
+    def silos(self) -> tuple[SiloName, ...]:
+        """The silos' names. Raises RunError if this is no run folder."""
+        silos = self.read_json("config.json").get("silos")
+        if not isinstance(silos, list):
+            raise RunError(f"{self.path} is no complete run folder: config.json names no silos")
+        return tuple(map(str, silos))
+
+    @property
+    def num_public(self) -> int:
+        """The number of public examples. Raises RunError if this is no run folder."""
+        number = self.read_json("config.json").get("num_public")
+        if not isinstance(number, int):
+            raise RunError(f"{self.path} is no complete run folder: config.json counts no public examples")
+        return number
+
+    @property
     def quantity(self) -> str:
         """What is predicted, where it is a number; else empty. Raises RunError if this is no run folder."""
         return str(self.read_json("config.json").get("quantity", ""))

@@ -181,7 +181,7 @@ class Run(RichRepr):
     @property
     def silos(self) -> tuple[SiloName, ...]:
         """The silos' names."""
-        return tuple(map(str, self._folder.read_json("config.json").get("silos", ())))
+        return self._folder.silos
 
     @property
     def records(self) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.draw import DrawnSet
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict, run_document
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_gaps, print_verdict, run_document
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import Package, Resume, Set, only, overrides, refuse_options, trusting
 from fedct_flwr.config import STUDY, RunConfig
@@ -257,17 +257,8 @@ def _show(
         who_gained.save(verdict, run_folder)
     out.show(run_document(run_folder, config, how, rows, time.monotonic() - started, plain(verdict)), *tables)
     if config.report_scores:
-        _print_gaps(out.console, run_folder, rows)
+        print_gaps(out.console, run_folder, rows, "it keeps its scores to itself")
     print_verdict(out.console, verdict)
-
-
-def _print_gaps(console: Console, run_folder: RunFolder, rows: Sequence[scores.SiloScores]) -> None:
-    last = run_folder.rounds()[-1]["silos"]
-    for row in rows:
-        if row.silo not in last:
-            console.print(f"[yellow]{escape(row.silo)} had no part in the last round: no scores[/]")
-        elif not last[row.silo].get("scores"):
-            console.print(f"[yellow]{escape(row.silo)} keeps its scores to itself[/]")
 
 
 def stop(
