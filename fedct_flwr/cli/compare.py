@@ -29,10 +29,8 @@ from fedct_flwr.runs.run_folder import check_new, dated
 from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.comparing import (
     LeftOut,
-    Pair,
     Standings,
     compared,
-    fitting,
     groups_of,
     pairs_of,
     settings_for,
@@ -120,7 +118,16 @@ def compare(
     folder = (run_dir or dated(Path("runs"), f"{settings['study']}-compared")).resolve()
     if not any(map(is_repeated, folder.glob("*"))):
         check_new(folder)
-    kept, left_out = fitting(pairs, lambda pair: _check(settings, pair, plan.seeds[0], folder, named))
+    kept, left_out = [], []
+    for pair in pairs:
+        try:
+            chosen = {**settings_for(settings, pair, [pair]), "seed": plan.seeds[0]}
+            Simulation.checked(chosen, folder / pair.folder / "checked", named=named)
+            kept.append(pair)
+        except FedctError as error:
+            left_out.append(LeftOut(str(pair), str(error)))
+    if not kept:
+        raise ConfigError(f"no method can be run; {left_out[0].name}: {left_out[0].reason}")
     plans = {pair: Plan(settings_for(settings, pair, kept), plan.seeds) for pair in kept}
     for pair, own in plans.items():
         path = folder / pair.folder
@@ -146,11 +153,6 @@ def compare(
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _check(settings: Mapping[str, Any], pair: Pair, seed: int, folder: Path, named: Mapping[str, Any]) -> None:
-    chosen = {**settings_for(settings, pair, [pair]), "seed": seed}
-    Simulation.checked(chosen, folder / pair.folder / "checked", named=named)
 
 
 def _run(folder: Path, plan: Plan, named: Mapping[str, Any]) -> None:

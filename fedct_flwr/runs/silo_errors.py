@@ -7,7 +7,6 @@ the machine that it shares with the user. A real silo's exceptions may quote rec
 import contextlib
 import json
 import os
-import re
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -72,11 +71,6 @@ def all_errors(folder: RunFolder) -> dict[SiloName, str]:
     return {silo: text for _, silo, text in _lines(folder)}
 
 
-def last_errors(folder: RunFolder) -> dict[SiloName, str]:
-    """The same of the last round in which a silo raised anything."""
-    return errors_of(folder, max((at for at, _, _ in _lines(folder)), default=0))
-
-
 def grouped(errors: Mapping[SiloName, str]) -> list[str]:
     """A line for each text, with the silos that said it.
 
@@ -86,12 +80,7 @@ def grouped(errors: Mapping[SiloName, str]) -> list[str]:
     silos: dict[str, list[SiloName]] = {}
     for silo, text in errors.items():
         silos.setdefault(text, []).append(silo)
-    return [f"{_named(sorted(names, key=_in_order))}: {text}" for text, names in silos.items()]
-
-
-def _in_order(name: SiloName) -> list[tuple[int, str]]:
-    """Numbers within names by value: silos fail in any order."""
-    return [(int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+    return [f"{_named(sorted(names))}: {text}" for text, names in silos.items()]
 
 
 def _named(names: list[SiloName]) -> str:

@@ -11,7 +11,7 @@ Scandinavian Journal of Statistics 6, 1979).
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -264,21 +264,18 @@ def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _
         found[name] = _scores(of_group, test, "federated")
         if alone := _scores(of_group, test, "local"):
             learner = f"{ALONE}, {','.join(of_group[0].config.learner)}"
-            known = found.get(learner, {})
-            if all(known.get(seed, scores) == scores for seed, scores in alone.items()):
-                found[learner] = {**alone, **known}
-            else:
-                found[f"{ALONE}, {name}"] = alone
+            # The same learner alone is one method, unless its parameters differ.
+            same = found.setdefault(learner, alone) == alone
+            found[learner if same else f"{ALONE}, {name}"] = alone
     return found
 
 
 def _scores(runs: Sequence[Run], test: str, method: str) -> _Scores:
-    found: _Scores = {}
-    for run in runs:
-        known = {row.silo: score for row in run.rows if not math.isnan(score := row.value(test, method))}
-        if known:
-            found[run.config.seed] = known
-    return found
+    found = {
+        run.config.seed: {row.silo: s for row in run.rows if not math.isnan(s := row.value(test, method))}
+        for run in runs
+    }
+    return {seed: scores for seed, scores in found.items() if scores}
 
 
 def _check_data(runs: Sequence[Run]) -> None:
@@ -300,21 +297,6 @@ def _test_per_train(run: Run) -> float:
     except FedctError:
         share = run.config.test_fraction
         return share / (1 - share)
-
-
-def fitting(pairs: Sequence[Pair], check: Callable[[Pair], None]) -> tuple[list[Pair], list[LeftOut]]:
-    """The pairs that go together, and the others with the reason. Raises what ``check`` raised if none does."""
-    kept, out, first = [], [], None
-    for pair in pairs:
-        try:
-            check(pair)
-            kept.append(pair)
-        except FedctError as error:
-            first = first or error
-            out.append(LeftOut(str(pair), str(error)))
-    if not kept and first:
-        raise first
-    return kept, out
 
 
 def settings_for(settings: Mapping[str, Any], pair: Pair, kept: Sequence[Pair]) -> dict[str, Any]:
