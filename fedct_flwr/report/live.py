@@ -1,6 +1,6 @@
 """The page of a run that goes on, served to this machine alone: read-only, and without a word on where files are.
 
-What the browser is sent is made again when the run folder has changed, once in two seconds at most.
+What the browser is sent is made again when it asks and the run folder has changed.
 """
 
 import sys
@@ -20,8 +20,6 @@ from fedct_flwr.types import RunError
 
 HOST: Final = "127.0.0.1"
 _NAMES: Final = (HOST, "localhost")
-_MADE_SECONDS: Final = 2.0
-"""Between two times that what is sent is made; how a run ended is made immediately."""
 _RECENT_SECONDS: Final = 10.0
 _LAST_WORDS_SECONDS: Final = 10.0
 """For a page that still asks to learn how the run ended: on a busy machine it asks late."""
@@ -40,7 +38,6 @@ class Feed:
         self._content = Content(printable(path.name))
         self._data = b""
         self._seen: Any = ()
-        self._not_before = 0.0
         self._asked_at = float("-inf")
         self._told: Any = None
 
@@ -58,17 +55,14 @@ class Feed:
             return self._data
 
     @property
-    def somebody_waits(self) -> bool:
+    def is_awaited(self) -> bool:
         """Whether a page that asked a moment ago does not know yet how things stand."""
         return time.monotonic() - self._asked_at < _RECENT_SECONDS and self._told != self._state()
 
     def _look(self) -> None:
         state = self._state()
-        # How a run ended is shown immediately: no work waits for the processor any more.
-        hurry = not self._data or state[2] is not None
-        if state == self._seen or (time.monotonic() < self._not_before and not hurry):
+        if state == self._seen:
             return
-        self._not_before = time.monotonic() + _MADE_SECONDS
         # Otherwise the folder is being made, or its result has just been taken away because the run is resumed.
         with suppress(RunError):
             self._content = content(read_run(self._path))
@@ -158,7 +152,7 @@ def live(path: Path) -> Iterator[LiveServer]:
             yield server
         finally:
             end = time.monotonic() + _LAST_WORDS_SECONDS
-            while server.feed.somebody_waits and time.monotonic() < end:
+            while server.feed.is_awaited and time.monotonic() < end:
                 time.sleep(0.05)
             server.shutdown()
             thread.join()

@@ -1,4 +1,4 @@
-"""The table of silos, and the sections on consensus, traffic, privacy, silos and settings."""
+"""The table of silos, and the sections on consensus, privacy, silos, data and settings."""
 
 import math
 from collections import defaultdict
@@ -32,8 +32,6 @@ from fedct_flwr.text.plural import count
 _SHARE: Final = Scale("Share", ".1~%", ".1%")
 _COUNT: Final = Scale("Public examples", ",d", ",.0f")
 _VALUE: Final = Scale("Units of the predicted number", "~g", ".4g")
-_BYTES: Final = Scale("Bytes", "~s", ",.0f")
-_SECONDS: Final = Scale("Seconds", "~g", ".3g")
 _TINY: Final = 1e-12
 
 
@@ -142,15 +140,6 @@ def _class_balance(run: Run, decided: Decided) -> Figure | None:
     )
 
 
-def traffic(run: Run) -> Section:
-    """Bytes per silo and round."""
-    figure = over_rounds(
-        "bytes", "Bytes sent by each silo", "Mean bytes of a silo", run.course, run.course.silo["bytes_sent"], _BYTES,
-        note="Payloads, without Flower's envelope and TLS.",
-    )  # fmt: skip
-    return Section("traffic", "Traffic", [figure] if figure else [])
-
-
 def privacy(run: Run) -> Section:
     """Epsilon spent, by the ledgers or the result."""
     if run.spending is None:
@@ -168,13 +157,10 @@ def privacy(run: Run) -> Section:
 
 
 def silos(run: Run) -> Section:
-    """Delays, failures, gains, trust and other opinions of the consensus about each silo."""
+    """Failures, gains, trust and other opinions of the consensus about each silo."""
     course = run.course
     if not len(course):
         return Section("silos", "Silos")
-    figure = over_rounds(
-        "delays", "Seconds until a silo's reply", "Mean delay", course, course.silo["seconds"], _SECONDS
-    )
     tables: list[tuple[str, Table]] = []
     notes: list[str] = []
     if course.absences:
@@ -197,7 +183,7 @@ def silos(run: Run) -> Section:
         ]
         columns = ["Silo", *(name.replace("_", " ") for name in names)]
         tables.append(("Quality of each silo, as the consensus estimates it", Table(columns, rows)))
-    return Section("silos", "Silos", [figure] if figure else [], tables, notes)
+    return Section("silos", "Silos", tables=tables, notes=notes)
 
 
 def _absences(run: Run) -> Table:

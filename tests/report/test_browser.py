@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from fedct_flwr.report import live as module
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import content, document
 from fedct_flwr.report.summary import read_run
@@ -92,10 +91,7 @@ def test_a_name_with_html_is_shown_as_it_is(browser: Browser, tmp_path: Path) ->
         assert complaints == []
 
 
-def test_it_updates_while_a_run_goes_on_and_survives_its_end(
-    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_MADE_SECONDS", 0)
+def test_it_updates_while_a_run_goes_on_and_survives_its_end(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "run"
     with live(path) as server, opened(browser, server.url) as (page, complaints):
         status = page.get_by_role("status")

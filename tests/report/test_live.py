@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fedct_flwr.report import live as module
 from fedct_flwr.report.live import Feed, LiveServer, live
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.patience import PATIENCE
@@ -26,12 +25,6 @@ def folder(tmp_path: Path) -> RunFolder:
 def server(folder: RunFolder) -> Iterator[LiveServer]:
     with live(folder.path) as server:
         yield server
-
-
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes anew whatever has changed."""
-    monkeypatch.setattr(module, "_MADE_SECONDS", 0)
 
 
 def ask(server: LiveServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -79,7 +72,6 @@ class TestServer:
         assert "Python" not in headers["Server"]
 
 
-@pytest.mark.usefixtures("eager")
 class TestFeed:
     def test_follows_the_run(self, folder: RunFolder):
         feed = Feed(folder.path)

@@ -107,7 +107,7 @@ def test_it_says_what_ran_and_how_it_went(one: Content, wording: SnapshotAsserti
     assert tiles["Agreement"] == "80.0%"
     assert tiles == wording
     assert [section.id for section in one.sections] == [
-        "accuracy", "consensus", "traffic", "privacy", "silos", "settings",
+        "accuracy", "consensus", "privacy", "silos", "settings",
     ]  # fmt: skip
 
 
