@@ -13,11 +13,11 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 if TYPE_CHECKING:
     from PIL import Image
 
+
+T = TypeVar("T")
 
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 _FORMATS: Final = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "GIF", "WEBP")
@@ -62,16 +64,15 @@ def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str, *, name
     which quotes the file's name only where it may be ``named``, as it may be a patient's; ConfigError where Pillow is
     not installed.
     """
-    Image = _pillow()
     height, width = size
+
+    def scaled(image: "Image.Image") -> NDArray[np.uint8]:
+        resized = _eight_bits(image).convert(_MODES[mode]).resize((width, height), _pillow().Resampling.BILINEAR)
+        return np.asarray(resized, dtype=np.uint8).reshape(height, width, -1).transpose(2, 0, 1)
+
     pixels = np.empty((len(paths), 3 if mode == "color" else 1, height, width), dtype=np.uint8)
-    for number, path in enumerate(paths):
-        try:
-            with Image.open(path, formats=_FORMATS) as image:
-                resized = _eight_bits(image).convert(_MODES[mode]).resize((width, height), Image.Resampling.BILINEAR)
-        except Exception:  # Pillow raises whatever a damaged file leads its decoders to
-            raise _damaged(paths, number, named) from None
-        pixels[number] = np.asarray(resized, dtype=np.uint8).reshape(height, width, -1).transpose(2, 0, 1)
+    for number, one in enumerate(_of_each(paths, scaled, named)):
+        pixels[number] = one
     return pixels
 
 
@@ -98,20 +99,28 @@ def usual_form(paths: Sequence[Path], *, named: bool = False) -> ImageForm:
 
     Reads their headers alone. Raises as ``read_images``.
     """
-    Image = _pillow()
-    sizes: Counter[tuple[int, int]] = Counter()
-    mode: Literal["gray", "color"] = "gray"
-    for number, path in enumerate(paths):
-        try:
-            with Image.open(path, formats=_FORMATS) as image:
-                sizes[(image.height, image.width)] += 1
-                if image.mode not in _GRAY and not image.mode.startswith("I"):
-                    mode = "color"
-        except Exception:
-            raise _damaged(paths, number, named) from None
+    looks = [*_of_each(paths, lambda image: ((image.height, image.width), image.mode), named)]
+    sizes, modes = Counter(size for size, _ in looks), {mode for _, mode in looks}
     (height, width), _ = max(sizes.items(), key=lambda found: (found[1], found[0]))
     shrink = min(1.0, _LARGEST_USUAL / max(height, width))
-    return ImageForm((max(1, round(height * shrink)), max(1, round(width * shrink))), mode)
+    size = max(1, round(height * shrink)), max(1, round(width * shrink))
+    return ImageForm(size, "gray" if all(map(_is_gray, modes)) else "color")
+
+
+def _is_gray(mode: str) -> bool:
+    return mode in _GRAY or mode.startswith("I")
+
+
+def _of_each(paths: Sequence[Path], look: "Callable[[Image.Image], T]", named: bool) -> Iterator[T]:
+    """What one look at each image gives, one after the other. Raises as ``read_images``."""
+    opened = _pillow().open
+    for number, path in enumerate(paths):
+        try:
+            with opened(path, formats=_FORMATS) as image:
+                found = look(image)
+        except Exception:  # Pillow raises whatever a damaged file leads its decoders to
+            raise _damaged(paths, number, named) from None
+        yield found
 
 
 def _pillow() -> "ModuleType":
@@ -156,40 +165,43 @@ def images_in(folder: Path) -> list[Path]:
     return found
 
 
-def labeled_images_in(folder: Path) -> tuple[list[Path], list[str]]:
-    """The image files in a folder's subfolders, which are named after their class, and the class names.
+@dataclass(frozen=True)
+class LabeledImages:
+    """The images in a folder's subfolders, which are named after their class, and the class of each."""
 
-    Raises DataError if there are none.
-    """
-    classes = [path for path in listed_in(folder) if path.is_dir()]
-    found = [(path, inner.name) for inner in classes for path in images_among(listed_in(inner))]
-    if not found:
-        raise DataError(f"no images in {folder}: it must hold a folder for each class, with images in it")
-    paths, names = zip(*found, strict=True)
-    return list(paths), list(names)
+    folder: Path
+    paths: Sequence[Path]
+    names: Sequence[str]
 
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """Those of a folder. Raises DataError if there are none."""
+        classes = [path for path in listed_in(folder) if path.is_dir()]
+        found = {path: class_name(inner.name) for inner in classes for path in images_among(listed_in(inner))}
+        if not found:
+            raise DataError(f"no images in {folder}: it must hold a folder for each class, with images in it")
+        return cls(folder, [*found], [*found.values()])
 
-def groups_of(paths: Sequence[Path], pattern: str) -> tuple[str, ...] | None:
-    """The group that each file's name says, see ``GroupedImages``; None without a pattern.
+    def group_names(self, pattern: str) -> list[str]:
+        """The group that each file's name says, see ``GroupedImages``; none without a pattern.
 
-    Raises DataError for names that say none, which quotes none of them.
-    """
-    if not pattern:
-        return None
-    found = [re.search(pattern, path.name) for path in paths]
-    names = tuple(match.group(1) if match else None for match in found)
-    if without := sum(not name for name in names):
-        raise DataError(
-            f"group-pattern = {quoted(pattern)} finds no group in the names of {count(without, 'image')} of "
-            f"{len(paths)} in {paths[0].parents[1]}: change the pattern, or rename the files"
-        )
-    return tuple(filter(None, names))
+        Raises DataError for names that say none, which quotes none of them.
+        """
+        if not pattern:
+            return []
+        found = [re.search(pattern, path.name) for path in self.paths]
+        names = [match.group(1) for match in found if match and match.group(1)]
+        if without := len(found) - len(names):
+            raise DataError(
+                f"group-pattern = {quoted(pattern)} finds no group in the names of {count(without, 'image')} of "
+                f"{len(found)} in {self.folder}: change the pattern, or rename the files"
+            )
+        return names
 
-
-def numbered_groups(paths: Sequence[Path], pattern: str) -> Groups | None:
-    """The same as numbers ``(n,)``. Raises DataError."""
-    names = groups_of(paths, pattern)
-    return None if names is None else np.unique(names, return_inverse=True)[1].astype(np.int64)
+    def groups(self, pattern: str) -> Groups | None:
+        """The same as numbers ``(n,)``; None without a pattern."""
+        names = self.group_names(pattern)
+        return np.unique(names, return_inverse=True)[1].astype(np.int64) if names else None
 
 
 def images_among(paths: Iterable[Path]) -> list[Path]:
@@ -210,8 +222,10 @@ def listed_in(folder: Path) -> list[Path]:
 
 _SYSTEMS: Final = "__"
 """What archives of other systems leave behind begins so."""
-_UNUSED: Final = ("group", "text", "categories", "leave_out", "missing", "separator", "dates")
+_UNUSED: Final = ("group", "text", "categories", "leave-out", "missing", "separator", "dates")
 """What ``data.toml`` says of tables alone."""
+_OF_TABLES: Final = ("label-column", "text-columns", "group-column")
+"""The same of a run config."""
 
 
 def holds_images(folder: Path) -> bool:
@@ -236,40 +250,34 @@ def load(config: RunConfig) -> FederatedDataset:
     DataError for folders and images that cannot be used, by the folder's name.
     """
     folder = Path(config.data_dir)
-    of_tables = [
-        name for name in ("label-column", "text-columns", "group-column") if getattr(config, name.replace("-", "_"))
-    ]
-    of_tables += ["outcome"] if config.outcome != "class" else []
     told = TableSettings.of_folder(folder)
-    of_tables += [name for name in told.given if name.replace("-", "_") in _UNUSED]
+    of_tables = [key for key in _OF_TABLES if getattr(config, key.replace("-", "_"))]
+    of_tables += [key for key in told.given if key in _UNUSED] + ["outcome"] * (config.outcome != "class")
     if of_tables:
         raise ConfigError(
             f"{of_tables[0]} is for tables, and {folder} holds images, whose classes are names of folders: leave it out"
             f"; which images belong together, group-pattern under [images] in {folder / DATA_FILE} says"
         )
+    pattern = told.images.group_pattern
     public = images_in(folder / PUBLIC)
     form, notes = _form(told, public, folder)
     silos, tests = _silos(folder)
-    found = [_Labeled.of(path) for path in silos.values()]
-    held_out = {silo: _Labeled.of(path) for silo, path in tests.items()}
-    classes = _classes(found)
-    for labeled in held_out.values():
-        if unknown := sorted(set(labeled.names) - set(classes)):
-            raise DataError(
-                f"{labeled.folder} has the class {listed(unknown, 3)}, which no silo is trained on: there are "
-                f"{listed(classes)}"
-            )
+    found = {silo: LabeledImages.of(path) for silo, path in silos.items()}
+    held_out = {silo: LabeledImages.of(path) for silo, path in tests.items()}
+    classes = _classes(found.values())
+
+    def read(labeled: LabeledImages) -> Examples:
+        return Examples(read_images(labeled.paths, *form, named=True), encode_labels(labeled.names, classes))
+
     parts = []
-    for silo, labeled in zip(silos, found, strict=True):
-        records = labeled.read(form, classes)
-        groups, rng = labeled.groups(told.images.group_pattern), generator(config.seed, "split", silo)
-        if silo in held_out:
-            of_test = held_out[silo].groups(told.images.group_pattern)
-            _check_apart(labeled, held_out[silo], told.images.group_pattern)
-            parts.append(SiloData(silo, records, held_out[silo].read(form, classes), groups, of_test))
+    for silo, labeled in found.items():
+        groups, rng = labeled.groups(pattern), generator(config.seed, "split", silo)
+        if test := held_out.get(silo):
+            _check_test(labeled, test, pattern, classes)
+            parts.append(SiloData(silo, read(labeled), read(test), groups, test.groups(pattern)))
         else:
-            parts.append(split_silo(silo, records, groups, config.test_fraction, rng))
-    used = {*public, *(path for labeled in (*found, *held_out.values()) for path in labeled.paths)}
+            parts.append(split_silo(silo, read(labeled), groups, config.test_fraction, rng))
+    used = {*public, *(path for labeled in (*found.values(), *held_out.values()) for path in labeled.paths)}
     if unused := [*_unused(folder, used)]:
         notes += (f"not used in {folder}: {listed([str(path.relative_to(folder)) for path in unused])}",)
     return FederatedDataset(
@@ -282,31 +290,14 @@ def load(config: RunConfig) -> FederatedDataset:
     )
 
 
-@dataclass(frozen=True)
-class _Labeled:
-    """The images of one silo, and the class of each."""
-
-    folder: Path
-    paths: Sequence[Path]
-    names: Sequence[str]
-
-    @classmethod
-    def of(cls, folder: Path) -> "_Labeled":
-        paths, names = labeled_images_in(folder)
-        return cls(folder, paths, [class_name(name) for name in names])
-
-    def read(self, form: ImageForm, classes: Sequence[str]) -> Examples:
-        return Examples(read_images(self.paths, *form, named=True), encode_labels(self.names, classes))
-
-    def groups(self, pattern: str) -> Groups | None:
-        """Which images belong together."""
-        return numbered_groups(self.paths, pattern)
-
-
-def _check_apart(trained: _Labeled, tested: _Labeled, pattern: str) -> None:
-    """Raise DataError where a group is both trained on and tested with."""
-    both = {*(groups_of(trained.paths, pattern) or ())} & {*(groups_of(tested.paths, pattern) or ())}
-    if both:
+def _check_test(trained: LabeledImages, tested: LabeledImages, pattern: str, classes: Sequence[str]) -> None:
+    """Raise DataError where a group is both trained on and tested with, and for classes that no silo has."""
+    if unknown := sorted({*tested.names} - {*classes}):
+        raise DataError(
+            f"{tested.folder} has the class {listed(unknown, 3)}, which no silo is trained on: there are "
+            f"{listed(classes)}"
+        )
+    if both := {*trained.group_names(pattern)} & {*tested.group_names(pattern)}:
         raise DataError(
             f"images of {count(len(both), 'group')} are both in {trained.folder} and in {tested.folder}: keep all "
             "images of a group in one of them"
@@ -347,7 +338,7 @@ def _silos(folder: Path) -> tuple[dict[SiloName, Path], dict[SiloName, Path]]:
     return silos, tests
 
 
-def _classes(found: Iterable[_Labeled]) -> tuple[str, ...]:
+def _classes(found: Iterable[LabeledImages]) -> tuple[str, ...]:
     """All classes of all silos. Raises DataError for one alone, two spellings, and names that hide something."""
     where: dict[str, Path] = {}
     for labeled in found:

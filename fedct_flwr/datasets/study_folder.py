@@ -25,18 +25,12 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
 from fedct_flwr.datasets.groups import column_of_groups, numbered
-from fedct_flwr.datasets.image_folder import (
-    check_room,
-    images_in,
-    labeled_images_in,
-    numbered_groups,
-    read_images,
-)
+from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, no_column, read_table
-from fedct_flwr.datasets.tables import class_name, class_names, columns_of, encode, map_labels, numbers
+from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import fault, quoted
@@ -174,10 +168,10 @@ def read_grouped(
             raise ConfigError(
                 "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
             )
-        paths, names = labeled_images_in(path)
-        y = map_labels([class_name(name) for name in names], data.mapping, study.schema.classes, path)
-        groups = numbered_groups(paths, data.images.group_pattern)
-        return Examples(read_images(paths, study.config.image_size, study.config.image_mode), y), groups
+        images = LabeledImages.of(path)
+        y = map_labels(images.names, data.mapping, study.schema.classes, path)
+        X = read_images(images.paths, study.config.image_size, study.config.image_mode)
+        return Examples(X, y), images.groups(data.images.group_pattern)
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if data.mapping and study.config.number:
