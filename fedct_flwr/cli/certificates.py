@@ -117,20 +117,6 @@ def trust_all(path: Path, authorities: Sequence[Path]) -> None:
     _write(path, *found)
 
 
-def is_older(authorities: Path, certificate: Path, kept_authorities: Path, kept: Path) -> bool:
-    """Whether certificates are of before the ones that are kept: made earlier, or with an authority that was dropped.
-
-    Raises ConfigError or OSError for files that are not there or hold no certificates.
-    """
-    try:
-        found, known = (x509.load_pem_x509_certificates(path.read_bytes()) for path in (authorities, kept_authorities))
-    except ValueError:
-        raise ConfigError(f"{authorities} or {kept_authorities} holds no certificates") from None
-    newest = max(one.not_valid_before_utc for one in known)
-    dropped = any(one not in known and one.not_valid_before_utc < newest for one in found)
-    return dropped or load_certificate(certificate).not_valid_before_utc < load_certificate(kept).not_valid_before_utc
-
-
 def days_left(certificate: Path) -> int:
     """Whole days until a certificate expires; negative once it has. Raises ConfigError."""
     return (load_certificate(certificate).not_valid_after_utc - datetime.now(UTC)).days

@@ -10,7 +10,6 @@ from typing import Annotated, Final
 
 import typer
 
-from fedct_flwr.cli.certificates import is_older
 from fedct_flwr.cli.invitation import CERTIFICATES, COORDINATOR_KEY, Invitation, opened_invitation
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
@@ -28,7 +27,6 @@ from fedct_flwr.cli.silo.init import (
 )
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.config.silo import Connection
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.keys import create_node_key, load_public_key
@@ -154,11 +152,6 @@ def renew(
             check_fingerprint(invitation, said, fingerprint)
 
     with opened_invitation(invitation, check, known=known) as (said, files):
-        if _is_older(files, connection):
-            raise ConfigError(
-                f"{invitation} is older than the certificates in {connection.ca_certificate.parent}, and could bring "
-                "back what the coordinator has ended: ask the coordinator for a new invitation"
-            )
         # The authorities first: with them the old certificate is as good as the new one while they overlap.
         targets = connection.ca_certificate, connection.client_certificate, connection.client_key
         for name, target in zip(CERTIFICATES, targets, strict=True):
@@ -176,16 +169,6 @@ def renew(
             )
         )
     out.say("Next: start the SuperNode again (fedct silo connect, or: docker compose restart supernode)")
-
-
-def _is_older(files: Path, connection: Connection) -> bool:
-    try:
-        return is_older(
-            files / "ca.crt", files / "client.crt", connection.ca_certificate, connection.client_certificate
-        )
-    except (ConfigError, OSError):
-        # Lost or damaged: there is nothing to go back from.
-        return False
 
 
 def rotate(folder: Folder = None) -> None:
