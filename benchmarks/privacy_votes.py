@@ -15,7 +15,7 @@ from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.randomized import RandomizedLabeler
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.mechanisms import Xor
-from fedct_flwr.privacy.mechanisms.on_labels import Sensitivity, tally_bits
+from fedct_flwr.privacy.mechanisms.on_labels import tally_bits
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, HardLabels, VoteCounts
@@ -140,6 +140,4 @@ PAPERS_BITS: Final = 3_000
 PAPERS_EPSILON: Final = 0.1
 PAPERS_ROUNDS: Final = 400
 PAPERS_PUBLIC: Final = 50_000
-PAPERS_XOR: Final = partial(
-    Xor.for_release, epsilon=PAPERS_EPSILON, sensitivity=Sensitivity(PAPERS_BITS, "the paper's", "estimated")
-)
+PAPERS_XOR: Final = partial(Xor, theta=PAPERS_EPSILON / PAPERS_BITS)

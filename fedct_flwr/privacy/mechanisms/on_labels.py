@@ -6,73 +6,19 @@ Ji, Li, Yilmaz, Ayday, Ye, Sun, "Differentially private binary- and matrix-value
 2016, who show it optimal for large epsilon.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from dp_accounting import DpEvent, RandomizedResponseDpEvent
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from fedct_flwr.privacy.budget import PrivacyUnit, check_epsilon
 from fedct_flwr.privacy.mechanisms.base import refuse_soft, repeated
 from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli, chance_of_noise, uniform_below
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """At most ``bits`` of one release change; ``reservation`` says why that may be wrong, or is empty."""
-
-    bits: int
-    source: str
-    reservation: str = ""
-
-    @property
-    def formal(self) -> bool:
-        """Whether a guarantee may rest on it."""
-        return not self.reservation
-
-    def __str__(self) -> str:
-        return f"{self.bits} bits ({self.source}{'; ' if self.reservation else ''}{self.reservation})"
-
-
-def worst_case(num_queries: int) -> Sensitivity:
-    """All labels change. A changed label is two bits: 2|U|, not |U| as in a footnote of arXiv:2310.05696, §4.
-
-    Formal guarantees:
-        Nothing is assumed: two binary matrices of one-hot (or empty) rows differ in at most two bits a row.
-
-    >>> print(worst_case(50_000))
-    100000 bits (worst case)
-    """
-    return Sensitivity(2 * num_queries, "worst case")
-
-
-def proposition_2(num_queries: int, stability: float, delta: float) -> Sensitivity:
-    """The formula of Abourayya et al., arXiv:2310.05696, Proposition 2, for ``num_queries`` = n public examples.
-
-    ``ceil(n e + P sqrt(n e (1 - e)) + P**2 / 3)`` labels, two bits each, with P the (1 - ``delta``)-quantile of the
-    normal distribution and e = ``stability``, the on-average-replace-one stability rate. Raises ConfigError for numbers
-    that are no probabilities.
-
-    Formal guarantees:
-        None. Stability on average bounds an expectation over data sets, neighbours and examples; a sensitivity is a
-        supremum. It bounds the loss on the record that was replaced, not on the public set. And the proof takes the
-        examples' changes for independent, with a normal approximation of their sum.
-
-    >>> print(proposition_2(50_000, stability=0.05, delta=0.01))
-    5232 bits (Proposition 2; no formal guarantee)
-    """
-    if not (0 <= stability <= 1 and 0 < delta < 1):
-        raise ConfigError(f"Proposition 2 needs a stability rate in [0, 1] and 0 < delta < 1, not {stability}, {delta}")
-    quantile = norm.ppf(1 - delta)
-    mean = num_queries * stability
-    labels = math.ceil(mean + quantile * math.sqrt(mean * (1 - stability)) + quantile**2 / 3)
-    return Sensitivity(2 * min(max(labels, 0), num_queries), "Proposition 2", "no formal guarantee")
 
 
 @dataclass(frozen=True)
@@ -85,10 +31,11 @@ class Xor:
 
     Formal guarantees:
         Pure: a release of n examples is ``2 n theta``-DP for its unit, whatever it changes in the labels, since one
-        changed label is two bits. A smaller sensitivity would have to be proven, and the paper's is not
-        (``proposition_2``), so ``event`` never uses one. Releases compose: 400 releases cost up to
-        400 times as much. As nothing is assumed of the labels, the guarantee holds for a whole silo as well. Bits that
-        are flipped in correlation (the paper's Theta that is not diagonal) are left out: Corollary 1 fails for them.
+        changed label is two bits: 2|U|, not |U| as in a footnote of arXiv:2310.05696, §4. The paper's smaller
+        sensitivity (Proposition 2) has no proof: stability on average bounds an expectation, and a sensitivity is a
+        supremum. So ``event`` never uses one. Releases compose: 400 releases cost up to 400 times as much. As nothing
+        is assumed of the labels, the guarantee holds for a whole silo as well. Bits that are flipped in correlation
+        (the paper's Theta that is not diagonal) are left out: Corollary 1 fails for them.
     """
 
     num_classes: int
@@ -98,16 +45,6 @@ class Xor:
     def __post_init__(self) -> None:
         _check_classes(self.num_classes)
         check_epsilon(self.theta, "the XOR mechanism's theta (epsilon per bit)")
-
-    @classmethod
-    def for_release(cls, num_classes: int, epsilon: float, sensitivity: Sensitivity) -> Self:
-        """Noise for ``epsilon`` per release, if no more bits change than ``sensitivity`` says.
-
-        This is the paper's setting: theta = epsilon / s. Only if the sensitivity is formal is ``epsilon`` what a
-        release costs; ``statement`` says which.
-        """
-        check_epsilon(epsilon, "the XOR mechanism's epsilon (per release)")
-        return cls(num_classes, epsilon / max(1, sensitivity.bits))
 
     def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[np.uint8]:
         """Bits ``(examples, classes)``. Raises ConfigError for soft labels."""
@@ -120,15 +57,8 @@ class Xor:
         return bits.reshape(-1, self.num_classes)
 
     def event(self, num_queries: int) -> DpEvent:
-        """Two randomized bits per example: the worst case, whatever sensitivity theta was chosen for."""
+        """Two randomized bits per example: the worst case."""
         return repeated(RandomizedResponseDpEvent(2 * self._flip / ONE, 2), 2 * num_queries)
-
-    def statement(self, num_queries: int, sensitivity: Sensitivity) -> str:
-        """One sentence on what a release of ``num_queries`` examples costs, and what of it is not guaranteed."""
-        price = f"a release of {num_queries} labels costs epsilon {2 * num_queries * self.theta:.4g} per {self.unit}"
-        if sensitivity.formal:
-            return price
-        return f"{price}; epsilon {sensitivity.bits * self.theta:.4g} has {sensitivity.reservation}"
 
     @cached_property
     def _flip(self) -> int:

@@ -13,7 +13,6 @@ from fedct_flwr.privacy.mechanisms import (
     Mechanism,
     Xor,
 )
-from fedct_flwr.privacy.mechanisms.on_labels import proposition_2, worst_case
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.types import ConfigError
 from tests.privacy.mechanisms import audit
@@ -67,19 +66,10 @@ def test_secure_noise_does_not_repeat_itself_and_simulated_noise_does(name: str)
     assert seeded[0] == seeded[1]
 
 
-def test_the_papers_setting_is_a_coin_and_says_what_it_costs() -> None:
-    estimated = proposition_2(50_000, stability=0.028, delta=0.05)
-    mechanism = Xor.for_release(10, 0.1, estimated)
+def test_the_papers_setting_is_a_coin_and_costs_what_its_worst_case_does() -> None:
+    mechanism = Xor(10, 0.1 / 3_000)
     assert mechanism._flip / 2**64 == pytest.approx(0.49999, abs=1e-5)
-    said = mechanism.statement(50_000, estimated)
-    assert "no formal guarantee" in said
-    assert f"epsilon {2 * 50_000 * mechanism.theta:.4g} per example" in said
-
-
-def test_the_worst_case_sensitivity_needs_no_reservation() -> None:
-    mechanism = Xor.for_release(10, 0.1, worst_case(50_000))
-    assert mechanism.statement(50_000, worst_case(50_000)) == "a release of 50000 labels costs epsilon 0.1 per example"
-    assert epsilon(mechanism.event(50_000), 0).upper == pytest.approx(0.1)
+    assert epsilon(mechanism.event(50_000), 0).upper == pytest.approx(100_000 * 0.1 / 3_000)
 
 
 def test_laplace_noise_on_one_count_is_no_better_than_on_two() -> None:
