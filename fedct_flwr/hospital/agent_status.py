@@ -3,7 +3,6 @@
 docker/healthy.py, which stands alone, reads ``connected``, ``seen`` and ``shut`` too.
 """
 
-import contextlib
 import json
 import os
 import threading
@@ -23,7 +22,6 @@ from fedct_flwr.hospital.link import LinkStatus
 
 STATUS_FILE: Final = "agent.json"
 _WRITE_SECONDS: Final = 1.0
-_REFRESH_SECONDS: Final = 2.0
 CONTACT_SECONDS: Final = 60.0
 """So long the agent may be without a word from its SuperNode and count as healthy."""
 _JUST_NOW_SECONDS: Final = 10.0
@@ -169,17 +167,16 @@ def _lives(status: Status) -> bool:
 
 
 class StatusFile:
-    """``agent.json``: replaced at most once a second, unsynced, and written over if the disk is full."""
+    """``agent.json``: written at most once a second, unsynced."""
 
     def __init__(self, path: Path, status: Status) -> None:
         self._path = path
         self._status = status
         self._lock = threading.Lock()
-        self._written = -_REFRESH_SECONDS
-        self._last = ""
+        self._written = 0.0
         self.failed = False
         """Whether the file could not be written last time."""
-        self.put()
+        self.put(urgent=True)
 
     @property
     def connected(self) -> bool:
@@ -187,37 +184,22 @@ class StatusFile:
         return self._status.connected
 
     def put(self, *, urgent: bool = False, **changes: float | str | None) -> None:
-        """Change fields; the file follows a second later, two for times alone, at once if urgent."""
+        """Change fields; the file follows within a second of contact, at once if urgent."""
         with self._lock:
             for name, value in changes.items():
                 setattr(self._status, name, value)
-            age = time.monotonic() - self._written
-            facts = json.dumps(asdict(self._status) | {"seen": 0})
-            if not urgent and age < (_WRITE_SECONDS if facts != self._last else _REFRESH_SECONDS):
-                return
-            self._written, self._last = time.monotonic(), facts
-            self._write(json.dumps(asdict(self._status)))
+            if urgent or time.monotonic() - self._written >= _WRITE_SECONDS:
+                self._written = time.monotonic()
+                self._write(json.dumps(asdict(self._status)))
 
     def _write(self, said: str) -> None:
-        scratch = self._path.with_name(f".{self._path.name}")
+        """Write over the file in one call, without its getting shorter: that needs no room on a full disk."""
         try:
-            scratch.touch(mode=0o600)
-            scratch.write_text(said, encoding="utf-8")
-            scratch.replace(self._path)
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+            try:
+                os.write(file, said.encode().ljust(os.fstat(file).st_size))
+            finally:
+                os.close(file)
             self.failed = False
         except OSError:
             self.failed = True
-            with contextlib.suppress(OSError):
-                scratch.unlink(missing_ok=True)
-            # Otherwise the status could not say that the disk is full.
-            with contextlib.suppress(OSError):
-                _write_in_place(self._path, said.encode())
-
-
-def _write_in_place(path: Path, content: bytes) -> None:
-    """Write over a file, in one call, without its getting shorter: that needs no room on most disks."""
-    file = os.open(path, os.O_WRONLY | getattr(os, "O_BINARY", 0))
-    try:
-        os.write(file, content.ljust(os.fstat(file).st_size))
-    finally:
-        os.close(file)

@@ -121,7 +121,6 @@ def _fernet(secret: Path, kind: type[Question | Answer]) -> Fernet:
 
 
 _LOOK_SECONDS: Final = 0.5
-_LONGEST_AWAY: Final = 30.0
 _NAME_DIGITS: Final = 8
 
 Say = Callable[[str], None]
@@ -140,18 +139,16 @@ class Carrier:
 
     def run(self) -> None:
         """Carry one question after the other. Raises ConfigError for a secret or a folder that cannot be used."""
-        away, trouble = _LOOK_SECONDS, ""
+        trouble = ""
         while not self._stop.is_set():
+            task = None
             try:
-                task = self._supernode.acquire()
-            except SuperNodeError as error:
-                if str(error) != trouble:
-                    self._say(f"{error}; trying again")
-                trouble = str(error)
-                self._stop.wait(away)
-                away = min(2 * away, _LONGEST_AWAY)
-                continue
-            away, trouble = _LOOK_SECONDS, ""
+                task, error = self._supernode.acquire(), ""
+            except SuperNodeError as why:
+                error = str(why)
+            if error and error != trouble:
+                self._say(f"{error}; trying again")
+            trouble = error
             if task is None:
                 self._stop.wait(_LOOK_SECONDS)
             else:
