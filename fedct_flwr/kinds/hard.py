@@ -3,6 +3,7 @@
 Shares are the soft targets of distillation (Hinton, Vinyals, Dean, arXiv:1503.02531), made of hard labels alone.
 """
 
+import math
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -13,7 +14,7 @@ from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind, as_kind
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.learners.base import Choosing, Learner, Resumable
-from fedct_flwr.learners.guard import Guard
+from fedct_flwr.learners.guard import Guard, NetworkGuard
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLabels, Votes
 from fedct_flwr.wire import labels_pb2
@@ -58,7 +59,8 @@ class Hard(Kind):
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
         targets, query = instruction.targets, instruction.query
         weight = bench.settings.full_weight
-        return cotrain(bench.learner, bench.private, bench.public, targets, query, weight, bench.guard)
+        trial = math.ceil(_TRIAL / bench.settings.local_steps)
+        return cotrain(bench.learner, bench.private, bench.public, targets, query, weight, bench.guard, trial)
 
 
 def labels_message(labels: HardLabels, terms: Terms) -> labels_pb2.Labels:
@@ -76,6 +78,8 @@ def read_labels(message: labels_pb2.Labels, count: int, terms: Terms) -> HardLab
 
 
 HARD: Final = Hard()
+_TRIAL: Final = 50
+"""Steps, rounded up to rounds, after which a network shows what the consensus does to it."""
 
 
 def cotrain(
@@ -86,17 +90,22 @@ def cotrain(
     query: Query,
     pseudo_weight: float = 1.0,
     guard: Guard | None = None,
+    trial: int = 1,
 ) -> HardLabels:
     """Train on private and pseudo-labeled examples, then label the queried ones: votes ``(query.size,)``.
 
     ``targets`` ``(num_public,)`` are the consensus labels, or ABSTAIN. A pseudo-labeled example weighs
-    ``pseudo_weight``, a private one 1, unless a ``guard`` decides. Resumable learners train on, at ``pseudo_weight``.
-    Raises TrainingError (Abourayya et al., arXiv:2310.05696, Alg. 1).
+    ``pseudo_weight``, a private one 1, unless a ``guard`` decides: of a learner that trains on, after ``trial`` rounds
+    of what the consensus does to it. Raises TrainingError (Abourayya et al., arXiv:2310.05696, Alg. 1).
     """
     positions = query.positions(len(public))
     if isinstance(learner, Choosing):
         learner.choose(private)
     if isinstance(learner, Resumable):
+        if isinstance(guard, NetworkGuard):
+            trust = guard.weigh(learner, public.X, targets, trial)
+            private, pseudo_weight = guard.training, trust.weight or pseudo_weight
+            targets = targets if trust.weight else np.full_like(targets, ABSTAIN)
         learner.advance(private, public.X, targets, pseudo_weight)
         return learner.label(public.X, positions)
     weight = pseudo_weight

@@ -24,7 +24,16 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.base import Learner, Lightening, Tabulating
-from fedct_flwr.learners.out_of_fold import Evidence, Looked, OwnRecords, OwnValues, Pseudo, chosen
+from fedct_flwr.learners.out_of_fold import (
+    Evidence,
+    HeldOut,
+    Looked,
+    OwnRecords,
+    OwnValues,
+    Pseudo,
+    chosen,
+    probabilities,
+)
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
@@ -262,6 +271,50 @@ class Guard(Deciding):
     def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
         """A model that is less sure may be so of the same classes; one that is wrong about more records is not."""
         return MARGIN if own.compare_classes(alone, there).errors > _ROUNDING - MOST_ERRORS else 0.0
+
+
+class NetworkGuard(Guard):
+    """Decides once in a run for a network, which trains on from round to round, by a fifth of the records.
+
+    The network trains on with the first consensus labels and without them, from where it stands, and each of these is
+    asked about the fifth. Until then it must see only the records in ``training``: warm-up has held out the same fifth.
+    """
+
+    @cached_property
+    def _own(self) -> HeldOut:
+        return HeldOut(self._private, generator(self._seed, "warm-up", self._silo), self._groups)
+
+    @property
+    def training(self) -> Examples:
+        """The records to train on: without those held out, until it is decided."""
+        return self._private if self.decision or not self._can_tell else self._own.rest
+
+    def begin(self) -> None:
+        """Forget what was decided of another network."""
+        self.before = self.decision = None
+
+    def weigh(self, learner: Any, public: Features, targets: HardLabels, rounds: int) -> Trust:
+        """Decide on consensus labels ``targets`` ``(num_public,)``, by training on for ``rounds``, and stay with it.
+
+        Leaves the Resumable learner where it stood. Raises TrainingError.
+        """
+        self.decision = self.before or self.decision
+        if not (targets != ABSTAIN).any():
+            return Trust(WEIGHTS[0])
+        if self.decision is None:
+            stands, nothing = learner.dump(), np.full_like(targets, ABSTAIN)
+
+            def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
+                def train(records: Examples) -> None:
+                    learner.restore(stands)
+                    for _ in range(rounds):
+                        learner.advance(records, public, targets if weight else nothing, weight or WEIGHTS[0])
+
+                return own.said(train, lambda X: probabilities(learner, X, self._num_classes))
+
+            self.decision = Decision(self._decide(said), targets)
+            learner.restore(stands)
+        return self.decision.trust
 
 
 class Lesson(NamedTuple):

@@ -52,6 +52,7 @@ _MANY: Final = 100
 """Records of one fold with which it may be a first look of its own."""
 _FEWEST_OF_ONE: Final = 5
 """Records of its only class by which a silo judges: fewer are all wrong by chance (a sign test at 5%)."""
+_FEWEST_HELD_OUT: Final = 8
 _SEEN: Final = 30
 """Records below which a first look tells too little."""
 
@@ -238,6 +239,36 @@ def folds(y: HardLabels, rng: Generator, groups: NDArray[np.generic] | None) -> 
     fold = np.empty(len(first), dtype=np.intp)
     fold[order[np.argsort(y[first][order], kind="stable")]] = np.arange(len(first)) % FOLDS
     return fold[of]
+
+
+class HeldOut(OwnRecords):
+    """A silo's own records of which one fold is asked about, and never trained on: for models that are not refitted."""
+
+    def __init__(self, private: Examples, rng: Generator, groups: Groups | None = None) -> None:
+        super().__init__(private, rng, groups)
+        self._asked = range(1)
+
+    @property
+    def enough(self) -> bool:
+        """Whether the loss on those held out is more than chance, and others are left to train on."""
+        return _FEWEST_HELD_OUT <= self.asked.size < self._private.size
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether they can speak for or against a model."""
+        return self.enough and super().can_tell
+
+    @property
+    def asked(self) -> Examples:
+        """The records of the fold that is held out."""
+        there = self._fold == 0
+        return Examples(self._private.X[there], self._private.y[there])
+
+    @property
+    def rest(self) -> Examples:
+        """The other records."""
+        there = self._fold != 0
+        return Examples(self._private.X[there], self._private.y[there])
 
 
 class OwnValues(OwnRecords):

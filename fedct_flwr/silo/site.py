@@ -23,7 +23,7 @@ from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
-from fedct_flwr.learners.guard import Guard, SoftGuard
+from fedct_flwr.learners.guard import Guard, NetworkGuard, SoftGuard
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
@@ -69,28 +69,27 @@ class Site:
     @cached_property
     def guard(self) -> Guard | None:
         """What decides how much the consensus counts here; None where ``pseudo-weight`` is a number."""
-        if not self._weighed or self.schema.outcome.number:
+        if not self.settings.guarded or self.schema.outcome.number:
             return None
-        return Guard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
-
-    @cached_property
-    def _weighed(self) -> bool:
-        """Whether own records decide how much others count; says once where they cannot."""
-        if self.settings.guarded and isinstance(self.learner, Resumable):
-            logger.info(
-                "Silo %s: a network trains on from round to round, so pseudo-weight = 'auto' does not weigh what "
-                "others say: it counts in full",
-                self.silo,
-            )
-            return False
-        return self.settings.guarded
+        network, held_out = isinstance(self.learner, Resumable), self.settings.warm_up_rounds == AUTO
+        if network and not held_out:
+            self._say_in_full("warm-up-rounds is a number, and no record was held out")
+            return None
+        kind = NetworkGuard if network else Guard
+        return kind(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
 
     @cached_property
     def soft_guard(self) -> SoftGuard | None:
         """The same of others' probabilities or values."""
-        if not self._weighed:
+        if not self.settings.guarded:
+            return None
+        if isinstance(self.learner, Resumable):
+            self._say_in_full("a network that learns probabilities trains on from round to round")
             return None
         return SoftGuard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
+
+    def _say_in_full(self, why: str) -> None:
+        logger.info("Silo %s: %s, so pseudo-weight = 'auto' counts what others say in full", self.silo, why)
 
     @cached_property
     def labeler(self) -> "Labeler":

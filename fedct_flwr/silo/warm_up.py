@@ -13,7 +13,8 @@ import numpy as np
 
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.learners.base import Averageable, Probabilistic, Resumable
-from fedct_flwr.learners.out_of_fold import folds, losses, probabilities
+from fedct_flwr.learners.guard import NetworkGuard
+from fedct_flwr.learners.out_of_fold import HeldOut, losses, probabilities
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.site import Site
 from fedct_flwr.text.log import logger
@@ -29,8 +30,6 @@ _PATIENCE: Final = 3
 """Looks without a smaller loss after which training ends."""
 _STEPS: Final = 20
 """Minibatches between two looks at least: after fewer, losses hardly differ."""
-_FEWEST: Final = 8
-"""Held-out records below which their loss is mostly chance."""
 
 
 def warm_up(site: Site, *, promised: bool) -> None:
@@ -48,12 +47,15 @@ def warm_up(site: Site, *, promised: bool) -> None:
         for _ in range(times):
             learner.advance(records, site.public.X, nothing, 1.0)
 
-    held = folds(site.private.y, generator(site.settings.seed, "warm-up", site.silo), site.groups) == 0
-    decides = rounds == AUTO and not promised and _FEWEST <= held.sum() < len(held)
+    held = HeldOut(site.private, generator(site.settings.seed, "warm-up", site.silo), site.groups)
+    own, asked = held.rest, held.asked
+    if isinstance(site.guard, NetworkGuard):
+        site.guard.begin()
+    decides = rounds == AUTO and not promised and held.enough
     if not (decides and isinstance(learner, Averageable) and isinstance(learner, Probabilistic)):
-        train(site.private, (_SET if rounds == AUTO else rounds) - 1)
+        known = site.guard.training if isinstance(site.guard, NetworkGuard) else site.private
+        train(known, (_SET if rounds == AUTO else rounds) - 1)
         return
-    own, asked = (Examples(site.private.X[rows], site.private.y[rows]) for rows in (~held, held))
     # Worth asking is what says more than how frequent each class is.
     shares = np.bincount(own.y, minlength=site.terms.num_classes) / own.size
     constant = losses(np.tile(shares, (asked.size, 1)), asked.y).mean()

@@ -1,5 +1,6 @@
 """What a silo's own records say for and against the consensus."""
 
+import ast
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.hard import cotrain
-from fedct_flwr.learners.guard import WEIGHTS, Guard, Trust
+from fedct_flwr.learners.guard import WEIGHTS, Guard, NetworkGuard, Trust
 from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.text import Table
@@ -301,3 +302,67 @@ def test_labels_of_others_patients_are_not_learned_by_a_model_that_cannot_keep_t
     private, public, targets, _ = two_wards()
     found = guard_of(private).trust(SklearnLearner(LogisticRegression()), public, targets)
     assert (found.weight < 1, found.foreign) == (True, False)
+
+
+class Network:
+    """Knows each place of the number line by the last label that it was trained on there."""
+
+    def __init__(self) -> None:
+        self.known: dict[float, int] = {}
+        self.seen: set[float] = set()
+
+    def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
+        labeled = targets != ABSTAIN
+        self.seen |= set(private.X[:, 1].tolist())
+        for X, y in ((private.X, private.y), (public[labeled], targets[labeled])):
+            self.known |= dict(zip(X[:, 0].tolist(), y.tolist(), strict=True))
+
+    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
+        return self.predict(public[positions])
+
+    def predict(self, X: Features) -> HardLabels:
+        return np.int16([self.known.get(value, 0) for value in X[:, 0].tolist()])
+
+    def dump(self) -> bytes:
+        return repr(self.known).encode()
+
+    def restore(self, state: bytes) -> None:
+        self.known = ast.literal_eval(state.decode())
+
+    def reset(self) -> None:
+        self.known = {}
+
+
+def taught(flip: int, *, rounds: int = 3) -> tuple[Network, NetworkGuard, list[int]]:
+    """A network at ten places with two classes, which has learned consensus labels that are right, or flipped."""
+    places = np.arange(10.0)
+    private = Examples(np.column_stack([np.repeat(places, 20), np.arange(200)]), np.repeat(places % 2, 20).astype("i2"))
+    public = PublicSet(np.column_stack([places, places]))
+    targets = ((places + flip) % 2).astype(np.int16)
+    learner, guard = Network(), NetworkGuard(private, 2, seed=0, silo="essen")
+    seen = []
+    for number in range(rounds):
+        told = targets if number else np.full(10, ABSTAIN, dtype=np.int16)
+        cotrain(learner, private, public, told, Query(seed=0, size=10), guard=guard)
+        seen.append(len(learner.seen))
+    return learner, guard, seen
+
+
+@pytest.mark.parametrize(("flip", "weight"), [(0, 1.0), (1, 0.0)])
+def test_a_network_learns_the_consensus_only_where_records_that_it_has_not_seen_do_not_speak_against_it(
+    flip: int, weight: float
+) -> None:
+    learner, guard, seen = taught(flip)
+    assert guard.last is not None
+    assert guard.last.weight == weight
+    assert seen == [160, 200, 200]
+    assert learner.predict(np.column_stack([np.arange(10.0)] * 2)).tolist() == [0, 1] * 5
+
+
+def test_a_network_decides_once_in_a_run() -> None:
+    learner, guard, _ = taught(1)
+    decided = guard.decision
+    guard.weigh(learner, np.zeros((10, 2)), np.zeros(10, dtype=np.int16), 1)
+    assert guard.decision is decided
+    guard.begin()
+    assert guard.decision is None
