@@ -21,7 +21,7 @@ from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_sil
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.labelers.protect import check_all_installed, check_extra, check_installed
 from fedct_flwr.privacy.budget import Spending
-from fedct_flwr.privacy.sheet import Answers, Together, page, sheet
+from fedct_flwr.privacy.sheet import Answers, Together, more_of_run, page, sheet
 from fedct_flwr.report.summary import accounts_of
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import json_text, plain, printable
@@ -49,7 +49,7 @@ def privacy_sheet(
             page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
     elif RunFolder(folder).exists():
         with Output.doing(_ADDING):
-            page = _page_of_run(folder)
+            page = _of_run(RunFolder(folder))
     else:
         raise ConfigError(f"{folder} is no run's folder and no silo's: name one with a config.json or a {SILO_FILE}")
     text = json_text(_document(page)) if json_ else printable(page.markdown, keep="\n")
@@ -61,51 +61,7 @@ def privacy_sheet(
 
 def sheet_of_run(folder: Path) -> str:
     """The page of a run, as Markdown. Raises RunError where it cannot be read."""
-    return printable(_page_of_run(folder).markdown, keep="\n")
-
-
-def _page_of_run(folder: Path) -> "_Page":
-    return _with_audit(_with_drawn(_of_run(RunFolder(folder)), RunFolder(folder)), folder)
-
-
-def _with_audit(page: "_Page", folder: Path) -> "_Page":
-    """The page with what the run's audit has found, if there was one."""
-    try:
-        found = json.loads((folder / "audit.json").read_text("utf-8"))
-        said = [f"- From the seat of the {seat['seat']}: {seat['sentence']}." for seat in found["seats"]]
-    except FileNotFoundError:
-        return page
-    except UNREADABLE:
-        raise RunError(f"{folder / 'audit.json'} is damaged: run 'fedct audit' again, or take the file away") from None
-    section = "## Attacks that were tried\n\n" + "\n".join(said) + "\n\nThe [audit](audit.md) has all of them.\n"
-    return page._replace(markdown=f"{page.markdown}\n{section}")
-
-
-def _with_drawn(page: "_Page", run: RunFolder) -> "_Page":
-    """The page with what a drawn public set costs each record, if the run has one."""
-    config = RunConfig.from_flower(run.settings())
-    if config.public != "drawn" or not config.draw_epsilon:
-        return page
-    cost, unit = (
-        f"epsilon {config.draw_epsilon:g}, delta {config.draw_delta:g}",
-        "patient" if config.grouped else "record",
-    )
-    lines = [
-        f"- **What was released:** noisy counts of the values in each column of all silos' records, at {cost} for "
-        f"each {unit}.",
-        "- The public set is drawn from these counts. However many examples it has, they cost nothing more.",
-    ]
-    from fedct_flwr.silo.drawing import drawn_set
-
-    spent = accounts_of(run, config.model_copy(update={"study": drawn_set(config.study)}))
-    words = f"epsilon {max(each.epsilon for each in spent):.4g} of {config.draw_epsilon:g}"
-    together = max(each.together for each in spent)
-    words += f", and with all labels {together:.4g} at delta {config.draw_delta:g}" * any(e.others for e in spent)
-    lines.append(f"- **Spent, by the silos' ledgers:** {words}, for each {unit}.")
-    if not config.draw_dictionary:
-        lines.append("- **Not covered:** ranges and categories, which came from the tables.")
-    section = "\n".join(["## The drawn public set", "", *lines, ""])
-    return page._replace(markdown=f"{page.markdown}\n{section}")
+    return printable(_of_run(RunFolder(folder)).markdown, keep="\n")
 
 
 class _Page(NamedTuple):
@@ -116,6 +72,11 @@ class _Page(NamedTuple):
     markdown: str
     accounts: Sequence[Spending] = ()
     noise: Mapping[str, Any] | None = None
+
+    def then(self, other: "_Page") -> "_Page":
+        """The page with another promise below, by which it is called."""
+        markdown, accounts = f"{self.markdown}\n{other.markdown}", [*self.accounts, *other.accounts]
+        return other._replace(markdown=markdown, accounts=accounts, noise=self.noise)
 
 
 def _document(page: _Page) -> dict[str, Any]:
@@ -129,18 +90,9 @@ def _document(page: _Page) -> dict[str, Any]:
 
 
 def _account(spent: Spending) -> dict[str, Any]:
-    return {
-        "silo": spent.whom,
-        "epsilon": spent.budget,
-        "delta": spent.delta,
-        "charges": spent.charges,
-        "spent": spent.epsilon,
-        "lower": spent.lower,
-        "accountant": spent.accountant,
-        "others": spent.others,
-        "together": spent.together,
-        "kept": spent.kept,
-    }
+    same = ("delta", "charges", "lower", "accountant", "others", "together", "kept")
+    own = {"silo": spent.whom, "epsilon": spent.budget, "spent": spent.epsilon}
+    return own | {name: getattr(spent, name) for name in same}
 
 
 def _of_silo(config: SiloConfig) -> _Page:
@@ -171,9 +123,8 @@ def _of_silo(config: SiloConfig) -> _Page:
         unprotected=bare_labels(read_entries(config.state), study.name, covers_records),
         answers=replace(Answers.of(config), values=study.schema.outcome.number),
     )
-    if in_sums:
-        text, accounts = f"{in_sums.markdown}\n{text}", [*in_sums.accounts, *accounts]
-    return _Page(study.name, privacy.protection, text, accounts)
+    own = _Page(study.name, privacy.protection, text, accounts)
+    return in_sums.then(own) if in_sums else own
 
 
 def _in_sums(config: SiloConfig, study: StudyFolder) -> _Page:
@@ -203,13 +154,43 @@ def _in_sums(config: SiloConfig, study: StudyFolder) -> _Page:
 
 def _of_run(run: RunFolder) -> _Page:
     config = RunConfig.from_flower(run.settings())
+    promised = _promised_by(run, config)
+    more = more_of_run(_drawn(run, config), _attacks(run.path))
+    return promised._replace(markdown=promised.markdown + more)
+
+
+def _drawn(run: RunFolder, config: RunConfig) -> dict[str, Any] | None:
+    """What a drawn public set costs each record, if the run has one."""
+    if config.public != "drawn" or not config.draw_epsilon:
+        return None
+    from fedct_flwr.silo.drawing import drawn_set
+
+    spent = accounts_of(run, config.model_copy(update={"study": drawn_set(config.study)}))
+    return {
+        "epsilon": config.draw_epsilon,
+        "delta": config.draw_delta,
+        "unit": "patient" if config.grouped else "record",
+        "spent": max(each.epsilon for each in spent),
+        "together": max(each.together for each in spent) if any(each.others for each in spent) else None,
+        "from_dictionary": bool(config.draw_dictionary),
+    }
+
+
+def _attacks(folder: Path) -> list[dict[str, Any]]:
+    """What the run's audit has found, if there was one: a seat and a sentence each."""
+    try:
+        seats = json.loads((folder / "audit.json").read_text("utf-8"))["seats"]
+        return [{"seat": seat["seat"], "sentence": seat["sentence"]} for seat in seats]
+    except FileNotFoundError:
+        return []
+    except UNREADABLE:
+        raise RunError(f"{folder / 'audit.json'} is damaged: run 'fedct audit' again, or take the file away") from None
+
+
+def _promised_by(run: RunFolder, config: RunConfig) -> _Page:
     if config.method.noise:
         page = _of_coordinator(run, config)
-        if config.protection == "none":
-            return page
-        own = _of_silos(run, config)
-        markdown = f"{page.markdown}\n{own.markdown}"
-        return own._replace(markdown=markdown, accounts=[*page.accounts, *own.accounts], noise=page.noise)
+        return page if config.protection == "none" else page.then(_of_silos(run, config))
     if config.data == STUDY:
         raise ConfigError(
             f"the silos of the run in {run.path} are real and keep their ledgers to themselves: ask each of them for "

@@ -4,7 +4,7 @@ The template ``sheet.md`` has a part for each kind of promise: a silo's for its 
 ``joint`` labeler, the ``coordinator``'s noise, silos' noise in ``shares``, and a real silo's part of ``sums``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from typing import Any, Final
@@ -198,6 +198,11 @@ def page(
     facts = {"kind": kind, "study": study, "accounts": accounts, "simulated": simulated, "metrics": metrics}
     values |= {"unit": str(unit), "whom": UNITS.get(unit, "")}
     return template(__package__, "sheet.md").render(factor=_factor, **facts, **values).lstrip("\n")
+
+
+def more_of_run(drawn: Mapping[str, Any] | None, attacks: Sequence[Mapping[str, Any]]) -> str:
+    """What stands below the pages of a run, as Markdown: a drawn public set's cost, and what an audit found."""
+    return template(__package__, "more.md").render(drawn=drawn, attacks=attacks)
 
 
 def sheet(
