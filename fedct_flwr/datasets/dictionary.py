@@ -1,12 +1,12 @@
 """The data dictionary of a study: what each column of its tables may hold.
 
-It is read from ``[columns]`` of a TOML file, or from a data dictionary as REDCap exports it (CSV). Neither needs a
-record.
+It is read from ``[columns]`` of a TOML file, from a frictionless Table Schema (JSON, https://specs.frictionlessdata.io)
+or from a data dictionary as REDCap exports it (CSV). None of them needs a record.
 """
 
 import csv
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
@@ -25,8 +25,8 @@ from fedct_flwr.types import ConfigError
 MOST_COLUMNS: Final = 200
 """With more, the noise that all columns share hides what the records say."""
 _EXAMPLES: Final = 100
-_KINDS: Final = {"integer": "integer", "number": "number", "date": "date", "datetime": "date"}
-"""By the beginnings of REDCap's text validations."""
+_KINDS: Final = {"integer": "integer", "year": "integer", "number": "number", "date": "date", "datetime": "date"}
+"""Of a Table Schema, and the beginnings of REDCap's text validations."""
 _REDCAP: Final = ("Variable / Field Name", "field_name")
 """The first header of the file that people download, and of REDCap's API."""
 _PLACES: Final = (0, 3, 5, 7, 8, 9, 10)
@@ -71,7 +71,7 @@ class Dictionary(Settings):
 
     @classmethod
     def of_file(cls, path: Path) -> Self:
-        """By the file's ending: ``.toml``, or REDCap's in ``.csv``. Raises ConfigError."""
+        """By the file's ending: ``.toml``, a Table Schema in ``.json``, REDCap's in ``.csv``. Raises ConfigError."""
         if path.name == STUDY_FILE:
             return cls.read({"columns": StudyConfig.read_toml(path).columns}, f"[columns] in {path}")
         if path.suffix == ".toml":
@@ -86,22 +86,28 @@ class Dictionary(Settings):
 
     @classmethod
     def of_setting(cls, given: str) -> Self:
-        """Of a file's path, or of a Dictionary as JSON text. Raises ConfigError."""
-        if not given.startswith("{"):
-            return cls.of_file(Path(given))
-        try:
-            return cls.read(json.loads(given), "draw-dictionary")
-        except (ValueError, RecursionError):
-            raise ConfigError("draw-dictionary is not JSON: correct it, or name a file") from None
+        """Of a file's path, or of JSON text. Raises ConfigError."""
+        return cls.of_text(given) if given.startswith("{") else cls.of_file(Path(given))
 
     @classmethod
     def of_text(cls, text: str, where: str = "the data dictionary") -> Self:
-        """REDCap's CSV. Raises ConfigError."""
+        """A Table Schema, the JSON of a Dictionary, or REDCap's CSV. Raises ConfigError."""
         try:
-            found = dict(_of_redcap(text))
-        except (KeyError, IndexError, ValueError, csv.Error):
+            content = json.loads(text) if text.lstrip().startswith("{") else None
+        except (ValueError, RecursionError):
+            raise ConfigError(f"{where} is not JSON: correct it") from None
+        if content is None:
+            fields = _of_redcap(text)
+        elif "fields" not in content:
+            return cls.read(content, where)
+        else:
+            fields = _of_schema(content["fields"])
+        try:
+            found = dict(fields)
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError, csv.Error):
             raise ConfigError(
-                f"{where} is not a REDCap data dictionary (CSV): give one, or [columns] in a TOML file"
+                f"{where} is neither a Table Schema (JSON with fields) nor a REDCap data dictionary (CSV): give one of "
+                "them, or [columns] in a TOML file"
             ) from None
         columns = {name: form for name, form in found.items() if form is not None}
         if bare := [name for name, form in columns.items() if form["kind"] != "category" and None in form["range"]]:
@@ -111,6 +117,17 @@ class Dictionary(Settings):
 
 _Field: TypeAlias = tuple[str, dict[str, Any] | None]
 """A name and what ``[columns.NAME]`` would say; None of what cannot be drawn."""
+
+
+def _of_schema(fields: list[Mapping[str, Any]]) -> Iterator[_Field]:
+    for field in fields:
+        limits = field.get("constraints", {})
+        values = limits.get("enum") or field.get("categories") or []
+        values = [value["value"] if isinstance(value, dict) else value for value in values]
+        kind = field.get("type", "string")
+        if kind == "boolean":
+            values = ["false", "true"]
+        yield field["name"], _form(_KINDS.get(kind), limits.get("minimum"), limits.get("maximum"), values)
 
 
 def _of_redcap(text: str) -> Iterator[_Field]:

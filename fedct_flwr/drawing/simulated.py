@@ -31,7 +31,7 @@ class Drawn:
     """A public set to draw, as ``public`` of ``simulate()``, where no real one exists.
 
     ``epsilon`` and ``delta`` are what it tells about a record, besides what labels tell; with ``epsilon`` 0 it follows
-    from the dictionary alone. ``dictionary`` is a file (TOML, REDCap's CSV) or a mapping
+    from the dictionary alone. ``dictionary`` is a file (TOML, a frictionless Table Schema, REDCap's CSV) or a mapping
     of columns to their form: ``{"age": {"kind": "integer", "range": [18, 100]}}``. Without one, ranges and categories
     come from all tables, with a PrivacyWarning.
     """

@@ -1,5 +1,6 @@
 """``fedct coordinator draw``: a public set from a data dictionary, which a study can use as it is."""
 
+import json
 import re
 from pathlib import Path
 
@@ -53,10 +54,10 @@ def test_the_seed_decides(fedct: Fedct, here: Path) -> None:
 
 
 def test_what_is_left_out_is_said(fedct: Fedct, here: Path) -> None:
-    (here / "redcap.csv").write_text(
-        f"field_name{',' * 10}\nremark,,,notes{',' * 7}\nill,,,yesno{',' * 7}\nx,,,yesno{',' * 7}\n"
-    )
-    outcome = fedct("coordinator", "draw", "--from", "redcap.csv", "--leave-out", "ill")
+    kinds = {"remark": "string", "ill": "boolean", "x": "boolean"}
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    (here / "schema.json").write_text(json.dumps({"fields": fields}))
+    outcome = fedct("coordinator", "draw", "--from", "schema.json", "--leave-out", "ill")
     assert "left out, as free text, files, calculated or identifiers: 'remark'" in outcome.out
     assert (here / "public.csv").read_text().startswith('"x"\n')
 

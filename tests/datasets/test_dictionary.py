@@ -1,5 +1,6 @@
 """Data dictionaries: three formats lead to the same columns, and each mistake is one sentence."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,14 @@ categories = [0, 1]
 kind = "date"
 range = [2015-01-01, 2024-12-31]
 """
+SCHEMA = {
+    "fields": [
+        {"name": "age", "type": "integer", "constraints": {"minimum": 18, "maximum": 100}},
+        {"name": "sex", "type": "string", "constraints": {"enum": ["0", "1"]}},
+        {"name": "admitted", "type": "date", "constraints": {"minimum": "2015-01-01", "maximum": "2024-12-31"}},
+        {"name": "remark", "type": "string"},
+    ]
+}
 REDCAP = (
     '"Variable / Field Name","Form Name","Section Header","Field Type","Field Label",'
     '"Choices, Calculations, OR Slider Labels","Field Note","Text Validation Type OR Show Slider Number",'
@@ -42,8 +51,10 @@ def written(folder: Path, ending: str, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("ending", "text"), [(".toml", TOML), (".csv", REDCAP)], ids=["toml", "csv"])
-def test_two_formats_say_the_same(tmp_path: Path, ending: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("ending", "text"), [(".toml", TOML), (".json", json.dumps(SCHEMA)), (".csv", REDCAP)], ids=["toml", "json", "csv"]
+)
+def test_three_formats_say_the_same(tmp_path: Path, ending: str, text: str) -> None:
     found = Dictionary.of_file(written(tmp_path, ending, text))
     assert list(found.columns) == ["age", "sex", "admitted"]
     assert found.columns["age"].range == (18, 100)
@@ -128,8 +139,10 @@ def test_wide_tables_are_refused() -> None:
 @pytest.mark.parametrize(
     ("ending", "text", "said"),
     [
-        (".csv", "a,b\n1,2\n", "not a REDCap data dictionary"),
-        (".csv", REDCAP.replace("18,100", ","), "gives no range of 'age'"),
+        (".json", "{", "is not JSON"),
+        (".json", '{"fields": 3}', "neither a Table Schema"),
+        (".csv", "a,b\n1,2\n", "neither a Table Schema"),
+        (".json", '{"fields": [{"name": "age", "type": "integer"}]}', "gives no range of 'age'"),
         (".toml", "[columns", "is not TOML"),
     ],
 )

@@ -1,5 +1,6 @@
 """``simulate(public=Drawn())``: tables, folders and data sets by name need no public set."""
 
+import json
 import re
 import warnings
 from dataclasses import replace
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import tomli_w
 
 from fedct_flwr import ConfigError, DataError, Drawn, Run, simulate
 from fedct_flwr.config import RunConfig
@@ -83,10 +83,10 @@ def test_a_folder_needs_no_public_file(tmp_path: Path) -> None:
 
 
 def test_a_dictionary_in_a_file_is_found_by_the_runs_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "dictionary.toml").write_text(tomli_w.dumps({"columns": DICTIONARY}))
+    (tmp_path / "dictionary.json").write_text(json.dumps({"columns": DICTIONARY}))
     monkeypatch.chdir(tmp_path)
-    found = quietly(Drawn(1, dictionary="dictionary.toml", rows=200))
-    assert found.config.draw_dictionary == str(tmp_path / "dictionary.toml")
+    found = quietly(Drawn(1, dictionary="dictionary.json", rows=200))
+    assert found.config.draw_dictionary == str(tmp_path / "dictionary.json")
 
 
 def test_without_a_dictionary_a_warning_says_what_no_epsilon_covers() -> None:

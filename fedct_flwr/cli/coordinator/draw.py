@@ -26,7 +26,7 @@ from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import from_here, in_shell, listed
 from fedct_flwr.types import ConfigError
 
-_ENDINGS: Final = (".toml", ".csv")
+_ENDINGS: Final = (".toml", ".json", ".csv")
 
 
 def draw(
@@ -38,8 +38,8 @@ def draw(
         Path | None,
         typer.Option(
             "--from",
-            help="The data dictionary: study.toml or another file with [columns], or REDCap's (CSV). Its ending may be "
-            "left out.",
+            help="The data dictionary: study.toml or another file with [columns], a frictionless Table Schema (JSON), "
+            "or REDCap's (CSV). Its ending may be left out.",
         ),
     ] = None,
     epsilon: Annotated[
