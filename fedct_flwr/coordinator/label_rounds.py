@@ -1,7 +1,7 @@
 """The rounds of algorithms in which silos share votes, and what is checked before them."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.serverapp import Grid
 
@@ -10,7 +10,6 @@ from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_del
 from fedct_flwr.consensus.counting import Consensus
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.global_model import add_global_model
-from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Sums, sum_terms
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -23,8 +22,11 @@ from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 
+if TYPE_CHECKING:
+    from fedct_flwr.coordinator.label_sharing import LabelSharing
 
-def run(method: LabelSharing, study: Study, grid: Grid) -> dict[str, Any]:
+
+def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:
     """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""
     config, terms, checkpoint = study.config, study.terms, study.checkpoint
     # A refitted learner gives the same labels for the same targets. One that trains on may still change them, and needs
@@ -77,7 +79,7 @@ def run(method: LabelSharing, study: Study, grid: Grid) -> dict[str, Any]:
     }
 
 
-def _consensus(method: LabelSharing, study: Study) -> tuple[Consensus, Spending | None, float]:
+def _consensus(method: "LabelSharing", study: Study) -> tuple[Consensus, Spending | None, float]:
     """The algorithm's, with the coordinator's noise if it adds any, and what noise costs. Raises ConfigError.
 
     And the noise that silos add to their sum in shares, in votes of one silo; 0: none.
@@ -101,7 +103,9 @@ def _consensus(method: LabelSharing, study: Study) -> tuple[Consensus, Spending 
     return method.consensus(num_classes, decide), spent, 0.0
 
 
-def _in_shares(method: LabelSharing, noise: NoisePlan, study: Study, queries: int) -> tuple[Consensus, Spending, float]:
+def _in_shares(
+    method: "LabelSharing", noise: NoisePlan, study: Study, queries: int
+) -> tuple[Consensus, Spending, float]:
     """The same where silos add the noise: the coordinator adds none, and decides on what it opens."""
     from fedct_flwr.privacy.noise_shares import noisiest, shares_for, spent_on_sum, surely_honest
 
@@ -131,7 +135,7 @@ def learners_of(config: RunConfig, dataset: FederatedDataset | None) -> list[Lea
     return named_learners(config, dataset) if dataset else []
 
 
-def check_noise(method: LabelSharing) -> None:
+def check_noise(method: "LabelSharing") -> None:
     """Raise ConfigError for noise on votes that promises nothing, or needs what is not installed."""
     if noise := method.noise:
         check_extra("privacy", f"algorithm {method.name!r} with noise")
