@@ -220,13 +220,13 @@ def as_table(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
     """Accuracies and epsilons beside the paper's."""
     header, priced = ["", "accuracy", "paper", "majority class"], any(row.epsilon for row in rows)
     if priced:
-        header += ["epsilon, paper", "by its accountant", "tightest", "Gumbel noise as good"]
+        header += ["epsilon, paper", "by its accountant", "tightest"]
     lines = []
     for row in rows:
         own = runs[row.name]
         line = [row.name, report.cell(own, "accuracy"), row.accuracy or "–", report.cell(own, "majority")]
         if priced:
-            names = ("paper", "tightest", "gumbel")
+            names = ("paper", "tightest")
             line += [row.epsilon or "–", *(f"{own.mean(name):.2f}" if name in own.values else "–" for name in names)]
         lines.append(line)
     return report.table(header, lines)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import methods, progress, report, variants
+from benchmarks import fedkt, methods, progress, report, variants
 from benchmarks.__main__ import EXPERIMENTS as COMMANDS
 from benchmarks.__main__ import function
 from benchmarks.experiments import EXPERIMENTS, Experiment
@@ -91,3 +91,13 @@ def test_one_gpu_is_measured_as_far_as_it_is_there(tmp_path: Path, monkeypatch: 
         assert rows[name][1:4] == [nothing] * 3
         assert float(rows[name][0]) > 0
         assert 0 <= float(rows[name][4]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("gamma", "queries", "orders", "published"),
+    [(0.04, 74, 8, 3.54), (0.05, 148, 8, 6.58), (0.06, 81, 8, 5.79), (0.04, 40, 32, 2.56)],
+)
+def test_fedkts_own_accountant_gives_the_papers_table_9(
+    gamma: float, queries: int, orders: int, published: float
+) -> None:
+    assert fedkt.moments_epsilon(gamma, queries, orders=orders) == pytest.approx(published, abs=0.0051)

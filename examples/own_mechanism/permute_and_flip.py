@@ -25,11 +25,6 @@ class PermuteAndFlip(CountNoise):
 
     name = "permute-and-flip"
 
-    @property
-    def gumbel_scale(self):
-        """For a gap of x scales between two classes, 1 / (1 + e^2x) is at most e^-x / 2."""
-        return self.scale / 2
-
     def __call__(self, votes, noise):
         """Labels. Raises ConfigError for soft labels."""
         counts = vote_counts(votes, self.name)

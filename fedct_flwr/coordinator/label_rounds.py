@@ -122,11 +122,9 @@ def _in_shares(
 def log_cost(what: str, spent: Spending) -> None:
     """Write what noise costs to the log."""
     told = spent.to_result()
-    theirs = told.get("epsilon_moments")
     logger.info(
-        "%s: epsilon %.4g at delta %g (%s; %s noise of scale %.4g on %s examples)%s",
+        "%s: epsilon %.4g at delta %g (%s; %s noise of scale %.4g on %s examples)",
         what, told["epsilon"], told["delta"], told["accountant"], told["mechanism"], told["scale"], told["queries"],
-        f"; {theirs:.4g} by FedKT's own accountant" if theirs else "",
     )  # fmt: skip
 
 

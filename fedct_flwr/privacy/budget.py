@@ -91,9 +91,6 @@ ALL_SILOS: Final = "all silos"
 """Whose spending it is where every silo spends the same."""
 
 
-_PRICED: Final = ("epsilon_gumbel", "epsilon_moments")
-
-
 @dataclass(frozen=True)
 class NoiseOnVotes:
     """The noise of a run in which votes are counted, of this ``scale`` in votes, on ``queries`` examples."""
@@ -101,10 +98,6 @@ class NoiseOnVotes:
     mechanism: str
     queries: int
     scale: float
-    epsilon_gumbel: float | None = None
-    """What Gumbel noise that is as good for the labels would cost; None where that is not known."""
-    epsilon_moments: float | None = None
-    """What FedKT's own accountant says; None where it says nothing of this noise."""
     honest: int = 0
     """Silos whose shares of the noise are counted, where it comes in shares; 0 where it is added in one place."""
     may_collude: int = 0
@@ -168,7 +161,6 @@ class Spending:
         if self.noise is None:
             raise ValueError("only noise on votes is told in a run's result; ledgers are read where they are")
         noise = self.noise
-        priced = {name: getattr(noise, name) for name in _PRICED}
         return {
             "unit": str(self.unit),
             "where": self.where,
@@ -177,7 +169,6 @@ class Spending:
             "scale": noise.scale,
             "delta": self.delta,
             **({"honest": noise.honest, "may_collude": noise.may_collude} if noise.honest else {}),
-            **{name: price for name, price in priced.items() if price is not None},
             "epsilon": self.epsilon,
             "accountant": self.accountant,
         }
@@ -186,14 +177,12 @@ class Spending:
     def from_result(cls, facts: Mapping[str, Any]) -> Self:
         """What ``to_result`` told. Raises ValueError for anything else."""
         try:
-            priced = {name: facts.get(name) for name in _PRICED}
             noise = NoiseOnVotes(
                 str(facts["mechanism"]),
                 int(facts["queries"]),
                 float(facts["scale"]),
                 honest=int(facts.get("honest", 0)),
                 may_collude=int(facts.get("may_collude", 0)),
-                **{name: None if price is None else float(price) for name, price in priced.items()},
             )
             return cls(
                 whom=ALL_SILOS,

@@ -42,8 +42,6 @@ class CountNoise(Mechanism):
 
     name: ClassVar[str]
     """As settings call it."""
-    pure: ClassVar[bool] = True
-    """Whether it is ``2 votes_per_unit / scale``-DP, which is all that FedKT's accountant knows of noise."""
 
     scale: float
     votes_per_unit: int = 1
@@ -58,11 +56,6 @@ class CountNoise(Mechanism):
             raise ConfigError(
                 f"votes-per-unit of the mechanism {self.name} is {self.votes_per_unit}; set it to 1 or more"
             )
-
-    @property
-    def gumbel_scale(self) -> float:
-        """The scale of Gumbel noise that gives a wrong class no more often."""
-        return self.scale
 
 
 def repeated(event: DpEvent, count: int) -> DpEvent:

@@ -8,7 +8,6 @@ McSherry, Talwar, "Mechanism design via differential privacy", FOCS 2007, whose 
 Rogers, "Optimal differential privacy composition for exponential mechanisms", ICML 2020.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -69,12 +68,6 @@ class Gaussian(CountNoise):
     """
 
     name: ClassVar[str] = "gaussian"
-    pure: ClassVar[bool] = False
-
-    @property
-    def gumbel_scale(self) -> float:
-        """That of the same standard deviation."""
-        return self.scale * (math.sqrt(6) / math.pi)
 
     def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[np.int64]:
         """Counts ``(examples, classes)``. Raises ConfigError for soft labels, and without OpenDP."""
