@@ -18,7 +18,7 @@ from fedct_flwr.audit.attacks import Observation, Scores
 from fedct_flwr.audit.members import Candidates
 from fedct_flwr.audit.rerun import Refit
 from fedct_flwr.datasets.federated import FederatedDataset, take
-from fedct_flwr.datasets.images import as_numbers
+from fedct_flwr.datasets.public_set import as_numbers
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic

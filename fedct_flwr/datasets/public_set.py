@@ -1,19 +1,44 @@
-"""The public unlabeled set: its examples, their fingerprint, and which of them a round asks about."""
+"""The public unlabeled set: its examples, their fingerprint, and which of them a round asks about.
+
+Images are a byte for each pixel and color until numbers are needed.
+"""
 
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.images import are_bytes, as_numbers
 from fedct_flwr.types import DataError, Features
 
 _BLOCK_BYTES: Final = 1 << 24
 _TABLE: Final = 2
 """Axes of a table."""
+AXES: Final = 4
+"""Of images: example, channel, row and column."""
+
+
+def scaled(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Bytes to 0..1, any shape, in C order."""
+    result: np.ndarray[Any, np.dtype[np.float32]] = pixels.astype(np.float32, order="C")
+    result /= np.float32(255)
+    return result
+
+
+def are_bytes(X: Features) -> bool:
+    """Whether these are images ``(n, channels, height, width)`` of bytes, which stand for 0..1."""
+    return X.dtype == np.uint8 and X.ndim == AXES
+
+
+def as_numbers(X: Features) -> Features:
+    """Features as numbers to calculate with: images of bytes as 0..1, all others as they are.
+
+    >>> as_numbers(np.full((1, 1, 1, 1), 51, dtype=np.uint8)).ravel()
+    array([0.2], dtype=float32)
+    """
+    return scaled(X) if are_bytes(X) else X
 
 
 @dataclass(frozen=True, eq=False)

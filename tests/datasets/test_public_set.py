@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedct_flwr.datasets import public_set
-from fedct_flwr.datasets.images import scaled
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.public_set import PublicSet, Query, scaled
 from fedct_flwr.types import DataError
 
 X = np.float64([[1.5, -2.0], [0.0, np.nan], [3.0, 4.0]])
