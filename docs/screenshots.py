@@ -35,7 +35,7 @@ def main() -> None:
                 page.goto((Path(temporary) / "run" / "report.html").as_uri())
                 page.wait_for_selector("body[data-drawn]")
                 # What is seen at first, to the end of the first figure.
-                box = page.locator("#figure-accuracy-final figcaption").bounding_box()
+                box = page.locator("#figure-accuracy-pooled-end figcaption").bounding_box()
                 end = box["y"] + box["height"] + _MARGIN if box else height
                 clip = {"x": 0.0, "y": 0.0, "width": float(width), "height": end}
                 page.screenshot(path=HERE / f"report-{scheme}.png", clip=clip, full_page=True)

@@ -99,7 +99,7 @@ def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:
 def _tell_scores(algorithm: Algorithm, study: Study, dataset: FederatedDataset) -> None:
     from fedct_flwr.evaluation import scoreboard
 
-    rows = scoreboard.score(study.config, algorithm, dataset, study.folder, tell=logger.warning)
+    rows = scoreboard.score(study.config, dataset, study.folder, tell=logger.warning)
     scores.save(rows, study.folder.path / scores.FILE)
     text = io.StringIO()
     console(file=text, width=120).print(scoreboard.table(rows, algorithm.title, scoreboard.methods_of(study.config)))

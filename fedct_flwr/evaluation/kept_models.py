@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 from warnings import warn
 
+from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import description_of
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
@@ -29,34 +29,24 @@ SUFFIXES: Final = (".skops", ".safetensors")
 _MOST_NAMED: Final = 3
 
 
-def readable_model(
-    config: RunConfig,
-    algorithm: Algorithm,
-    dataset: FederatedDataset,
-    position: int,
-    folder: RunFolder,
-    tell: Callable[[str], None] = warn,
-) -> Learner | None:
-    """What ``kept_model`` gives; None for a file that cannot be read, which ``tell`` reports. Raises ConfigError."""
-    try:
-        return kept_model(config, algorithm, dataset, position, folder)
-    except DataError as error:
-        tell(f"the model of silo {dataset.silos[position].name!r} cannot be read, and is left out: {error}")
-        return None
-
-
 def kept_model(
-    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder
+    config: RunConfig, dataset: FederatedDataset, position: int, folder: RunFolder, tell: Callable[[str], None] = warn
 ) -> Learner | None:
-    """The model that the silo at ``position`` ended with, None where none was kept. Raises DataError, ConfigError."""
+    """The model that the silo at ``position`` ended with; None where none was kept.
+
+    Also None for a file that cannot be read, which ``tell`` reports. Raises ConfigError.
+    """
     silo = dataset.silos[position]
     learner = build_learner(config, dataset, position, silo.private.X)
     if not isinstance(learner, Saveable):
         return None
-    path = algorithm.model_path(folder, silo.name, learner.suffix)
-    if learner.has(path) if isinstance(learner, SklearnLearner) else path.exists():
-        # What silos' networks were made into may be wider than each of them.
-        return learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
+    path = find_algorithm(config).model_path(folder, silo.name, learner.suffix)
+    try:
+        if learner.has(path) if isinstance(learner, SklearnLearner) else path.exists():
+            # What silos' networks were made into may be wider than each of them.
+            return learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
+    except DataError as error:
+        tell(f"the model of silo {silo.name!r} cannot be read, and is left out: {error}")
     return None
 
 
@@ -71,7 +61,7 @@ def student(config: RunConfig, folder: RunFolder, tell: Callable[[str], None]) -
 
 
 def describe_model(
-    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder, kept: Learner
+    config: RunConfig, dataset: FederatedDataset, position: int, folder: RunFolder, kept: Learner
 ) -> None:
     """Make the file of ``kept``, the model that the silo at ``position`` ended with, say how it is to be used.
 
@@ -80,7 +70,7 @@ def describe_model(
     silo = dataset.silos[position].name
     if not (isinstance(kept, Saveable) and can_be_saved(kept)):
         return
-    path, own = algorithm.model_path(folder, silo, kept.suffix), folder.silo_model(silo, kept.suffix)
+    path, own = find_algorithm(config).model_path(folder, silo, kept.suffix), folder.silo_model(silo, kept.suffix)
     settings = config.learner_settings(position, len(dataset.silos))
     if not path.exists():
         logger.info("The model of silo %s is in this process alone, as no file can hold it", silo)

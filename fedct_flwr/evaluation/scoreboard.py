@@ -12,10 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.evaluation.kept_models import describe_model, readable_model, student
+from fedct_flwr.evaluation.kept_models import describe_model, kept_model, student
 from fedct_flwr.evaluation.references import References, baselines_of
 from fedct_flwr.evaluation.who_gained import MARKS, verdict_of
 from fedct_flwr.runs.run_folder import RunFolder
@@ -98,7 +97,6 @@ _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
 
 def score(
     config: RunConfig,
-    algorithm: Algorithm,
     dataset: FederatedDataset,
     folder: RunFolder,
     progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
@@ -119,9 +117,9 @@ def score(
             models |= references.of(position)
             if global_model:
                 models["federated"] = global_model
-            elif kept := readable_model(config, algorithm, dataset, position, folder, tell):
+            elif kept := kept_model(config, dataset, position, folder, tell):
                 models["federated"] = kept
-                describe_model(config, algorithm, dataset, position, folder, kept)
+                describe_model(config, dataset, position, folder, kept)
         rows.append(_row(models, config, dataset, position, _bytes_sent(rounds, silo.name), tell))
     return rows
 

@@ -64,7 +64,7 @@ def accuracy(run: Run) -> Section:
     words = (
         "Scores of each round are unknown: silos report them only where report-scores is set and their policy allows."
     )
-    figures = [figure for figure in (_final(run), *by_round) if figure]
+    figures = [figure for figure in (*(_final(run, test) for test in TESTS), *by_round) if figure]
     return Section("accuracy", title, figures, notes=[words] if silent else [])
 
 
@@ -91,47 +91,40 @@ def _by_round(run: Run, test: Test) -> Figure | None:
     )
 
 
-def _final(run: Run) -> Figure | None:
+def _final(run: Run, test: Test) -> Figure | None:
     """A row for each silo; of many the first are drawn. The table of silos at a glance has the numbers."""
-    names, titles = [row.silo for row in run.scores], _methods(run)
-    values = {test: {m: [row.value(test, m) for row in run.scores] for m in METHODS} for test in TESTS}
-    tests = [test for test in TESTS if np.isfinite([*values[test].values()]).any()]
-    if not tests:
+    titles, levels = _methods(run), run.global_scores if test == "pooled" else {}
+    values = {m: [row.value(test, m) for row in run.scores] for m in METHODS}
+    if not np.isfinite([*values.values()]).any():
         return None
-    levels = dict(run.global_scores) if tests[-1] == "pooled" else {}
-    labels = [plain(name) for name in names[:_MOST_ROWS]]
-    scores = [*levels.values(), *(v for test in tests for m in METHODS for v in values[test][m])]
+    labels = [plain(row.silo) for row in run.scores[:_MOST_ROWS]]
+    scores = [*levels.values(), *(value for of_method in values.values() for value in of_method)]
     span = [float(np.nanmin(scores)) - _MARGIN, min(1.0, float(np.nanmax(scores))) + _MARGIN]
-    traces, axes = [], layout(x={}, y={}, hovermode="closest")
-    for at, test in enumerate(tests):
-        suffix, last = str(at + 1) if at else "", at == len(tests) - 1
-        axes[f"xaxis{suffix}"] = {
-            "domain": [at / len(tests) + 0.03 * bool(at), (at + 1) / len(tests) - 0.03 * (not last)],
-            "automargin": True, "range": span, "tickformat": ".2f", "anchor": f"y{suffix}",
-            "title": {"text": f"{test.capitalize()} test set"},
-        }  # fmt: skip
-        axes[f"yaxis{suffix}"] = {
-            "anchor": f"x{suffix}", "automargin": True, "autorange": "reversed", "showticklabels": at == 0,
-            "type": "category", "categoryorder": "array", "categoryarray": labels,
-        }  # fmt: skip
-        side = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
-        traces += [
-            {
-                **side, "type": "scatter", "mode": "markers", "name": plain(titles[m]), "legendgroup": m,
-                "showlegend": at == 0, "x": numbers(values[test][m][:_MOST_ROWS]), "y": labels, "marker": look,
-                "hovertemplate": "%{y}: %{x:.3f}",
-            }
-            for m, look in _LOOKS.items()
-            if np.isfinite(values[test][m]).any()
-        ]  # fmt: skip
-    traces += [{**trace, **side} for trace in levels_at(levels.items(), y=[labels[0], labels[-1]])]
-    few = f"The first {_MOST_ROWS} of {len(names)} are drawn; the table has all." if len(names) > _MOST_ROWS else ""
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "scatter", "mode": "markers", "name": plain(titles[m]), "x": numbers(values[m][:_MOST_ROWS]),
+            "y": labels, "marker": look, "hovertemplate": "%{y}: %{x:.3f}",
+        }
+        for m, look in _LOOKS.items()
+        if np.isfinite(values[m]).any()
+    ]  # fmt: skip
+    traces += levels_at(levels.items(), y=[labels[0], labels[-1]])
+    few = f"The first {_MOST_ROWS} of {len(run.scores)} are drawn." if len(run.scores) > _MOST_ROWS else ""
     said = ", ".join(f"{name} {score(value)}" for name, value in levels.items())
-    message = f"Global models (dashed): {said}." if said else "Each silo's scores, as in the table at a glance."
     return Figure(
-        "accuracy-final", "At the end", message, traces, axes, None, _MEANING[run.measure] + few,
+        f"accuracy-{test}-end",
+        f"At the end, on {_TITLES[test]}",
+        f"Global models (dashed): {said}." if said else "Each silo's scores, as in the table at a glance.",
+        traces,
+        layout(
+            x={"range": span, "tickformat": ".2f", "title": {"text": run.measure_title}},
+            y={"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": labels},
+            hovermode="closest",
+        ),
+        None,
+        _MEANING[run.measure] + few,
         height=110 + 30 * len(labels),
-    )  # fmt: skip
+    )
 
 
 def clinical(run: Run) -> Section:

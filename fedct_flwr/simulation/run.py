@@ -31,7 +31,7 @@ from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.evaluation import scoreboard
-from fedct_flwr.evaluation.kept_models import readable_model
+from fedct_flwr.evaluation.kept_models import kept_model
 from fedct_flwr.learners.base import Learner, Probabilistic
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.report import summary
@@ -300,10 +300,8 @@ class Run(RichRepr):
     def _models(self) -> Iterator[tuple[SiloName, SiloModel]]:
         if self._packages is not None:
             check_from_file(self.config.learner_names, self._packages, self.path)
-        how = find_algorithm(self.config)
         for position, silo in enumerate(self.dataset.silos):
-            kept = readable_model(self.config, how, self.dataset, position, self._folder)
-            if kept:
+            if kept := kept_model(self.config, self.dataset, position, self._folder):
                 yield silo.name, SiloModel(kept, self.dataset.schema, self.config.label_column)
 
     @property

@@ -177,7 +177,7 @@ class Simulation:
         """
         # For small tables BLAS's threads cost more than they bring.
         with one_thread("blas"):
-            rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress, tell)
+            rows = scoreboard.score(self.config, self.dataset, self.folder, progress, tell)
         scores.save(rows, self.folder.path / scores.FILE)
         if self.table_one.rows:
             write_json(self.folder.path / TABLE_ONE, {"rows": self.table_one.document()})

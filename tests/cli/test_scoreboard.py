@@ -52,7 +52,7 @@ def folder(tmp_path: Path, config: RunConfig, dataset: FederatedDataset) -> RunF
 def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
-    rows = score(config, FEDCT, dataset, folder)
+    rows = score(config, dataset, folder)
     assert [entry.silo for entry in rows] == [silo.name for silo in dataset.silos]
     assert [entry.bytes_sent for entry in rows] == [40, 60, 60, 0]
     for position, entry in enumerate(rows[:-1]):

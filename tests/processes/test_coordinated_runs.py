@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.flower.command import BIN
@@ -69,7 +68,7 @@ def test_the_table_is_the_very_one_of_the_simulation(silos: Deployment, tmp_path
     config = RunConfig.from_flower({**defaults, "learner": "logistic-regression", "pseudo-weight": 1.0})
     run_loopback(server_app, client_app, config.to_flower(), simulated_nodes(4))
     simulated = RunFolder(tmp_path / "simulated")
-    expected = scoreboard.score(RunConfig.from_flower(defaults), find_algorithm(config), dataset(), simulated)
+    expected = scoreboard.score(RunConfig.from_flower(defaults), dataset(), simulated)
     found = json.loads((tmp_path / "run" / "scores.json").read_text("utf-8"))
     assert [row["silo"] for row in found] == [row.silo for row in expected]
     for row, other in zip(found, expected, strict=True):

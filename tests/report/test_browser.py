@@ -112,7 +112,7 @@ def test_it_updates_while_a_run_goes_on_and_survives_its_end(browser: Browser, t
         folder.finish("completed")
         expect(status).to_have_text("completed")
         add_scores(folder, ("oslo", NASTY))
-        expect(page.locator("[data-plot='accuracy-final'] .point")).not_to_have_count(0)
+        expect(page.locator("[data-plot='accuracy-pooled-end'] .point")).not_to_have_count(0)
         assert complaints == []
         server.shutdown()
         server.server_close()

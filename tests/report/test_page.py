@@ -85,7 +85,7 @@ def test_every_figure_has_its_numbers_in_a_table(one: Content):
     assert list(agreement.table.rows[0]) == ["1", "60.0%", "59.0%", "58.0%"]
     figures = {figure.id: figure for section in one.sections for figure in section.figures}
     # Those of the end are in the table at a glance.
-    assert figures.pop("accuracy-final").table is None
+    assert figures.pop("accuracy-pooled-end").table is None
     for figure in figures.values():
         assert figure.table.rows
         assert {len(row) for row in figure.table.rows} == {len(figure.table.columns)}
