@@ -47,10 +47,6 @@ _ENVIRONMENT: Final = {
 _MOST_PARAMETERS: Final = 100
 _MOST_METRICS: Final = 1000
 _LONGEST_PARAMETER: Final = 6000
-_COUNTED: Final = (
-    "seconds", "queried", "changed", "abstained", "agreement", "churn", "accuracy_spread", "distance", "moved",
-    "instruction_bytes", "bytes_sent",
-)  # fmt: skip
 _PARTS: Final = ("config.json", "rounds.jsonl", "trust.jsonl", "labels.csv", "values.csv")
 
 
@@ -72,7 +68,8 @@ def metrics_of(record: Mapping[str, Any]) -> dict[str, float]:
     >>> metrics_of({"round": 1, "bytes_sent": 9, "silos": {"a": {"scores": {"own_accuracy": 0.5}}}, "absent": {}})
     {'bytes_sent': 9.0, 'silos': 1.0, 'absent': 0.0, 'own_accuracy/a': 0.5, 'own_accuracy/mean': 0.5}
     """
-    found = {name: float(record[name]) for name in _COUNTED if record.get(name) is not None}
+    numbers = {name: value for name, value in record.items() if type(value) in (int, float) and name != "round"}
+    found = {name: float(value) for name, value in numbers.items()}
     found |= {"silos": float(len(record["silos"])), "absent": float(len(record["absent"]))}
     scores: dict[str, list[float]] = {}
     for silo, told in record["silos"].items():
