@@ -90,7 +90,7 @@ def _document(page: _Page) -> dict[str, Any]:
 
 
 def _account(spent: Spending) -> dict[str, Any]:
-    same = ("delta", "charges", "lower", "accountant", "others", "together", "kept")
+    same = ("delta", "charges", "accountant", "others", "together", "kept")
     own = {"silo": spent.whom, "epsilon": spent.budget, "spent": spent.epsilon}
     return own | {name: getattr(spent, name) for name in same}
 

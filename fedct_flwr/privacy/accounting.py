@@ -39,7 +39,7 @@ from fedct_flwr.types import ConfigError
 
 _PLDS: Final = pld.privacy_loss_distribution
 _GRID: Final = 1e-4
-"""Privacy losses are rounded to multiples of this: so close are upper and lower bound, for few events."""
+"""Privacy losses are rounded to multiples of this."""
 _ORDERS: Final = np.array(
     [1 + tenth / 10 for tenth in range(1, 100)] + list(range(11, 64)) + [2.0**power for power in range(6, 21)]
 )
@@ -53,15 +53,21 @@ _SAMPLED_ORDERS: Final = 512
 """Beyond this order, a Poisson sample's divergence takes longer than it is worth."""
 
 
+_HOW: Final[dict[str, Any]] = {
+    "pessimistic_estimate": True,
+    "use_connect_dots": True,
+    "value_discretization_interval": _GRID,
+}
+"""How loss distributions are made: upper bounds, by connecting the dots, the tighter way."""
+
+
 class Epsilon(NamedTuple):
     """Epsilon at some delta of what events describe: not of code that does something else.
 
-    ``upper`` is the promise. ``lower`` bounds from below what any analysis of the same events could promise, where
-    privacy loss distributions cover them. ``accountant`` gave the upper bound: pure, rdp or pld.
+    ``upper`` is the promise. ``accountant`` gave this bound: pure, rdp or pld.
     """
 
     upper: float
-    lower: float | None
     accountant: str
 
 
@@ -87,11 +93,9 @@ def _epsilon(counted: tuple[tuple[DpEvent, int], ...], delta: float) -> Epsilon:
     bounds = {"pure": _pure_composition(leaves)}
     if delta > 0:
         bounds["rdp"] = _renyi(leaves, delta)
-        bounds["pld"] = _loss_distribution(leaves, delta, pessimistic=True)
+        bounds["pld"] = _loss_distribution(leaves, delta)
     accountant = min(bounds, key=lambda name: bounds[name])
-    upper = bounds[accountant]
-    lower = _loss_distribution(leaves, delta, pessimistic=False) if delta > 0 else math.nan
-    return Epsilon(upper, None if math.isnan(lower) or math.isinf(upper) else min(lower, upper), accountant)
+    return Epsilon(bounds[accountant], accountant)
 
 
 def fits(event: DpEvent, limit: float, delta: float) -> bool:
@@ -108,7 +112,7 @@ def fits(event: DpEvent, limit: float, delta: float) -> bool:
     quick = _renyi(leaves, delta)
     if quick <= slack or quick > max(_HOPELESS, 3 * limit):
         return quick <= slack
-    return _loss_distribution(leaves, delta, pessimistic=True) <= slack
+    return _loss_distribution(leaves, delta) <= slack
 
 
 def quick_epsilon(event: DpEvent, delta: float) -> float:
@@ -195,13 +199,13 @@ def _divergences(leaf: DpEvent) -> NDArray[np.float64]:
     return divergences
 
 
-def _loss_distribution(leaves: Counter[DpEvent], delta: float, *, pessimistic: bool) -> float:
-    """Epsilon by privacy loss distributions; without one, infinity as upper and NaN as lower bound."""
+def _loss_distribution(leaves: Counter[DpEvent], delta: float) -> float:
+    """Epsilon by privacy loss distributions; infinite without one."""
     if len(leaves) > _MOST_LOSSES or any(map(_lacks_losses, leaves)):
-        return math.inf if pessimistic else math.nan
+        return math.inf
     total: Any = None
     for leaf, count in leaves.items():
-        losses = _losses(leaf, count, pessimistic)
+        losses = _losses(leaf, count)
         total = losses if total is None else total.compose(losses)
     return 0.0 if total is None else float(total.get_epsilon_for_delta(delta))
 
@@ -213,53 +217,35 @@ def _lacks_losses(leaf: DpEvent) -> bool:
     return isinstance(leaf, RandomizedResponseDpEvent) and bool(leaf.noise_parameter == 0)
 
 
-def _losses(leaf: DpEvent, count: int, pessimistic: bool) -> Any:
+def _losses(leaf: DpEvent, count: int) -> Any:
     if isinstance(leaf, GaussianDpEvent):
         # Many Gaussians are one.
-        return _PLDS.from_gaussian_mechanism(leaf.noise_multiplier / math.sqrt(count), **_how(pessimistic))
-    one = _one_loss(leaf, pessimistic)
+        return _PLDS.from_gaussian_mechanism(leaf.noise_multiplier / math.sqrt(count), **_HOW)
+    one = _one_loss(leaf)
     return one.self_compose(count) if count > 1 else one
 
 
-def _how(pessimistic: bool) -> dict[str, Any]:
-    # Connecting the dots, the tighter way, gives upper bounds only.
-    return {
-        "pessimistic_estimate": pessimistic,
-        "use_connect_dots": pessimistic,
-        "value_discretization_interval": _GRID,
-    }
-
-
 @lru_cache(maxsize=64)
-def _one_loss(leaf: DpEvent, pessimistic: bool) -> Any:
-    how = _how(pessimistic)
+def _one_loss(leaf: DpEvent) -> Any:
     match leaf:
         case RandomizedResponseDpEvent():
-            return _few_losses(leaf) if pessimistic else _randomized_response(leaf.noise_parameter, leaf.num_buckets)
+            return _few_losses(leaf)
         case DiscreteLaplaceDpEvent():
             if leaf.sensitivity == 0:
                 return _PLDS.identity(_GRID)
-            return _PLDS.from_discrete_laplace_mechanism(leaf.noise_parameter, leaf.sensitivity, **how)
+            return _PLDS.from_discrete_laplace_mechanism(leaf.noise_parameter, leaf.sensitivity, **_HOW)
         case DiscreteGaussianDpEvent():
             if leaf.sensitivity == 0:
                 return _PLDS.identity(_GRID)
-            return _PLDS.from_discrete_gaussian_mechanism(leaf.scale, leaf.sensitivity, **how)
+            return _PLDS.from_discrete_gaussian_mechanism(leaf.scale, leaf.sensitivity, **_HOW)
         case BoundedRangeDpEvent():
-            # In the middle of its range it is a randomized response of half the epsilon.
-            half = pure(leaf.eta / 2)
-            return _bounded_range(leaf.eta) if pessimistic else _randomized_response(half.noise_parameter, 2)
+            return _bounded_range(leaf.eta)
         case PoissonSampledDpEvent():
             return _PLDS.from_gaussian_mechanism(
-                leaf.event.noise_multiplier, sampling_prob=leaf.sampling_probability, **how
+                leaf.event.noise_multiplier, sampling_prob=leaf.sampling_probability, **_HOW
             )
         case _:
             raise AssertionError(f"check() lets {type(leaf).__name__} through")
-
-
-def _randomized_response(noise: float, buckets: int) -> Any:
-    """For the lower bound."""
-    how = {"pessimistic_estimate": False, "value_discretization_interval": _GRID}
-    return _PLDS.identity(_GRID) if noise >= 1 else _PLDS.from_randomized_response(noise, buckets, **how)
 
 
 def _few_losses(leaf: RandomizedResponseDpEvent) -> Any:
@@ -358,7 +344,7 @@ def calibrate(
 def epsilon_in_time(event: DpEvent, delta: float) -> Epsilon:
     """What ``accounting.epsilon`` says, or where that would take minutes to promise next to nothing, a quick bound."""
     quick = quick_epsilon(event, delta)
-    return Epsilon(quick, None, "pure or rdp") if quick > TIGHT_BELOW else epsilon(event, delta)
+    return Epsilon(quick, "pure or rdp") if quick > TIGHT_BELOW else epsilon(event, delta)
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:

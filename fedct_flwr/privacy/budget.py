@@ -108,11 +108,11 @@ class NoiseOnVotes:
 class Spending:
     """``epsilon`` at ``delta``, in total, for each ``unit`` of ``whom``: of one silo, or of all alike.
 
-    ``budget`` is the epsilon that may be spent, infinite where nothing bounds it. ``lower`` bounds from below what any
-    analysis of the same events could promise, where that is known; ``accountant`` is the one that gave ``epsilon``.
-    From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were charged for
-    the same records, and ``together`` what all of them and this one have spent, at that delta. ``ahead`` is the date of
-    the ledger's last charge where this machine's clock is earlier, so that nothing is released, and empty otherwise.
+    ``budget`` is the epsilon that may be spent, infinite where nothing bounds it. ``accountant`` is the one that gave
+    ``epsilon``. From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were
+    charged for the same records, and ``together`` what all of them and this one have spent, at that delta. ``ahead`` is
+    the date of the ledger's last charge where this machine's clock is earlier, so that nothing is released, and empty
+    otherwise.
     """
 
     whom: str
@@ -121,7 +121,6 @@ class Spending:
     unit: PrivacyUnit = PrivacyUnit.EXAMPLE
     budget: float = math.inf
     accountant: str = ""
-    lower: float | None = None
     charges: int = 0
     others: int = 0
     together: float = 0.0

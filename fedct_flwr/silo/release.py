@@ -63,7 +63,7 @@ def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set
     if found:
         spent, known_as = found.epsilon, found.budget
         known |= {"unit": known_as.unit, "delta": known_as.delta, "budget": known_as.epsilon, "charges": found.charges}
-        known |= {"epsilon": spent.upper, "lower": spent.lower, "accountant": spent.accountant}
+        known |= {"epsilon": spent.upper, "accountant": spent.accountant}
     return Spending(**known)
 
 

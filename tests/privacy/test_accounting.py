@@ -66,12 +66,10 @@ def optimal(eps: float, times: int, delta: float) -> float:
 
 
 @pytest.mark.parametrize(("eps", "times"), [(0.1, 40), (0.08, 148), (1.0, 5), (3.0, 2), (0.01, 2000)])
-def test_upper_and_lower_bound_enclose_the_optimal_composition(eps: float, times: int) -> None:
+def test_the_bound_is_not_far_above_the_optimal_composition(eps: float, times: int) -> None:
     found = epsilon(SelfComposedDpEvent(pure(eps), times), DELTA)
     exact = optimal(eps, times, DELTA)
-    assert found.lower is not None
-    assert found.lower - 1e-9 <= exact <= found.upper + 1e-9
-    assert found.upper <= 1.15 * exact + 1e-3
+    assert exact - 1e-9 <= found.upper <= 1.15 * exact + 1e-3
 
 
 @pytest.mark.parametrize("times", [1, 30])
@@ -95,7 +93,7 @@ def test_dp_sgd_costs_what_dp_accounting_says() -> None:
     assert found.accountant == "pld"
     assert found.upper == pytest.approx(PLDAccountant().compose(event).get_epsilon(DELTA), rel=1e-6)
     assert quick_epsilon(event, DELTA) == pytest.approx(RdpAccountant().compose(event).get_epsilon(DELTA), rel=0.02)
-    assert found.lower <= found.upper <= quick_epsilon(event, DELTA)
+    assert found.upper <= quick_epsilon(event, DELTA)
 
 
 @pytest.mark.parametrize("event", KNOWN)
@@ -119,7 +117,6 @@ def test_what_is_not_private_costs_infinitely_much_beside_anything() -> None:
         assert math.isinf(epsilon(event, DELTA).upper)
         assert math.isinf(epsilon(event, 0).upper)
         assert not fits(event, 1e6, DELTA)
-        assert epsilon(event, DELTA).lower is None
 
 
 @pytest.mark.parametrize(
@@ -193,7 +190,7 @@ def test_events_that_take_long_to_price_have_a_bound_all_the_same(monkeypatch: p
     monkeypatch.setattr(accounting, "_losses", never)
     for event in (composed(*few, DiscreteGaussianDpEvent(99.0, 1)), DiscreteGaussianDpEvent(2.0**20, 2)):
         found = epsilon(SelfComposedDpEvent(event, 50), DELTA)
-        assert (found.accountant, found.lower) == ("rdp", None)
+        assert found.accountant == "rdp"
         assert found.upper == quick_epsilon(SelfComposedDpEvent(event, 50), DELTA)
         assert fits(SelfComposedDpEvent(event, 50), found.upper, DELTA)
         assert not fits(SelfComposedDpEvent(event, 50), found.upper * 0.99, DELTA) or not found.upper

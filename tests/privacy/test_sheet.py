@@ -19,8 +19,8 @@ def of_records(*accounts: Spending, **privacy: object) -> str:
 
 def test_a_broken_promise_is_said_with_the_silos_name(wording: SnapshotAssertion) -> None:
     good, bad = (
-        Spending(whom="north", budget=1.0, delta=1e-5, charges=1, epsilon=1.0, lower=0.9, accountant="pure"),
-        Spending(whom="south", budget=1.0, delta=1e-5, charges=1, epsilon=1.01, lower=0.9, accountant="pure"),
+        Spending(whom="north", budget=1.0, delta=1e-5, charges=1, epsilon=1.0, accountant="pure"),
+        Spending(whom="south", budget=1.0, delta=1e-5, charges=1, epsilon=1.01, accountant="pure"),
     )
     assert of_records(good) == wording
     assert "broken at south" in of_records(good, bad)
