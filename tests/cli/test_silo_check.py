@@ -79,6 +79,14 @@ def test_every_check_is_made_though_others_fail(fedct: Fedct, kit: Kit) -> None:
         assert finding(outcome.out, title) == f"– {title}: not looked at, as silo.toml cannot be read"
 
 
+def test_records_without_a_label_column_are_one_thing_to_correct(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('label = "class"', 'label = ""')
+    out = fedct("silo", "check", kit.folder, "--offline").out
+    assert finding(out, "records") == "✗ records: silo.toml names no label column fix: write label = '...' under [data]"
+    assert finding(out, "data") == "– data: not looked at, as the records cannot be read"
+    assert len(re.findall("^✗", out, re.MULTILINE)) == 1, out
+
+
 def test_a_check_that_fails_itself_is_a_finding(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(path: Path) -> None:
         raise RuntimeError(SECRETS[0])

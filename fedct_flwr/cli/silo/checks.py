@@ -76,13 +76,13 @@ class Silo:
     @cached_property
     def config(self) -> SiloConfig:
         """The settings."""
-        return self._read("silo.toml", lambda: SiloConfig.read_toml(self.file))
+        return self.read("silo.toml", lambda: SiloConfig.read_toml(self.file))
 
     @cached_property
     def study(self) -> StudyFolder:
         """The study."""
         config = self.config
-        return self._read("the study", lambda: read_study(config.study))
+        return self.read("the study", lambda: read_study(config.study))
 
     @cached_property
     def table(self) -> pa.Table | None:
@@ -98,14 +98,15 @@ class Silo:
     def grouped(self) -> tuple[Examples, Groups | None]:
         """The silo's records, and which of them are one patient's."""
         config, study = self.config, self.study
-        return self._read("the records", lambda: read_grouped(config.data, study, table=self.table))
+        return self.read("the records", lambda: read_grouped(config.data, study, table=self.table))
 
     @property
     def records(self) -> Examples:
         """The silo's records."""
         return self.grouped[0]
 
-    def _read(self, what: str, read: Callable[[], T]) -> T:
+    def read(self, what: str, read: Callable[[], T]) -> T:
+        """What reading gives. Raises Unread instead of the package's own errors, which another finding tells."""
         try:
             return read()
         except (FedctError, OSError):

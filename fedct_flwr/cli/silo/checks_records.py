@@ -120,7 +120,7 @@ def _fits(table: pa.Table, column: Column, file: Path) -> bool:
 def inspection(silo: Silo) -> Iterator[Finding]:
     """Whether the records are what the study takes them for: values, spellings, units, copies."""
     config, agreed = silo.config, silo.study
-    found = inspect_records(config.data, agreed, config.silo, silo.table)
+    found = silo.read("the records", lambda: inspect_records(config.data, agreed, config.silo, silo.table))
     marks = {Severity.REFUSED: Mark.BAD, Severity.SAID: Mark.WARNING, Severity.ACCEPTED: Mark.GOOD}
     for each in gathered(found.findings):
         accepted = " (accepted)" if each.severity is Severity.ACCEPTED else ""
