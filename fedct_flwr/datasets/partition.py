@@ -7,7 +7,7 @@ Byzantine-robust federated learning", USENIX Security 2020.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -191,33 +191,15 @@ def split_over_silos(
     )
 
 
-Corrupt: TypeAlias = Callable[[HardLabels, int, int, Generator], HardLabels]
+Corrupt: TypeAlias = Callable[[HardLabels, int, int, Generator], NDArray[np.integer[Any]]]
 
-
-def shifted(y: HardLabels, num_classes: int, by: int, rng: Generator) -> HardLabels:
-    """Every label moved on by ``by`` classes, the last followed by the first.
-
-    >>> shifted(np.int16([0, 1, 2]), 3, 1, np.random.default_rng(0))
-    array([1, 2, 0], dtype=int16)
-    """
-    return ((y.astype(np.int64) + by) % num_classes).astype(LABEL_DTYPE)
-
-
-def flipped(y: HardLabels, num_classes: int, by: int, rng: Generator) -> HardLabels:
-    """The first class for the last, the second for the last but one, and so on.
-
-    >>> flipped(np.int16([0, 1, 2, 3]), 4, 0, np.random.default_rng(0))
-    array([3, 2, 1, 0], dtype=int16)
-    """
-    return (num_classes - 1 - y).astype(LABEL_DTYPE)
-
-
-def random(y: HardLabels, num_classes: int, by: int, rng: Generator) -> HardLabels:
-    """Labels drawn at random, each class as likely."""
-    return rng.integers(0, num_classes, len(y)).astype(LABEL_DTYPE)
-
-
-OF_LABELS: Final[dict[str, Corrupt]] = {"label-shift": shifted, "label-flip": flipped, "random-labels": random}
+OF_LABELS: Final[dict[str, Corrupt]] = {
+    # Every label moved on by a number of classes, the last followed by the first.
+    "label-shift": lambda y, classes, by, rng: (y.astype(np.int64) + by) % classes,
+    # The first class for the last, the second for the last but one.
+    "label-flip": lambda y, classes, by, rng: classes - 1 - y,
+    "random-labels": lambda y, classes, by, rng: rng.integers(0, classes, len(y)),
+}
 """What ``corruption`` does to a bad silo's private labels; its test records stay as they are."""
 
 OF_CORRUPTION: Final[dict[str, Uses]] = {
@@ -254,6 +236,6 @@ def corrupted(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset:
         if silo.name in config.bad_silos:
             rng = generator(config.seed, "corruption", silo.name)
             y = corrupt(silo.private.y, classes, config.corruption_number, rng)
-            silo = replace(silo, private=Examples(silo.private.X, y))
+            silo = replace(silo, private=Examples(silo.private.X, y.astype(LABEL_DTYPE)))
         silos.append(silo)
     return replace(dataset, silos=tuple(silos))

@@ -12,7 +12,7 @@ import pytest
 
 from fedct_flwr.datasets.query import read_query, result_of
 from fedct_flwr.hospital.file_watch import FileWatch
-from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.silo.site import real_site
 from tests import postgresql
 from tests.cli.runner import Outcome
@@ -113,13 +113,17 @@ def test_a_result_may_change(fedct: Fedct, kit: Kit, clinic: Path) -> None:
     [
         ("SELECT year_of_birth AS age FROM person", "missing are 'sex', 'hypertension', 'hba1c'"),
         ("DELETE FROM person", "is no SELECT: write one SELECT"),
+        ("", "the database does not answer"),
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "within 1 s"),
     ],
 )
 def test_a_wrong_query_charges_nothing(fedct: Fedct, kit: Kit, clinic: Path, text: str, said: str) -> None:
     if said == "within 1 s":
         kit.edit("# query-timeout = 300", "query-timeout = 1")
-    write(kit, text)
+    if text:
+        write(kit, text)
+    else:
+        kit.edit(kit.config.data.database, "postgresql://anna@127.0.0.1:1/clinic")
     before = clinic.read_bytes()
     found = check(fedct, kit)
     assert found.code == 3
@@ -131,23 +135,6 @@ def test_a_wrong_query_charges_nothing(fedct: Fedct, kit: Kit, clinic: Path, tex
     assert outcome.sentence
     assert not kit.events
     assert clinic.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("database", "said"),
-    [
-        ("postgresql://anna@127.0.0.1:1/clinic", "the database does not answer: start it"),
-        ("nowhere.db", "the database is not there (No such file or directory): correct database under [data]"),
-    ],
-)
-def test_a_database_that_is_away_charges_nothing(fedct: Fedct, kit: Kit, database: str, said: str) -> None:
-    approve(fedct, kit)
-    kit.edit(kit.config.data.database, database)
-    assert words(approve(fedct, kit).sentence).startswith(said)
-    found = check(fedct, kit)
-    assert found.code == 3
-    assert said.partition(":")[0] in words(found.out)
-    assert kit.events == [Event.APPROVED]
 
 
 def test_a_group_column_comes_from_the_query(fedct: Fedct, kit: Kit) -> None:
