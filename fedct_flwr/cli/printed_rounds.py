@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.status import Status
 
-from fedct_flwr.algorithms.table import what_leaves
-from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.algorithms.table import find_algorithm, what_leaves
+from fedct_flwr.cli.output import Output
+from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets.inspection.finding import Finding
-from fedct_flwr.evaluation.scoreboard import of_global_models
+from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.who_gained import distrusts
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, means, notes
+from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes
 from fedct_flwr.runs.silo_errors import errors_of, grouped
 from fedct_flwr.simulation.monitor import Monitor
 from fedct_flwr.text.plural import count
@@ -27,44 +27,6 @@ from fedct_flwr.text.printable import from_here, plain
 def finding_document(found: Finding) -> dict[str, Any]:
     """A finding of the inspection of tables for programs."""
     return {name: getattr(found, name) for name in ("code", "severity", "column", "silo", "said", "fix")}
-
-
-def run_document(
-    folder: RunFolder,
-    config: RunConfig,
-    algorithm: Algorithm,
-    rows: Sequence[SiloScores],
-    seconds: float,
-    verdict: dict[str, Any],
-    findings: Sequence[Finding] = (),
-) -> dict[str, Any]:
-    """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
-    counted = {test: [row.silo for row in comparable(rows, test)] for test in ("own", "pooled")}
-    mean: dict[str, Any] = plain(
-        {
-            "own": means(rows, "own"),
-            "pooled": means(rows, "pooled"),
-            "bytes_sent": fmean(row.bytes_sent for row in rows),
-            "silos": len(counted["pooled"] or counted["own"]),
-            "own_silos": len(counted["own"]),
-        }
-    )
-    return {
-        "study": config.study,
-        "algorithm": config.algorithm,
-        "run_folder": str(folder.path),
-        "seconds": seconds,
-        "rounds": len(folder.rounds()),
-        "fixed_point": folder.read_json("result.json").get("fixed_point"),
-        "leaves": what_leaves(config, folder.quantity),
-        "measure": folder.outcome.measure.name,
-        "silos": plain(list(rows)),
-        "mean": mean,
-        "global_models": of_global_models(folder),
-        "findings": [finding_document(found) for found in findings],
-        "notes": notes(rows, folder.rounds()),
-        "verdict": verdict,
-    }
 
 
 class PrintedRounds(Monitor):
@@ -97,27 +59,83 @@ class PrintedRounds(Monitor):
             self._console.print(f"           [yellow]{escape(line)}[/]", soft_wrap=True)
 
 
-def print_gaps(console: Console, folder: RunFolder, rows: Sequence[SiloScores], why: str) -> None:
-    """Say why there is no score where there is none; ``why``: of a silo that ended the run, or nothing."""
+def show_run(
+    out: Output,
+    folder: RunFolder,
+    config: RunConfig,
+    rows: Sequence[SiloScores],
+    methods: Sequence[str],
+    verdict: Mapping[str, Any],
+    seconds: float,
+    why: str,
+    findings: Sequence[Finding] = (),
+) -> None:
+    """How a run ended: tables of its scores, what is to be said of them, and where the results are; or the document.
+
+    ``findings`` are about the run's data; ``why`` says why a silo that ended the run has no scores, or nothing.
+    """
+    how, console = find_algorithm(config), out.console
+    document = _document(folder, config, rows, seconds, verdict, findings)
+    tables = [scoreboard.table(rows, how.title, methods, document["global_models"], document["measure"])]
+    if any(has_scores(rows, test, "auc") for test in TESTS):
+        tables.append(scoreboard.table(rows, how.title, methods, measure="AUC", name="auc"))
+    # Real silos have scores where they were asked for.
+    scored = config.data != STUDY or config.report_scores
+    shown: list[RenderableType] = ["", how.full_title, *tables] if scored else []
+    out.show(document, *shown)
+    for line in document["notes"]:
+        out.warn(line)
     last = folder.rounds()[-1]["silos"]
-    for row in rows:
+    for row in rows if scored else ():
         if row.silo not in last:
-            console.print(f"[yellow]{escape(row.silo)} had no part in the last round: no scores[/]")
+            out.warn(f"{row.silo} had no part in the last round: no scores")
         elif why and not any(math.isfinite(row.value(test, "federated")) for test in TESTS):
-            console.print(f"[yellow]no scores of {escape(row.silo)}: {escape(why)}[/]")
+            out.warn(f"no scores of {row.silo}: {why}")
+    for line in filter(None, (verdict["after_first_round"], verdict["at_the_end"], *distrusts(verdict))):
+        out.say(line)
+    for line in verdict["warnings"]:
+        out.warn(line)
+    _print_end(console, config, folder, seconds)
 
 
-def print_verdict(console: Console, said: Mapping[str, Any]) -> None:
-    """Say who has gained and who has lost, who does not trust the consensus, and what should worry."""
-    for line in filter(None, (said["after_first_round"], said["at_the_end"])):
-        console.print(escape(line), soft_wrap=True)
-    for line in distrusts(said):
-        console.print(escape(line), soft_wrap=True)
-    for line in said["warnings"]:
-        console.print(f"[yellow]{escape(line)}[/]", soft_wrap=True)
+def _document(
+    folder: RunFolder,
+    config: RunConfig,
+    rows: Sequence[SiloScores],
+    seconds: float,
+    verdict: Mapping[str, Any],
+    findings: Sequence[Finding],
+) -> dict[str, Any]:
+    """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
+    counted = {test: [row.silo for row in comparable(rows, test)] for test in ("own", "pooled")}
+    mean: dict[str, Any] = plain(
+        {
+            "own": means(rows, "own"),
+            "pooled": means(rows, "pooled"),
+            "bytes_sent": fmean(row.bytes_sent for row in rows),
+            "silos": len(counted["pooled"] or counted["own"]),
+            "own_silos": len(counted["own"]),
+        }
+    )
+    return {
+        "study": config.study,
+        "algorithm": config.algorithm,
+        "run_folder": str(folder.path),
+        "seconds": seconds,
+        "rounds": len(folder.rounds()),
+        "fixed_point": folder.read_json("result.json").get("fixed_point"),
+        "leaves": what_leaves(config, folder.quantity),
+        "measure": folder.outcome.measure.name,
+        "silos": plain(list(rows)),
+        "mean": mean,
+        "global_models": scoreboard.of_global_models(folder),
+        "findings": [finding_document(found) for found in findings],
+        "notes": notes(rows, folder.rounds()),
+        "verdict": plain(verdict),
+    }
 
 
-def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder: RunFolder, seconds: float) -> None:
+def _print_end(console: Console, config: RunConfig, folder: RunFolder, seconds: float) -> None:
     """Say how long it went, what left the silos, and where the results are."""
     rounds, result = folder.rounds(), folder.read_json("result.json")
     end = count(len(rounds), "round")

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from fedct_flwr.algorithms.table import ALGORITHMS, DEFAULT
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_gaps, print_verdict, run_document
+from fedct_flwr.cli.printed_rounds import PrintedRounds, show_run
 from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import (
@@ -41,12 +41,11 @@ from fedct_flwr.evaluation import scoreboard, who_gained
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
-from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.text.console import progress
-from fedct_flwr.text.printable import in_shell, plain, printable
+from fedct_flwr.text.printable import in_shell, printable
 from fedct_flwr.types import RunError
 
 _METHOD: Final = "Method"
@@ -203,23 +202,13 @@ def simulate(
         _run(console, simulation, runner)
         untold: list[str] = []
         rows = simulation.score(partial(progress, what=scoreboard.TRAINING), untold.append)
-    console.print()
     for sentence in untold:
-        console.print(f"[yellow]{escape(printable(sentence))}[/]", soft_wrap=True)
-    verdict = who_gained.document(rows, folder, dataset)
-    document = run_document(folder, config, how, rows, time.monotonic() - started, plain(verdict), simulation.findings)
-    globally, measure = scoreboard.of_global_models(folder), document["measure"]
-    shown = scoreboard.methods_of(config)
-    tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
-    if any(scores.has_scores(rows, test, "auc") for test in scores.TESTS):
-        tables.append(scoreboard.table(rows, how.title, shown, measure="AUC", name="auc"))
-    out.show(document, how.full_title, *tables)
-    for note in document["notes"]:
-        console.print(f"[yellow]{escape(note)}[/]")
+        out.warn(printable(sentence))
+    verdict, seconds = who_gained.document(rows, folder, dataset), time.monotonic() - started
     kept = config.save_models and not how.asks_students()
-    print_gaps(console, folder, rows, f"no model was kept: see {folder.path / LOG}" if kept else "")
-    print_verdict(console, verdict)
-    print_end(console, config, how, folder, time.monotonic() - started)
+    why = f"no model was kept: see {folder.path / LOG}" if kept else ""
+    shown = scoreboard.methods_of(config)
+    show_run(out, folder, config, rows, shown, verdict, seconds, why, simulation.findings)
     out.say(write_at_end(folder))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr import datasets
@@ -16,11 +16,10 @@ from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.draw import DrawnSet
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_gaps, print_verdict, run_document
+from fedct_flwr.cli.printed_rounds import PrintedRounds, show_run
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import Package, Resume, Set, only, overrides, refuse_options, trusting
 from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
@@ -32,7 +31,7 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
 from fedct_flwr.simulation.monitor import reason
 from fedct_flwr.text.console import progress
-from fedct_flwr.text.printable import in_shell, plain
+from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
 
 _POLL_SECONDS: Final = 0.2
@@ -99,7 +98,7 @@ def run(
         check_from_file(config.learner_names, package or (), path)
     if config.algorithm == DrawnSet.name:
         raise ConfigError("to draw a public set: fedct coordinator draw FOLDER --epsilon E")
-    how = check_run(config, None, Subject.real(study), config.roster, named=other, begun=begun)
+    check_run(config, None, Subject.real(study), config.roster, named=other, begun=begun)
     compared = _compared(config, baselines)
 
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(config.roster))}")
@@ -107,8 +106,7 @@ def run(
     run_folder = RunFolder(path)
     command = f"fedct coordinator run {in_shell(folder)} --resume {in_shell(path)}{trusting(config.to_flower())}"
     follow_run(console, coordinator, config, run_folder, command)
-    _show(out, config, how, run_folder, compared, started)
-    print_end(console, config, how, run_folder, time.monotonic() - started)
+    _show(out, config, run_folder, compared, started)
     console.print(escape(write_at_end(run_folder)), soft_wrap=True)
 
 
@@ -235,30 +233,24 @@ def _keep_log(superlink: SuperLink, run_id: int, run_folder: RunFolder) -> str:
 def _show(
     out: Output,
     config: RunConfig,
-    how: Algorithm,
     run_folder: RunFolder,
     compared: tuple[RunConfig, FederatedDataset] | None,
     started: float,
 ) -> None:
-    """The table, if scores were asked for, and why there is no score where there is none; or the run for programs."""
+    """Keep the scores, if they were asked for, and what silos gained; show both."""
     rows = scoreboard.reported(run_folder, config.roster)
     methods: Sequence[str] = ("federated",)
     if compared:
         bar = partial(progress, what=scoreboard.TRAINING)
         rows, methods = scoreboard.with_baselines(rows, *compared, run_folder, bar), scores.METHODS
-    tables: list[RenderableType] = []
     if config.report_scores:
         scores.save(rows, run_folder.path / scores.FILE)
-        globally = scoreboard.of_global_models(run_folder)
-        tables = ["", how.full_title, scoreboard.table(rows, how.title, methods, globally)]
     # Real silos keep what they make of the consensus to themselves.
     verdict = who_gained.document(rows, run_folder, compared[1] if compared else None)
     with contextlib.suppress(OSError):
         who_gained.save(verdict, run_folder)
-    out.show(run_document(run_folder, config, how, rows, time.monotonic() - started, plain(verdict)), *tables)
-    if config.report_scores:
-        print_gaps(out.console, run_folder, rows, "it keeps its scores to itself")
-    print_verdict(out.console, verdict)
+    seconds = time.monotonic() - started
+    show_run(out, run_folder, config, rows, methods, verdict, seconds, "it keeps its scores to itself")
 
 
 def stop(
