@@ -49,16 +49,17 @@ class ColumnForm(Settings):
         if self.kind == "category":
             if self.range or self.at_most:
                 raise ValueError("a category has neither a range nor at-most: leave them out")
+            if not self.categories:
+                raise ValueError("a category needs categories, all values that it may have: name them")
             if len(set(self.categories)) != len(self.categories):
                 raise ValueError("its categories repeat: name each once")
-        if self.kind != "category" and self.categories:
+            return self
+        if self.categories:
             raise ValueError("only a category has categories: set kind to 'category', or leave them out")
-        if self.kind == "category" and not self.categories:
-            raise ValueError("a category needs categories, all values that it may have: name them")
-        if self.range and self.kind != "number" and any(bound % 1 for bound in self.range):
-            raise ValueError(f"the range of kind {self.kind!r} needs whole numbers, or dates")
-        if self.kind != "category" and not (self.range and self.range[0] < self.range[1]):
+        if not (self.range and self.range[0] < self.range[1]):
             raise ValueError(f"kind {self.kind!r} needs a range, the smaller value first, such as [0, 100]")
+        if self.kind != "number" and any(bound % 1 for bound in self.range):
+            raise ValueError(f"the range of kind {self.kind!r} needs whole numbers, or dates")
         return self
 
     @property

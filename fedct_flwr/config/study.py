@@ -141,11 +141,8 @@ class StudyConfig(Settings):
             raise ValueError("test-file and test-label belong together: give both or neither")
         if len(set(self.classes)) != len(self.classes):
             raise ValueError("classes repeat")
-        if (
-            (len(self.classes) < 2)
-            if self.number is None
-            else (self.classes or self.image_size or self.joint or self.draw)
-        ):
+        needs_classes = self.image_size or self.joint or self.draw
+        if (self.classes or needs_classes) if self.number else len(self.classes) < 2:
             raise ValueError("name two classes or more; or [number], without classes, images, [joint] and [draw]")
         if self.image_size and self.tables.given:
             raise ValueError("tables is for tables, and image-size for images: leave one of them out")
