@@ -110,9 +110,7 @@ class Spending:
 
     ``budget`` is the epsilon that may be spent, infinite where nothing bounds it. ``accountant`` is the one that gave
     ``epsilon``. From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were
-    charged for the same records, and ``together`` what all of them and this one have spent, at that delta. ``ahead`` is
-    the date of the ledger's last charge where this machine's clock is earlier, so that nothing is released, and empty
-    otherwise.
+    charged for the same records, and ``together`` what all of them and this one have spent, at that delta.
     """
 
     whom: str
@@ -124,7 +122,6 @@ class Spending:
     charges: int = 0
     others: int = 0
     together: float = 0.0
-    ahead: str = ""
     noise: NoiseOnVotes | None = None
     """The noise on votes, where a run's own result tells of it."""
 

@@ -8,7 +8,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -20,9 +19,6 @@ from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.events import check, from_json, to_json
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.types import RunError
-
-CLOCK_TOLERANCE: Final = 120.0
-"""Seconds that the clock may go back: time servers correct it by less."""
 
 
 class BudgetExceeded(RunError):
@@ -42,8 +38,6 @@ class SpentOn(NamedTuple):
 
     epsilon: Epsilon
     studies: frozenset[str]
-    ahead: str = ""
-    """The date of the ledger's last charge, where this machine's clock is earlier, so that nothing is released."""
 
 
 class Ledger:
@@ -60,11 +54,8 @@ class Ledger:
     A charge takes milliseconds, and up to seconds where only the slowest accountant can tell whether it still fits.
     """
 
-    def __init__(
-        self, state: Path, clock: Callable[[], float] = time.time, common: "CommonBudget | None" = None
-    ) -> None:
+    def __init__(self, state: Path, common: "CommonBudget | None" = None) -> None:
         self._kept = LedgerFile(state)
-        self._clock = clock
         self._common = common
 
     def __enter__(self) -> Self:
@@ -83,7 +74,7 @@ class Ledger:
         """Spend ``event`` from the budget; only if this returns may the release happen.
 
         ``data_set`` is a name or digest of the records. Raises BudgetExceeded, LedgerError (unreadable, lost, older
-        than its mark, clock gone back, budget raised without an approval, no disk space), or UnsupportedEventError.
+        than its mark, budget raised without an approval, no disk space), or UnsupportedEventError.
         """
         with self._kept.transaction() as ledger:
             self._spend(ledger, study, data_set, budget, event, None)
@@ -154,12 +145,10 @@ class Ledger:
     def approve(self, study: str, data_set: str, budget: Budget, approval: str) -> None:
         """Put this budget in force for the study, higher or lower, on an approval (a name, a digest).
 
-        What was spent stays spent. Charges of a clock that was ahead are dated to now: none is forgotten, and the next
-        ones can be made. Raises LedgerError.
+        What was spent stays spent. Raises LedgerError.
         """
         with self._kept.transaction() as ledger:
             _check_unit(ledger, study, data_set, _budget(ledger, study, data_set), budget)
-            ledger.execute("UPDATE charges SET time = ?1 WHERE time > ?1", (self._clock(),))
             ledger.execute(
                 "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study, data_set) DO UPDATE SET epsilon = "
                 "excluded.epsilon, delta = excluded.delta, unit = excluded.unit, approval = excluded.approval",
@@ -178,9 +167,9 @@ class Ledger:
     def spent_on(self, data_set: str, delta: float) -> SpentOn:
         """What all studies together have spent on the data set, at ``delta``. Raises LedgerError."""
         with self._kept.transaction() as ledger:
-            found, ahead = charged(ledger, None, data_set), self._ahead(ledger)
+            found = charged(ledger, None, data_set)
             studies = ledger.execute("SELECT DISTINCT study FROM charges WHERE data_set = ?", (data_set,)).fetchall()
-        return SpentOn(epsilon_in_time(composed(found), delta), frozenset(study for (study,) in studies), ahead)
+        return SpentOn(epsilon_in_time(composed(found), delta), frozenset(study for (study,) in studies))
 
     def _pay(
         self, ledger: sqlite3.Connection, study: str, data_set: str, budget: Budget, event: DpEvent, question: bytes
@@ -230,14 +219,13 @@ class Ledger:
             self._common.charge(str(name), charged(ledger, None, data_set), event)
         ledger.execute(
             "INSERT INTO charges (study, data_set, time, event, question) VALUES (?, ?, ?, ?, ?)",
-            (study, data_set, self._clock(), to_json(event), question),
+            (study, data_set, time.time(), to_json(event), question),
         )
 
     def _check_budget(
         self, ledger: sqlite3.Connection, study: str, data_set: str, budget: Budget, more: DpEvent | None
     ) -> None:
         """Raise BudgetExceeded unless all that was charged, and ``more``, is within the budget; or LedgerError."""
-        self._check_clock(ledger)
         in_force = _in_force(ledger, study, data_set, budget)
         spent = composed(charged(ledger, study, data_set))
         if not fits(ComposedDpEvent([spent, more]) if more else spent, in_force.epsilon, in_force.delta):
@@ -245,26 +233,6 @@ class Ledger:
                 f"the privacy budget of study {study} (epsilon {in_force.epsilon:g}, delta {in_force.delta:g}, per "
                 f"{in_force.unit}) does not cover another release; approve a higher one, or stop here"
             )
-
-    def _check_clock(self, ledger: sqlite3.Connection) -> None:
-        if latest := self._ahead(ledger):
-            raise LedgerError(
-                f"the clock is earlier than the privacy ledger's last charge ({latest}), so nothing is released: set "
-                "the clock; if it is right now and was ahead then, 'fedct silo approve' corrects that date and forgets "
-                "no charge"
-            )
-
-    def _ahead(self, ledger: sqlite3.Connection) -> str:
-        """The date of the last charge, if the clock is earlier by more than time servers correct it; else empty."""
-        (latest,) = ledger.execute("SELECT max(time) FROM charges").fetchone()
-        return "" if latest is None or self._clock() >= latest - CLOCK_TOLERANCE else _date(latest)
-
-
-def _date(seconds: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
-    except (OverflowError, OSError, ValueError):
-        return "a date that no calendar has"
 
 
 def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budget) -> Budget:

@@ -117,16 +117,6 @@ def spent_words(account: Spending) -> str:
     return f"Spent so far: epsilon {account.epsilon:.3g} of {account.budget:g}, {account.left:.3g} left"
 
 
-def clock_words(account: Spending) -> list[str]:
-    """That the ledger's last charge has a date to come, and what approving does about it; nothing where it has none."""
-    if not account.ahead:
-        return []
-    return [
-        f"Warning: the clock is earlier than the privacy ledger's last charge ({account.ahead}). Where the clock is "
-        "right, and was ahead then, approving corrects that date, and forgets no charge"
-    ]
-
-
 def together_words(account: Spending) -> list[str]:
     """What all studies together cost, in a sentence; nothing where there is no other."""
     if not account.others:

@@ -55,11 +55,7 @@ def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set
     with ledger:
         found = ledger.spent(study, data_set)
         together = ledger.spent_on(data_set, found.budget.delta if found else budget.delta)
-    known |= {
-        "others": len(together.studies - {study}),
-        "together": together.epsilon.upper,
-        "ahead": together.ahead,
-    }
+    known |= {"others": len(together.studies - {study}), "together": together.epsilon.upper}
     if found:
         spent, known_as = found.epsilon, found.budget
         known |= {"unit": known_as.unit, "delta": known_as.delta, "budget": known_as.epsilon, "charges": found.charges}

@@ -162,7 +162,7 @@ def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Ki
     kit.protect("dp-linear")
     assert said(fedct, kit)["privacy"] == {
         "protection": "dp-linear", "epsilon": 1.0, "delta": 1e-5, "spent": 0.0, "left": 1.0, "charges": 0,
-        "others": 0, "together": 0.0, "ahead": "",
+        "others": 0, "together": 0.0,
     }  # fmt: skip
     assert not (kit.state / "privacy").exists()
     with Ledger(kit.state) as ledger:

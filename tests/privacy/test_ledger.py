@@ -296,27 +296,6 @@ class TestFailsClosed:
         with Ledger(tmp_path) as ledger, pytest.raises(LedgerError, match="charges are missing"):
             ledger.charge(*WHERE, ONE, TENTH)
 
-    def test_a_clock_that_was_ahead_for_a_day_blocks_the_ledger_until_somebody_approves(self, tmp_path: Path) -> None:
-        now = [1_800_000_000.0]
-        with Ledger(tmp_path, clock=lambda: now[0]) as ledger:
-            now[0] += 10 * 365 * 86400
-            ledger.charge("another", "records", ONE, TENTH)
-            ledger.charge(*WHERE, ONE, TENTH)
-            now[0] -= 10 * 365 * 86400
-            with pytest.raises(
-                LedgerError, match=r"last charge \(2037-01-12 08:00 UTC\).*'fedct silo approve' corrects"
-            ):
-                ledger.charge(*WHERE, ONE, TENTH)
-            before = ledger.spent_on("records", 0.0)
-            assert before.ahead == "2037-01-12 08:00 UTC"
-            ledger.approve(*WHERE, ONE, "somebody")
-            after = ledger.spent_on("records", 0.0)
-            assert after == before._replace(ahead="")
-            ledger.charge(*WHERE, ONE, TENTH)
-            spent = ledger.spent(*WHERE)
-            assert spent is not None
-            assert spent.charges == 2
-
     def test_a_crash_between_commit_and_mark_is_made_good(self, tmp_path: Path) -> None:
         with Ledger(tmp_path) as ledger:
             for _ in range(3):

@@ -22,7 +22,7 @@ from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import GRADIENTS, HARD, HISTOGRAMS, kinds_let_out
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.budget import Spending
-from fedct_flwr.privacy.sheet import Answers, clock_words, promise, promise_together, spent_words, together_words
+from fedct_flwr.privacy.sheet import Answers, promise, promise_together, spent_words, together_words
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
@@ -317,7 +317,6 @@ def _account(account: Spending, epsilon: float, delta: float) -> list[str]:
     changed = (account.budget, account.delta) != (epsilon, delta)
     return _lines(
         spent_words(replace(account, budget=epsilon)),
-        *clock_words(account),
         *together_words(account),
         changed and f"{before}; from now on it is {epsilon:g} at {delta:g}",
     )

@@ -188,7 +188,6 @@ def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[st
             "protection": protection,
             **_budget_of(epsilon, delta, found.epsilon if found else None),
             **{key: getattr(found, key, None) for key in ("charges", "others", "together")},
-            "ahead": found.ahead if found else "",
         }
 
     if config.promises:
@@ -304,8 +303,6 @@ def _agent(agent: dict[str, Any]) -> str:
 def _budget(privacy: dict[str, Any]) -> str:
     if privacy["spent"] is None:
         said = "[bold red]the ledger cannot be read, so nothing leaves[/]: fedct privacy-sheet"
-    elif privacy["ahead"]:
-        said = "[bold red]the clock is earlier than the ledger's last charge[/]: fedct silo check"
     else:
         said = _epsilon(privacy)
     return f"{privacy['protection']}: {said}"
