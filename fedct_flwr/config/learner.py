@@ -126,11 +126,5 @@ class LearnerSettings(Training):
 
     @property
     def decides_model(self) -> dict[str, object]:
-        """What decides what is learned, as JSON takes it.
-
-        A setting that is younger than what was approved or begun before is there only where it differs from its
-        default: so that stays what it was.
-        """
-        fields = type(self).model_fields
-        same = {name for name in _YOUNGER if getattr(self, name) == fields[name].default}
-        return self.model_dump(mode="json", exclude=same)
+        """What decides what is learned, as JSON takes it."""
+        return self.as_approved(_YOUNGER)

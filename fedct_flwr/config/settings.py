@@ -159,6 +159,15 @@ class Settings(BaseModel):
         defaults = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
         return [kebab(name) for name, default in defaults.items() if getattr(self, name) != default]
 
+    def as_approved(self, younger: Collection[str]) -> dict[str, object]:
+        """All fields, as JSON takes them, without those ``younger`` ones that have their defaults.
+
+        So what was approved, or begun, before there were these stays what it was.
+        """
+        fields = type(self).model_fields
+        same = {name for name in younger if getattr(self, name) == fields[name].default}
+        return self.model_dump(mode="json", exclude=same)
+
     @classmethod
     def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
         """Settings from a mapping; relative paths start at ``folder``. Raises ConfigError, which names ``where``."""

@@ -22,6 +22,7 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import kebab, table_of
 from fedct_flwr.config.tables import TableForm
 from fedct_flwr.datasets.study_folder import STUDY_FILE, check_plain, copy_study, read_study
+from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.kinds import VALUES
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
@@ -151,16 +152,16 @@ def make_silo(new: NewSilo) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        _write(temporary / SILO_FILE, text.encode())
+        write_atomically(temporary / SILO_FILE, text.encode())
         config = SiloConfig.read_toml(temporary / SILO_FILE)
         copy_study(study, config.study)
         make_keys(config)
         if new.ca:
             shutil.copyfile(new.ca, config.connection.ca_certificate)
         for path in new.clients:
-            _write(temporary / "connection" / path.name, path.read_bytes())
+            write_atomically(temporary / "connection" / path.name, path.read_bytes())
         for name, content in new.more.items():
-            _write(temporary / name, content)
+            write_atomically(temporary / name, content)
         temporary.rename(folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -190,12 +191,7 @@ def make_keys(config: SiloConfig) -> None:
         path.mkdir(mode=0o700)
     create_egress_key(config.egress_key)
     create_node_key(config.connection.node_key)
-    _write(config.connection.secret, secrets.token_hex(_SECRET_BYTES).encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.touch(mode=0o600, exist_ok=False)
-    path.write_bytes(content)
+    write_atomically(config.connection.secret, secrets.token_hex(_SECRET_BYTES).encode())
 
 
 def say_to_send(made: Path) -> None:
