@@ -154,7 +154,7 @@ WRONG: Mapping[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a learner's class": ({"learner": GaussianNB}, LearnerError, "give an object of it"),
     "no learner": ({"learner": 3}, LearnerError, "of type int"),
     "a silo without": ({"learner": {"essen": "svm"}}, LearnerError, "none for silo 'ghent'"),
-    "a learner for nobody": ({"learner": {"esen": "svm"}}, LearnerError, "did you mean 'essen'"),
+    "a learner for no silo": ({"learner": {"esen": "svm"}}, LearnerError, "did you mean 'essen'"),
     "a learner in memory elsewhere": (
         {"learner": make_pipeline(GaussianNB()), "engine": "flower"}, LearnerError, "only this process has",
     ),

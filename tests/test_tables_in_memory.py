@@ -49,11 +49,10 @@ def error(column: Made) -> str:
     ("column", "expected"),
     [
         (lambda n: [Decimal("1.5"), None] * (n // 2), [1.5, np.nan] * 2),
-        (lambda n: pd.array([3, None] * (n // 2), dtype="Int64"), [3, np.nan] * 2),
         (lambda n: pd.array([True, None] * (n // 2), dtype="boolean"), [1, np.nan] * 2),
         (lambda n: [None] * n, [np.nan] * 4),
     ],
-    ids=["decimals", "Int64", "boolean", "nothing"],
+    ids=["decimals", "boolean", "nothing"],
 )
 def test_columns_that_work(column: Made, expected: list[float]) -> None:
     np.testing.assert_array_equal(load(column).public.X[:, 1], expected)

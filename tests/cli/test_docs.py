@@ -159,7 +159,7 @@ def story(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     # Learners of one's own are imported from there, and other tests have some of the same name.
     before = set(sys.modules)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    # At every question somebody says yes.
+    # Every question is answered with yes.
     monkeypatch.setattr(sys, "stdin", Yes())
     # As the command line would set them, and gone afterwards.
     monkeypatch.setenv("FEDCT_LEARNER_FOLDER", str(here))

@@ -122,7 +122,7 @@ def test_it_updates_while_a_run_goes_on_and_survives_its_end(browser: Browser, t
 
 
 def assert_focus_stays(page: Page, folder: RunFolder) -> None:
-    """Where somebody with a keyboard stands, while two more rounds end."""
+    """The keyboard's focus stays where it is, while two more rounds end."""
     places = [page.get_by_role("link", name="Consensus"), page.locator("#glance .scroll")]
     for number, place in enumerate(places, start=4):
         place.focus()

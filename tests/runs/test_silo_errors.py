@@ -1,4 +1,4 @@
-"""A learner's error in a simulation reaches whoever runs it, and no message."""
+"""A learner's error in a simulation reaches the user who runs it, and no message."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Normal forms of Unicode are Python's, where a text is one that somebody writes."""
+"""Normal forms of Unicode are Python's, where a text is one that people write."""
 
 import time
 import unicodedata
