@@ -60,10 +60,14 @@ def echo(text: str, *, data: bool = False) -> None:
     typer.echo(text if data and not sys.stdout.isatty() else printable(text, keep="\n"), nl=False)
 
 
-def check_new(out: Path | None) -> None:
-    """Raise DataError if a file would be overwritten, or there is no folder for it."""
-    if out and os.path.lexists(out):
-        raise DataError(f"{out} exists: choose another file, or take it away")
+def check_new(out: Path | None, *, force: bool | None = None) -> None:
+    """Raise DataError if a file would be overwritten, or there is no folder for it.
+
+    ``force``: whether ``--force`` allows to replace the file; None for a command without that option.
+    """
+    if out and os.path.lexists(out) and not (force and out.is_file()):
+        instead = "take it away" if force is None else "replace it with --force"
+        raise DataError(f"{out} exists: choose another file, or {instead}")
     if out and not out.absolute().parent.is_dir():
         raise DataError(f"there is no folder {out.parent}: make it, or choose another file")
 

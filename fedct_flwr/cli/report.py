@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fedct_flwr.cli.output import Output
+from fedct_flwr.cli.output import Output, check_new
 from fedct_flwr.cli.privacy_sheet import sheet_of_run
 from fedct_flwr.report import crate as crates
 from fedct_flwr.report.figures import Section
@@ -46,7 +46,7 @@ def report(
     if not path.is_dir():
         raise RunError(f"there is no run folder {path}: a run prints where its own is")
     target = output or path / (crates.NAME if crate else NAME)
-    check_free(target, force=force)
+    check_new(target, force=force)
     if crate:
         _write_crate(path, target, models=models)
         return
@@ -68,16 +68,6 @@ def _write_crate(run: Path, target: Path, *, models: bool) -> None:
             out.warn(f"the crate has no privacy sheet: {error}")
         crates.write_crate(run, target, sheet, models=models)
     out.say(f"crate: {target}")
-
-
-def check_free(path: Path, *, force: bool) -> None:
-    """Raise ConfigError for a path that a page cannot be written to, or that would be overwritten without ``force``."""
-    if path.exists() and not path.is_file():
-        raise ConfigError(f"{path} is no file: name one with --output")
-    if path.exists() and not force:
-        raise ConfigError(f"{path} exists: replace it with --force, or name another file with --output")
-    if not path.absolute().parent.is_dir():
-        raise ConfigError(f"there is no folder {path.parent}: make it, or name another file with --output")
 
 
 def write_at_end(folder: RunFolder, target: Path | None = None, more: Sequence[Section] = ()) -> str:
