@@ -20,8 +20,6 @@ DASHES: Final = ("dash", "dot", "dashdot", "longdash")
 MUTED: Final = "#7f8ea3"
 UNKNOWN: Final = "–"
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "pentagon")
-_MOST_POINTS: Final = 200
-"""Rounds of a figure: a person sees no more, and a page shall stay small."""
 _MOST_LINES: Final = 8
 """More silos than that are a band."""
 _MARKED: Final = 30
@@ -179,8 +177,7 @@ def over_rounds(
     """
     if not np.isfinite(values).any():
         return None
-    at = _kept(course)
-    traces, table = _lines(course, course.number[at], values[at], scale)
+    traces, table = _lines(course, values, scale)
     last = int(course.number[-1])
     span = [0.8, last + 0.2 + last * 0.01]
     traces += levels_at(levels, x=span)
@@ -198,7 +195,7 @@ def over_rounds(
             showlegend=len(traces) > 1,
         ),
         table,
-        note if len(at) == len(course) else f"{note} Of many rounds, {_MOST_POINTS} are shown.".lstrip(),
+        note,
     )
 
 
@@ -210,16 +207,9 @@ def _message(what: str, course: Course, values: Values, scale: Scale) -> str:
     return f"{what}: {scale(mean(values[at : at + 1]))} in round {course.number[at]}{before}{fixed}."
 
 
-def _kept(course: Course) -> NDArray[np.intp]:
-    """Positions of the rounds that are shown: evenly spaced, with the first, the last and the fixed point."""
-    shown = np.linspace(0, len(course) - 1, min(len(course), _MOST_POINTS)).round().astype(np.intp)
-    return np.union1d(shown, np.flatnonzero(course.number == (course.fixed_point or 0)))
-
-
-def _lines(
-    course: Course, rounds: NDArray[np.int64], values: Values, scale: Scale
-) -> tuple[list[dict[str, Any]], Table]:
+def _lines(course: Course, values: Values, scale: Scale) -> tuple[list[dict[str, Any]], Table]:
     names: Sequence[str]
+    rounds = course.number
     if values.ndim == 1:
         names, columns = [scale.axis], values[:, None]
         traces = [_line(scale.axis, rounds, values, 0, MUTED)]

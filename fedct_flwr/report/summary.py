@@ -328,9 +328,12 @@ def _spending(folder: RunFolder, config: RunConfig, result: Mapping[str, Any]) -
     cost = result.get("privacy")
     if isinstance(cost, dict) and "epsilon" in cost and "delta" in cost:
         try:
-            return _of_result(Spending.from_result(cost))
+            spent = Spending.from_result(cost)
         except ValueError:
             return PrivacySpending("What was spent is not to be read from the run's result.")
+        by = "silos, in shares," if spent.where == SILOS_TOGETHER else spent.where
+        whom = "not from the coordinator" if spent.where == "coordinator" else "from the coordinator too"
+        return PrivacySpending(f"Noise added by the {by} hides each {spent.protects}, {whom}.", (spent,))
     if find_algorithm(config).kind is None and config.method.protects_silos:
         row = Spending(
             whom=ALL_SILOS,
@@ -353,15 +356,6 @@ def _spending(folder: RunFolder, config: RunConfig, result: Mapping[str, Any]) -
         return PrivacySpending("The silos' ledgers in the run folder cannot be read.")
     note = "Recomputed from the silos' ledgers; noise of a simulation follows from a seed and protects no one."
     return PrivacySpending(note, tuple(accounts))
-
-
-def _of_result(spent: Spending) -> PrivacySpending:
-    if spent.where == SILOS_TOGETHER:
-        return PrivacySpending(
-            f"Noise added by the silos, in shares, hides each {spent.protects}, from the coordinator too.", (spent,)
-        )
-    whom = "not from the coordinator" if spent.where == "coordinator" else "from the coordinator too"
-    return PrivacySpending(f"Noise added by the {spent.where} hides each {spent.protects}, {whom}.", (spent,))
 
 
 def accounts_of(folder: RunFolder, config: RunConfig, data_set: str = "") -> list[Spending]:
