@@ -67,9 +67,8 @@ def _check_named(folder: TableFolder, told: FolderTables) -> None:
     for path, header in headers.items():
         form = told.form(path.name)
         if form and form.leave_out:
-            check_named("leave-out", form.leave_out, header, told, f"{path.name} does not have")
-    for key, names in told.named.items():
-        check_named(key, names, [name for header in headers.values() for name in header], told, "no file here has")
+            check_named({"leave-out": form.leave_out}, header, told, f"{path.name} does not have")
+    check_named(told.named, [name for header in headers.values() for name in header], told, "no file here has")
 
 
 def _notes(where: Path, folder: TableFolder, told: FolderTables) -> Iterator[str]:

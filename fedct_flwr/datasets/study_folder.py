@@ -220,9 +220,8 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
     """Raise ConfigError for settings that name a column which no file has."""
     if tables.named:
         found = [name for path in paths for name in column_names(path, tables)]
-        for key, names in tables.named.items():
-            lacking = f"{' and '.join(path.name for path in paths)} {'does' if len(paths) == 1 else 'do'} not have"
-            check_named(key, names, found, tables, lacking)
+        lacking = f"{' and '.join(path.name for path in paths)} {'does' if len(paths) == 1 else 'do'} not have"
+        check_named(tables.named, found, tables, lacking)
 
 
 def _table_in(
@@ -230,8 +229,7 @@ def _table_in(
 ) -> pa.Table:
     held = read_query(data) if data and path == data.query else None
     if held is not None:
-        for key, names in tables.named.items():
-            check_named(key, names, held.column_names, tables, f"the query {path} does not give")
+        check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
     # Classes are text whatever they look like; numbers are not.
     text = [label] if study.schema.classes else []
     return read_table(path, [*text, *(each.name for each in study.schema.columns if each.spelled)], tables, held)

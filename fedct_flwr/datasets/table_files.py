@@ -4,7 +4,7 @@ import errno
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -260,15 +260,18 @@ def column_names(path: Path, tables: TableSettings = PLAIN) -> list[str]:
     return names_in_excel(path, tables) if ending.endswith(".xlsx") else names_in_delimited(path, tables)
 
 
-def check_named(key: str, names: Collection[str], found: Collection[str], tables: TableSettings, lacking: str) -> None:
-    """Raise ConfigError for a column that ``key`` of the settings names and that is not among the ``found`` ones.
+def check_named(
+    named: Mapping[str, Collection[str]], found: Collection[str], tables: TableSettings, lacking: str
+) -> None:
+    """Raise ConfigError for a column that is ``named``, by key of the settings, and is not among the ``found`` ones.
 
     ``lacking`` says whose those are: "no file here has".
     """
     known = set(found)
-    if unknown := [name for name in names if name not in known]:
-        nearest = suggest(unknown[0], dict.fromkeys(found))
-        raise ConfigError(f"{key} in {tables.place} names {listed(unknown)}, which {lacking}: {nearest}")
+    for key, names in named.items():
+        if unknown := [name for name in names if name not in known]:
+            nearest = suggest(unknown[0], dict.fromkeys(found))
+            raise ConfigError(f"{key} in {tables.place} names {listed(unknown)}, which {lacking}: {nearest}")
 
 
 def usual(values: pa.ChunkedArray) -> pa.ChunkedArray:
