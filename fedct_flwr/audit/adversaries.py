@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 COORDINATOR: Final = "coordinator"
 OTHER_SILO: Final = "another silo"
 MODEL: Final = "final model"
+DRAWN: Final = "drawn set"
 SEATS: Final = (COORDINATOR, OTHER_SILO, MODEL)
 
 _NEIGHBOURS: Final = 3
@@ -275,5 +276,7 @@ def _probabilities(model: Learner, X: Features, dataset: FederatedDataset) -> ND
 def of_all(refits: Sequence[Mapping[SiloName, Observation]]) -> bool:
     """Whether a seat sees anything of all silos' candidates."""
     return all(
-        any(part is not None for part in (seen.labels, seen.neighbours)) for refit in refits for seen in refit.values()
+        seen.counts or any(part is not None for part in (seen.labels, seen.neighbours))
+        for refit in refits
+        for seen in refit.values()
     )

@@ -4,7 +4,7 @@ Shapes: ``labels`` ``(rounds, n)`` with ABSTAIN, ``probabilities`` ``(rounds, n,
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -49,6 +49,20 @@ def near(labels: NDArray[np.int16], y: HardLabels) -> Scores:
     rounds, n, neighbours = labels.shape
     flat = labels.transpose(0, 2, 1).reshape(rounds * neighbours, n)
     return agreement(flat, y)
+
+
+def counted(opened: Scores, records: NDArray[np.float64], noise: float) -> Scores:
+    """How far each of ``records`` ``(n, cells)`` explains counts ``(cells,)`` less those of all other records.
+
+    Ridge regression, which shrinks as noise of this standard deviation asks for: the linear Bayes estimate of who is a
+    member, where each is with probability 1/2.
+
+    >>> counted(np.array([1.0, 0.0]), np.eye(2), 0.001).round(2)
+    array([1., 0.])
+    """
+    apart = opened - records.sum(axis=0) / 2
+    gram = records @ records.T + 4 * noise**2 * np.eye(len(records))
+    return np.asarray(0.5 + np.linalg.solve(gram, records @ apart))
 
 
 def true_probability(probabilities: NDArray[np.floating], y: HardLabels) -> Scores:
@@ -165,6 +179,8 @@ class Observation:
     """``(n,)``: see ``boundary``."""
     gradient: Scores | None = None
     """``(n,)``: see ``gradient``."""
+    counts: Mapping[str, Scores] = field(default_factory=dict)
+    """``(n,)``, by the attack's name: see ``counted``."""
 
 
 def signals(seen: Observation) -> Iterator[tuple[str, Scores]]:
@@ -185,6 +201,7 @@ def signals(seen: Observation) -> Iterator[tuple[str, Scores]]:
         yield "boundary", seen.boundary
     if seen.gradient is not None:
         yield "gradient", seen.gradient
+    yield from seen.counts.items()
 
 
 def all_scores(
@@ -197,7 +214,9 @@ def all_scores(
         names = [name for name in by_refit[0] if all(name in one for one in by_refit)]
         own = {name: np.stack([one[name] for one in by_refit]) for name in names}
         if len(refits) >= SHADOWS and own:
-            best = next(name for name in ("confidence", "calibrated", "agreement", "gap", "near") if name in own)
+            best = next(
+                name for name in ("confidence", "calibrated", "agreement", "gap", "near", "counts") if name in own
+            )
             own["lira"] = lira(own[best], bits)
             true, strangers = [_true(refit[silo]) for refit in refits], [refit[silo].population for refit in refits]
             if all(one is not None for one in (*true, *strangers)):

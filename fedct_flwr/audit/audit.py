@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, SEATS, Places, of_all, seen_by, seen_in_model
+from fedct_flwr.audit.adversaries import COORDINATOR, DRAWN, MODEL, SEATS, Places, of_all, seen_by, seen_in_model
 from fedct_flwr.audit.attacks import Observation, all_scores
 from fedct_flwr.audit.members import Candidates, choose, draw, with_members, with_some
 from fedct_flwr.audit.rerun import Forge, rerun
@@ -95,6 +95,14 @@ class Exposed:
     right: int
 
 
+class Promise(NamedTuple):
+    """An epsilon at a delta for each record, and the ``lower`` bound on it that guesses prove."""
+
+    epsilon: float
+    delta: float
+    lower: float
+
+
 @dataclass(frozen=True)
 class Audit:
     """What the audit found. ``silos`` are from the coordinator's seat, by the strongest attack there.
@@ -119,6 +127,8 @@ class Audit:
     seconds: float
     noisy_sums: bool = False
     """Whether silos add noise to secure sums, of which the coordinator sees the opened ones."""
+    drawn: Promise | None = None
+    """Of a drawn public set."""
 
     def of(self, seat: str) -> OfSeat:
         """What one seat can do. Raises KeyError for one that sees nothing."""
@@ -157,6 +167,11 @@ def audit(
     places = Places(dataset, candidates, transformer_for(settings, dataset.schema, dataset.public.X))
     forge = _forged(places, Terms.of(config.study, dataset.public, dataset.schema)) if how.forged else None
     seen: dict[str, list[Mapping[SiloName, Observation]]] = {seat: [] for seat in SEATS}
+    counting = None
+    if config.public == "drawn" and config.draw_epsilon:
+        from fedct_flwr.audit.drawn import Counting  # needs the extra privacy
+
+        counting, seen[DRAWN] = Counting(config, dataset, candidates), []
     drawn: list[dict[SiloName, NDArray[np.bool_]]] = []
     for number in how.begun(progress):
         members = draw(candidates, dataset.silos, generator(how.seed, "members", number))
@@ -165,19 +180,26 @@ def audit(
         refit = rerun(config, held, seed, forge)
         for seat in SEATS:
             seen[seat].append(seen_by(seat, refit, places))
+        if counting:
+            seen[DRAWN].append(counting.seen(members, seed))
         drawn.append(members)
-    about = About(config.algorithm, config.protection, _promised(config), config.delta)
+    draw_promise = (config.draw_epsilon, config.draw_delta) if counting else None
+    about = About(config.algorithm, config.protection, _promised(config), config.delta, draw_promise)
     found = conclude(about, how, dataset.silos, candidates, seen, drawn, time.monotonic() - started)
     return replace(found, noisy_sums=config.method.noise_in_shares)
 
 
 class About(NamedTuple):
-    """Whose labels are attacked; ``epsilon`` is what each record is promised, None for nothing."""
+    """Whose labels are attacked; ``epsilon`` is what each record is promised, None for nothing.
+
+    ``draw``: the epsilon and delta of a drawn public set, None where there is none.
+    """
 
     algorithm: str
     protection: str
     epsilon: float | None
     delta: float
+    draw: tuple[float, float] | None = None
 
 
 def conclude(
@@ -202,13 +224,16 @@ def conclude(
     if COORDINATOR not in scores:
         raise DataError("nothing travelled that says anything of a candidate: plant candidates in the public set")
 
-    single = {name: values for name, values in scores[COORDINATOR].items() if name not in _READS_OTHER_REFITS}
+    def lower(seat: str, delta: float) -> float:
+        single = {name: values for name, values in scores[seat].items() if name not in _READS_OTHER_REFITS}
+        return bound_of_run(single, together, delta)
+
     return Audit(
         about.algorithm,
         about.protection,
         about.epsilon,
         about.delta,
-        None if about.epsilon is None else bound_of_run(single, together, about.delta),
+        None if about.epsilon is None else lower(COORDINATOR, about.delta),
         {silo.name: silo.private.size for silo in silos},
         sum(map(len, candidates.values())),
         len(drawn),
@@ -218,6 +243,7 @@ def conclude(
         _by_silo(scores[COORDINATOR][seats[0].strongest[0]], bits),
         _exposed(seats[0].guesses.by_refit, candidates, names),
         seconds,
+        drawn=None if about.draw is None else Promise(*about.draw, lower(DRAWN, about.draw[1])),
     )
 
 

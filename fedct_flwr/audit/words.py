@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from scipy.stats import binom
 
-from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
-from fedct_flwr.audit.audit import Audit, OfSeat
+from fedct_flwr.audit.adversaries import COORDINATOR, DRAWN, MODEL, OTHER_SILO
+from fedct_flwr.audit.audit import Audit, OfSeat, Promise
 from fedct_flwr.audit.success import CONFIDENCE, Success
 from fedct_flwr.text.markdown import template
 from fedct_flwr.text.printable import plain, printable
@@ -17,6 +17,7 @@ SEES: Final = {
     COORDINATOR: "all that each silo sends, in every round",
     OTHER_SILO: "all that the coordinator sends back to a silo",
     MODEL: "the model that a silo ends with, if it is given away",
+    DRAWN: "the opened counts of each column's values in each class, from which the public set is drawn",
 }
 _ATTACKS: Final = {
     "gap": "says *member* where the last label is right",
@@ -26,6 +27,8 @@ _ATTACKS: Final = {
     "confidence": "reads the probability of the true class",
     "boundary": "changes fields until the label flips",
     "gradient": "asks how much of the summed gradients points along the record's own",
+    "counts": "asks who explains the counts best, as the promised noise allows",
+    "exact counts": "the same, as if there were no noise",
     "lira": "compares with runs whose members it knows (likelihood ratio)",
     "rmia": "compares with runs whose members it knows, and with strangers",
 }
@@ -64,6 +67,7 @@ def page(study: str, found: Audit, *, short: bool = False) -> str:
         "most_exposed": most_exposed(found) if found.exposed else "",
         "sees": {**SEES, COORDINATOR: _OF_SUMS} if found.noisy_sums else SEES,
         "attacks": _ATTACKS,
+        "promised": Promise(found.epsilon or 0.0, found.delta, found.lower_epsilon or 0.0),
         "confidence": CONFIDENCE,
     }
     return template(__package__, "page.md").render(values)
@@ -82,6 +86,7 @@ def document(study: str, found: Audit) -> Any:
             **{name: getattr(found, name) for name in _TOLD},
             "seats": [_seat(seat) for seat in found.seats],
             "silos": found.silos,
+            "drawn": found.drawn and found.drawn._asdict(),
             "exposed": found.exposed,
             "seconds": found.seconds,
         }
