@@ -68,8 +68,8 @@ def predict(
     run, data = paths[0] if len(paths) == 2 else None, paths[-1]
     check_new(output)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
-        said, schema = found.description, found.schema
-        records = read_unlabeled(schema, said.image_size, said.image_mode, data, accept=accept or ())
+        schema = found.schema
+        records = read_unlabeled(schema, data, accept=accept or ())
         say_findings(records)
         said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])

@@ -112,8 +112,7 @@ def description_of(study: str, subject: Subject, settings: LearnerSettings) -> M
             "learner": settings.name.partition("@")[0],
             "params": settings.params,
             "shape": subject.public.X.shape[1:],
-            "image-size": subject.image_size,
-            "image-mode": subject.image_mode,
+            **({"image-size": form.size, "image-mode": form.mode} if (form := subject.schema.images) else {}),
         },
         "the model's description",
     )

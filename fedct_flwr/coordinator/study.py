@@ -1,7 +1,7 @@
 """What the coordinator has at hand before the first round, whatever the algorithm."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.roster import Roster
@@ -19,15 +19,13 @@ from fedct_flwr.wire.content import Joint, Terms
 class Subject(NamedTuple):
     """What the coordinator knows of a study. ``test`` may be empty.
 
-    ``image_size`` and ``image_mode`` say how folders of images are read, where it is about such. ``sums``
-    are the terms of real silos' secure sums, if they have any, and ``joint`` the joint labeler that they may train.
+    ``sums`` are the terms of real silos' secure sums, if they have any, and ``joint`` the joint labeler that they may
+    train.
     """
 
     schema: Schema
     public: PublicSet
     test: Examples
-    image_size: tuple[int, int] | None = None
-    image_mode: Literal["gray", "color"] = "color"
     sums: SumTerms | None = None
     joint: Joint | None = None
     folder: StudyFolder | None = None
@@ -36,14 +34,12 @@ class Subject(NamedTuple):
     @classmethod
     def simulated(cls, dataset: FederatedDataset) -> "Subject":
         """Of a simulation."""
-        form = dataset.schema.images
-        return cls(dataset.schema, dataset.public, dataset.test, *(form or ()))
+        return cls(dataset.schema, dataset.public, dataset.test)
 
     @classmethod
     def real(cls, study: StudyFolder) -> "Subject":
         """Of a study's folder."""
-        form = study.config.image_size, study.config.image_mode
-        return cls(study.schema, study.public, study.test, *form, study.sums, joint_of(study), study)
+        return cls(study.schema, study.public, study.test, study.sums, joint_of(study), study)
 
 
 @dataclass(frozen=True, eq=False)

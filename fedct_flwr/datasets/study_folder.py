@@ -122,9 +122,9 @@ def read_study(folder: Path) -> StudyFolder:
         images = images_in(config.public)
         _check_inside(folder, "public", images)
         _check_file_names(images)
-        check_room(images, config.image_size, config.image_mode)
-        public = read_images(images, config.image_size, config.image_mode)
-        schema = Schema(config.classes, images=ImageForm(config.image_size, config.image_mode))
+        form = ImageForm(config.image_size, config.image_mode)
+        check_room(images, *form)
+        public, schema = read_images(images, *form), Schema(config.classes, images=form)
     else:
         table = read_table(config.public, tables=config.tables)
         _check_named(config.tables, [config.public, *([config.test_file] if config.test_file else [])])
@@ -163,15 +163,14 @@ def read_grouped(
     ``table`` is what ``table_of`` has read of the silo's file, if it has.
     """
     path = path or data.source
-    if study.config.image_size:
+    if form := study.schema.images:
         if data.tables.group:
             raise ConfigError(
                 "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
             )
         images = LabeledImages.of(path)
         y = map_labels(images.names, data.mapping, study.schema.classes, path)
-        X = read_images(images.paths, study.config.image_size, study.config.image_mode)
-        return Examples(X, y), images.groups(data.images.group_pattern)
+        return Examples(read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if data.mapping and study.config.number:

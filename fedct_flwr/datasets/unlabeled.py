@@ -33,24 +33,17 @@ class Unlabeled(NamedTuple):
     findings: tuple[Finding, ...] = ()
 
 
-def read_unlabeled(
-    schema: Schema,
-    image_size: tuple[int, int] | None,
-    image_mode: str,
-    path: Path,
-    *,
-    accept: Collection[str] = (),
-) -> Unlabeled:
+def read_unlabeled(schema: Schema, path: Path, *, accept: Collection[str] = ()) -> Unlabeled:
     """New records as the study numbers columns. Columns that it does not have are left aside.
 
     ``accept`` names findings that are accepted.
 
     A ``data.toml`` next to a table tells its form. Raises DataError, which quotes no record, and ConfigError.
     """
-    if image_size:
+    if schema.images:
         paths = images_in(path)
         names = [image.name for image in paths]
-        return Unlabeled(names, read_images(paths, image_size, image_mode), {}, pa.table({"image": names}))
+        return Unlabeled(names, read_images(paths, *schema.images), {}, pa.table({"image": names}))
     columns = schema.columns
     if not columns:
         raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")

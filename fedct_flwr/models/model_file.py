@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.config import LearnerSettings, ModelDescription
-from fedct_flwr.datasets.schema import Column, Schema, check_names
+from fedct_flwr.datasets.schema import Column, ImageForm, Schema, check_names
 from fedct_flwr.files import DAMAGED, check_is_file, write_atomically
 from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
@@ -264,7 +264,8 @@ def _described(said: str | None, what: str) -> tuple[ModelDescription, Schema]:
         description = ModelDescription.read(raw, what)
         texts = description.text
         columns = tuple(Column(name, categories, name in texts) for name, categories in description.columns)
-        return description, Schema(description.classes, columns, description.quantity)
+        form = ImageForm(description.image_size, description.image_mode) if description.image_size else None
+        return description, Schema(description.classes, columns, description.quantity, form)
     except (ValueError, RecursionError, ConfigError, DataError) as error:
         raise DataError(
             f"{what} is damaged, or does not say what its columns are: real silos' own models are for 'fedct silo "

@@ -100,7 +100,7 @@ def test_export_writes_what_predicts_the_same(fedct: Fedct, model: Path, records
     onnxruntime = pytest.importorskip("onnxruntime")
     outcome = fedct("export", "--model", model, "--output", tmp_path / "m.onnx")
     assert (outcome.code, outcome.out) == (0, "")
-    X = read_unlabeled(SCHEMA, None, "color", records).X
+    X = read_unlabeled(SCHEMA, records).X
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     assert session.run(["label"], {"features": X})[0].tolist() == load_model(model).predict(X).tolist()
     assert "exists" in fedct("export", "--model", model, "--output", tmp_path / "m.onnx").sentence

@@ -151,11 +151,11 @@ def test_new_records_of_other_columns_than_the_models_are_refused(tmp_path: Path
     model = load(patients().write(tmp_path / "healthy"))
     case, spoiled = REFUSED[what], patients(1)
     healthy = spoiled.write(tmp_path / "new") / f"{case.silo}.csv"
-    assert not read_unlabeled(model.schema, None, "color", healthy).findings
+    assert not read_unlabeled(model.schema, healthy).findings
     case.spoil(spoiled)
     path = spoiled.write(tmp_path / "new") / f"{case.silo}.csv"
     with pytest.raises(DataError, match=f"{case.code}:{case.column}"):
-        read_unlabeled(model.schema, None, "color", path)
+        read_unlabeled(model.schema, path)
     if case.code == "unknown-values":
-        accepted = read_unlabeled(model.schema, None, "color", path, accept=[case.code])
+        accepted = read_unlabeled(model.schema, path, accept=[case.code])
         assert accepted.unknown == {case.column: 400}

@@ -47,8 +47,7 @@ def predict(
     check_new(output)
     config = SiloConfig.read_toml(silo_file(folder))
     study = read_study(config.study)
-    form = study.config
-    records = read_unlabeled(study.schema, form.image_size, form.image_mode, data, accept=accept or ())
+    records = read_unlabeled(study.schema, data, accept=accept or ())
     say_findings(records)
     # Networks need the statistics of the silo's records, with which they were trained.
     site = real_site(config, study)
