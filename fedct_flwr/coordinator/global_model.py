@@ -21,6 +21,7 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.files import write_atomically, write_json
 from fedct_flwr.kinds.base import Kind
+from fedct_flwr.labelers.students import transfer_for
 from fedct_flwr.labelers.transfer import Students
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.build import build_learner, untrained
@@ -195,9 +196,6 @@ def _models(
 
 
 def _students(study: Study, dataset: FederatedDataset, positions: Sequence[int]) -> list[Students]:
-    # joblib takes its time to import.
-    from fedct_flwr.labelers.students import transfer_for
-
     config, public, votes = study.config, dataset.public, study.config.method.votes
     transfer = config.method.transfer_settings(dataset.fewest_units)
     privacy = config.privacy_settings(config.asked_about(len(public)))

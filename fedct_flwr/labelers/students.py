@@ -53,7 +53,6 @@ def transfer_for(
     votes: int,
     *,
     num_units: int | None = None,
-    workers: int = 1,
     keep: Path | None = None,
 ) -> Transfer:
     """The teachers and students that the settings describe, untrained; ``votes`` students are asked for.
@@ -77,7 +76,6 @@ def transfer_for(
     classes, few = len(schema.classes), public.X[:2]
     if transformer is not None:
         few = preprocessing.transformed(transformer, few)
-    # Without a closure: it goes to other processes.
     make_learner = partial(_untrained, own, schema.classes, few)
     make_learner(0)  # what is wrong with the learner is said now, and not by its first teacher
     return Transfer(
@@ -90,7 +88,6 @@ def transfer_for(
         transformer=transformer,
         mechanism=teachers_noise(settings, privacy, len(public), votes) if noisy else None,
         lessons=settings.lessons_for(0, len(public)),
-        workers=workers,
         keep=keep,
     )
 

@@ -5,7 +5,6 @@ to 14. The students stay: what they say about the public set is all that the coo
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,7 @@ from fedct_flwr.datasets.federated import num_units as units_of
 from fedct_flwr.datasets.federated import take, unit_of_each
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.preprocessing import rows, transformed
-from fedct_flwr.learners.workers import spread
+from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.randomness import uniform_below
 from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.text.log import logger
@@ -97,8 +96,7 @@ class Transfer:
     Each partition splits all records at random into its own disjoint parts; each part trains a teacher. The class that
     most teachers name is the public example's label, and a student is trained on the public examples with their
     labels. ``make_learner(random_state)`` makes an untrained learner for each of them, always the same for the same
-    number, whose ``fit`` must be a function of its arguments; with several ``workers`` (processes) it must be one that
-    can be pickled. What comes out does not depend on their number.
+    number, whose ``fit`` must be a function of its arguments.
 
     ``transformer`` is fitted preprocessing (or none) that all of them share: the public set goes through it once and
     not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
@@ -140,18 +138,15 @@ class Transfer:
         mechanism: "Mechanism | None" = None,
         lessons: int = 0,
         transformer: Any = None,
-        workers: int = 1,
         keep: Path | None = None,
     ) -> None:
-        if partitions < 1 or teachers < 1 or workers < 1:
-            raise ConfigError(
-                f"there are {partitions} partitions, {teachers} teachers and {workers} workers; set each to 1 or more"
-            )
+        if partitions < 1 or teachers < 1:
+            raise ConfigError(f"there are {partitions} partitions and {teachers} teachers; set each to 1 or more")
         check_records(num_units, partitions, teachers)
         self._make_learner, self._num_classes, self._seed = make_learner, num_classes, seed
         self._partitions, self._teachers = partitions, teachers
         self._mechanism, self._lessons = mechanism, lessons
-        self._transformer, self._workers, self._keep = transformer, workers, keep
+        self._transformer, self._keep = transformer, keep
 
     def event(self, num_asked: int) -> "DpEvent":
         """What it costs to ask about ``num_asked`` examples, all partitions together: their lessons' noisy votes.
@@ -180,22 +175,15 @@ class Transfer:
         """
         lessons = self._chosen(len(public), positions)
         public = transformed(self._transformer, public)
-        lectures = rows(public, lessons)
-        # All draws are made here, in one order, whatever workers do.
+        lectures, asked = rows(public, lessons), rows(public, positions)
         every = range(self._partitions)
-        parts = [part for partition in every for part in self._parts(partition, private.size, groups, noise)]
-        jobs = [
-            (random_state(self._seed, "teacher", *divmod(number, self._teachers)), take(private, part))
-            for number, part in enumerate(parts)
-        ]
-        votes = spread(partial(_teach, self._make_learner, self._transformer, lectures), jobs, self._workers)
-        pupils = []
-        for partition in range(self._partitions):
-            own = votes[partition * self._teachers : (partition + 1) * self._teachers]
-            cast = tally((vote for vote in own if vote is not None), len(lectures), self._num_classes)
-            pupils.append((partition, self._state(partition), self._labels(partition, cast, noise)))
-        asked = partial(_learn, self._make_learner, lectures, rows(public, positions), self._keep)
-        return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
+        with one_thread():
+            # The parts of all partitions are drawn before any noise.
+            parts = [self._parts(partition, private.size, groups, noise) for partition in every]
+            counts = [self._teach(partition, private, parts[partition], lectures) for partition in every]
+            labels = [self._labels(partition, counts[partition], noise) for partition in every]
+            votes = [self._learn(partition, lectures, labels[partition]).predict(asked) for partition in every]
+        return tally(votes, len(positions), self._num_classes)
 
     def kept(self) -> Students:
         """The students that voted last, from their files. Raises DataError unless all of them were kept."""
@@ -228,6 +216,30 @@ class Transfer:
         order = generator(self._seed, "partition", partition).permutation(units_of(num_records, groups))
         return [np.flatnonzero(np.isin(of, part)) for part in np.array_split(order, self._teachers)]
 
+    def _teach(
+        self, partition: int, private: Examples, parts: Sequence[NDArray[np.intp]], lectures: Features
+    ) -> VoteCounts:
+        """The votes of a partition's teachers, each of whom learns from one of the parts."""
+        votes = []
+        for number, part in enumerate(parts):
+            own = take(private, part)
+            teacher = self._make_learner(random_state(self._seed, "teacher", partition, number))
+            try:
+                # By parts: with all records together, one that cannot be preprocessed would silence all teachers.
+                own = Examples(transformed(self._transformer, own.X), own.y)
+            except TrainingError:
+                continue
+            votes.append(vote_of(trained(teacher, own), lectures))
+        return tally((vote for vote in votes if vote is not None), len(lectures), self._num_classes)
+
+    def _learn(self, partition: int, lectures: Features, labels: HardLabels) -> Learner:
+        """A partition's student, which learns from the labels that lectures have."""
+        labeled = labels != ABSTAIN
+        student = self._make_learner(self._state(partition)).fit(rows(lectures, labeled), labels[labeled])
+        if self._keep:
+            keep_student(self._keep, partition, student)
+        return student
+
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
         """What the teachers of a partition say together."""
         if self._mechanism is not None:
@@ -247,44 +259,6 @@ def _needed(noise: "Noise | None") -> "Noise":
     if noise is None:
         raise ValueError("a mechanism draws from noise, and there is none")
     return noise
-
-
-def _teach(
-    make_learner: Callable[[int], Learner],
-    transformer: Any,
-    public: Features,
-    teachers: Sequence[tuple[int, Examples]],
-) -> list[HardLabels | None]:
-    """The votes of teachers of these random states and records."""
-    votes: list[HardLabels | None] = []
-    for state, part in teachers:
-        try:
-            # By parts: with all records together, one that cannot be preprocessed would silence all teachers.
-            own = Examples(transformed(transformer, part.X), part.y)
-        except TrainingError:
-            votes.append(None)
-        else:
-            votes.append(vote_of(trained(make_learner(state), own), public))
-    return votes
-
-
-def _learn(
-    make_learner: Callable[[int], Learner],
-    lectures: Features,
-    asked: Features,
-    keep: Path | None,
-    students: Sequence[tuple[int, int, HardLabels]],
-) -> list[HardLabels]:
-    """The labels of examples asked about, by students of these partitions, random states and labels of the lectures."""
-    answers = []
-    for partition, state, labels in students:
-        labeled = labels != ABSTAIN
-        student = make_learner(state).fit(rows(lectures, labeled), labels[labeled])
-        answers.append(student.predict(asked))
-        if keep:
-            # Here, in the process that trained it: not all models can be pickled.
-            keep_student(keep, partition, student)
-    return answers
 
 
 def drawn_by_unit(num_teachers: int, num_records: int, groups: Groups | None, noise: "Noise") -> NDArray[np.int64]:

@@ -1,6 +1,5 @@
 """Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -20,6 +19,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, table_of
 from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.protect import labeler_for
+from fedct_flwr.labelers.students import transfer_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
@@ -55,8 +55,6 @@ class Site:
     transfer: TransferSettings
     schema: Schema
     terms: Terms
-    workers: int = 1
-    """Models that are trained at the same time, where several are."""
     groups: Groups | None = None
     """Which private records belong together: a split of them keeps each group on one side."""
     findings: tuple[Finding, ...] = ()
@@ -112,9 +110,6 @@ class Site:
 
     def students(self, votes: int, keep: Path | None) -> "Transfer":
         """The untrained students whose ``votes`` leave, kept in ``keep``. Raises ConfigError or DataError."""
-        # joblib takes its time to import.
-        from fedct_flwr.labelers.students import transfer_for
-
         if self.privacy.enabled:
             check_protected(self.groups, self.silo)
         return transfer_for(
@@ -127,7 +122,6 @@ class Site:
             self.private.X,
             votes,
             num_units=self.units,
-            workers=self.workers,
             keep=keep,
         )
 
@@ -188,7 +182,6 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         config.transfer,
         study.schema,
         terms_of(study),
-        workers=os.cpu_count() or 1,
         groups=own.groups,
         findings=tuple(found.said),
         draw_epsilon=study.config.draw_epsilon,

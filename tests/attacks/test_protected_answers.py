@@ -157,13 +157,6 @@ def test_the_personal_model_does_fail_on_such_a_record(
     assert answered(tmp_path / "attacked")[1] is Refusal.TRAINING_FAILED
 
 
-@pytest.fixture
-def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes for the teachers would take longer to start than to train."""
-    monkeypatch.setattr("fedct_flwr.silo.site.os.cpu_count", lambda: 1)
-
-
-@pytest.mark.usefixtures("one_core")
 @pytest.mark.parametrize("kind", ["sum", "count-sum"])
 @pytest.mark.parametrize(("learner", "record"), [(TREE, huge), (EARLY, rare)])
 def test_a_sum_with_noise_is_answered_and_charged_whatever_a_record_does_to_the_models(

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
-from unittest.mock import patch
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import Context, Message, RecordDict
@@ -27,8 +26,7 @@ _CODE: Final = "c0de" * 16
 @contextmanager
 def behind_gates(golden: Golden, folder: Path) -> Iterator[list[Callable[[Message, Context], Message]]]:
     """For each silo of the run what answers for it; nothing for simulated ones."""
-    # Processes to train students in would give the same students, after seconds.
-    with ExitStack() as stack, patch("os.cpu_count", return_value=1):
+    with ExitStack() as stack:
         tables = golden.hospital
         yield (
             []

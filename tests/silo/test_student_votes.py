@@ -15,19 +15,13 @@ from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.refusal import Refusal
 from tests.silo.real import RUN, TERMS, RealSilo, answered
 
-pytestmark = pytest.mark.usefixtures("without_gate")
+pytestmark = pytest.mark.usefixtures("without_gate", "in_a_run")
 
 PROTECTED: dict[str, Any] = {
     "privacy": {"protection": "fedkt-l2", "epsilon": 7.0, "rounds": 1},
     # To look for the noise that keeps epsilon takes seconds.
     "transfer": {"gamma": 0.04},
 }
-
-
-@pytest.fixture(autouse=True)
-def _set_up(in_a_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Processes of their own take seconds to start.
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
 
 
 def question(votes: int) -> Instruction:
