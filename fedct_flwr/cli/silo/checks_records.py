@@ -71,7 +71,7 @@ def labels(silo: Silo) -> Iterator[Finding]:
     """Whether each label, or folder of images, is a class of the study."""
     config, agreed = silo.config, silo.study
     if not silo.fits:
-        raise Unread("the table")
+        raise Unread("the records")
     read_grouped(config.data, agreed, table=silo.table)
     what = "in the range of the study" if agreed.config.number else "a class of the study"
     yield good(f"labels: each of them is {what}")
