@@ -73,6 +73,15 @@ def test_labels_to_learn_are_refused(soft: bool) -> None:
     assert caught.value.reason is Refusal.MALFORMED
 
 
+@pytest.mark.parametrize("also", [{"answer": "nobody"}, {"answer": "hard"}, {"votes": 2}, {"summed": True}], ids=str)
+def test_a_name_of_no_such_kind_or_with_another_question_is_refused(also: dict[str, Any]) -> None:
+    message = labels_pb2.Instruction.FromString(encode_instruction(asked(1), TERMS))
+    message.MergeFrom(labels_pb2.Instruction(**also))
+    with pytest.raises(Refused) as caught:
+        decode_instruction(message.SerializeToString(deterministic=True), TERMS)
+    assert caught.value.reason in (Refusal.MALFORMED, Refusal.QUERY)
+
+
 class Noted:
     """A learner of probabilities that keeps what it is taught."""
 
