@@ -56,7 +56,7 @@ def labeler_for(
     """The labeler that the settings describe, at the beginning of a study.
 
     Raises ConfigError for a missing extra, a learner that the protection cannot use, or a plan that the budget does not
-    cover; DataError for features that cannot be preprocessed; ValueError where nothing is protected. Takes seconds for
+    cover, or that covers no labels; DataError for features that cannot be preprocessed. Takes seconds for
     noise that was not looked for before in this process.
 
     Formal guarantees:
@@ -64,8 +64,10 @@ def labeler_for(
         public, and on no record.
     """
     check_installed(privacy)
-    if not privacy.enabled:
-        raise ValueError("without protection no labeler answers")
+    if not privacy.chosen.labeler:
+        raise ConfigError(
+            f"labels are asked for, which protection = {privacy.protection!r} does not cover: choose another protection"
+        )
     from fedct_flwr.labelers.labeler import Start
 
     made: Labeler = resolve_name(privacy.chosen.labeler)(Start(privacy, learner, silo, schema, public, num_units))

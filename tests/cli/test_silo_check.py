@@ -70,6 +70,15 @@ def test_offline_makes_no_connection(fedct: Fedct, kit: Kit, monkeypatch: pytest
     assert "coordinator:" not in outcome.out
 
 
+def test_noise_for_students_alone_is_checked_without_a_labeler(fedct: Fedct, kit: Kit) -> None:
+    kit.protect("fedkt-l2")
+    kit.let_out("counts")
+    kit.edit("epsilon = 1.0", "epsilon = 50.0")
+    text = fedct("silo", "check", kit.folder, "--offline").out
+    assert finding(text, "students") == "✓ students: 1 can be taught on these records"
+    assert finding(text, "privacy").startswith("✓ privacy: fedkt-l2, epsilon 50")
+
+
 def test_every_check_is_made_though_others_fail(fedct: Fedct, kit: Kit) -> None:
     kit.file.write_text("no toml at all", "utf-8")
     outcome = fedct("silo", "check", kit.folder)

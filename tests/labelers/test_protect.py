@@ -53,6 +53,12 @@ def test_a_missing_extra_is_named(
     assert said == f"protection = '{protection}' needs {extras}"
 
 
+@pytest.mark.parametrize("protection", ["none", "fedkt-l2"])
+def test_what_covers_no_labels_has_no_labeler(protection: str) -> None:
+    with pytest.raises(ConfigError, match=f"labels are asked for, which protection = '{protection}' does not cover"):
+        labeler(privacy(protection))
+
+
 def test_dp_sgd_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protect, "check_installed", lambda settings: None)
     with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'logistic-regression' is not one"):

@@ -277,7 +277,7 @@ def protection(silo: Silo) -> Iterator[Finding]:
         )
     if config.adds_noise:
         together_in(agreed, draws=config.draws)
-    else:
+    elif promised.chosen.labeler:
         promised = promised.after(agreed.config.draw_epsilon)
         labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
 
