@@ -17,6 +17,8 @@ TABLES: Final = (
     "heart-disease", "flamby", "practices", "adult-by-workclass", "mushroom-by-habitat", "wine-by-type", "fractures",
     "burns",
 )  # fmt: skip
+_OF_TWO: Final = "wine-by-type"
+"""Two silos, of which sums would tell each the other's: joint labels take three."""
 LEARNERS: Final = ("logistic-regression", "random-forest", "hist-gradient-boosting")
 LITTLE_NOISE: Final = 10.0
 CHAIN: Final = "epsilon .3, labels .7"
@@ -39,6 +41,8 @@ def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
         for learner in LEARNERS[: 2 if fast else None]:
             real = Runs()
             for name in FAST if fast else SETS:
+                if name == CHAIN and table == _OF_TWO:
+                    continue
                 drawn = SETS[name]
                 found = runs[f"{table}, {learner}, {name}"] = Runs()
                 for seed in range(seeds):
