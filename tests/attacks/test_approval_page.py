@@ -222,7 +222,7 @@ def test_every_module_logs_where_the_filter_is() -> None:
 
 def hostile_run(path: Path) -> Run:
     silos = (HOSTILE, "rome")
-    folder = begin(path, silos, classes=HOSTILE, learner=HOSTILE)
+    folder = begin(path, silos, learner=HOSTILE)
     add_round(folder, 1, silos)
     add_round(folder, 2, silos[1:], absent={HOSTILE: HOSTILE})
     add_scores(folder, silos)
