@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from fedct_flwr.config.settings import ClassName, Settings
 
-_EPOCH: Final = date(1970, 1, 1)
+EPOCH: Final = date(1970, 1, 1)
 _LARGEST: Final = 2.0**53
 """From here on a float stands for several whole numbers."""
 
@@ -18,7 +18,7 @@ def _bound(value: object) -> object:
     """A date as days since 1970."""
     if isinstance(value, str) and "-" in value[1:]:
         value = date.fromisoformat(value)
-    return (value - _EPOCH).days if isinstance(value, date) else value
+    return (value - EPOCH).days if isinstance(value, date) else value
 
 
 def _texts(values: object) -> object:

@@ -7,14 +7,16 @@ or from a data dictionary as REDCap exports it (CSV). None of them needs a recor
 import csv
 import json
 from collections.abc import Collection, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import tomli_w
 from pydantic import model_validator
 
-from fedct_flwr.config.columns import ColumnForm
+from fedct_flwr.config.columns import EPOCH, ColumnForm
 from fedct_flwr.config.settings import MOST_BYTES, Settings, VisibleName
 from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.datasets.study_folder import STUDY_FILE
@@ -68,6 +70,15 @@ class Dictionary(Settings):
             raise ConfigError(f"the data dictionary has no column {quoted(unknown)}: {suggest(unknown, self.columns)}")
         kept = {name: form for name, form in self.columns.items() if name not in names}
         return type(self)(columns=kept, **{"left-out": self.left_out})
+
+    def to_toml(self) -> str:
+        """The text of ``[columns]``, which ``of_file`` reads."""
+        columns = {}
+        for name, form in self.columns.items():
+            columns[name] = form.model_dump(exclude_defaults=True, by_alias=True)
+            if form.range and form.kind == "date":
+                columns[name]["range"] = [EPOCH + timedelta(days=bound) for bound in form.range]
+        return tomli_w.dumps({"columns": columns})
 
     @classmethod
     def of_file(cls, path: Path) -> Self:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.table_files import read_table
 from tests.cli.runner import files_below
 from tests.cli.silos import Fedct
@@ -44,6 +45,14 @@ def test_a_dictionary_becomes_a_public_set(fedct: Fedct, here: Path) -> None:
     assert table.num_rows == 500
     assert [pa.types.is_string(kind) for kind in table.schema.types] == [False, True, False]
     assert set(table.column("ward").to_pylist()) == {"east", "north"}
+
+
+def test_a_dictionary_becomes_the_columns_of_a_study(fedct: Fedct, here: Path) -> None:
+    outcome = fedct("coordinator", "draw", "--from", "dictionary", "--columns", "columns.toml")
+    assert outcome.code == 0
+    assert Dictionary.of_file(here / "columns.toml") == Dictionary.of_file(here / "dictionary.toml")
+    assert fedct("coordinator", "draw", "--from", "dictionary", "--columns", "columns.toml", "--output", "b.csv").code
+    assert not (here / "b.csv").exists()
 
 
 def test_the_seed_decides(fedct: Fedct, here: Path) -> None:

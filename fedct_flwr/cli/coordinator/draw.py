@@ -51,6 +51,9 @@ def draw(
     leave_out: Annotated[
         list[str] | None, typer.Option(help="A column that is no feature, such as the label; repeat it for more.")
     ] = None,
+    columns: Annotated[
+        Path | None, typer.Option(help="New file for the dictionary as the [columns] of a study.toml.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the values.")] = 0,
     resume: Resume = None,
 ) -> None:
@@ -59,12 +62,13 @@ def draw(
     With --from no silo has a part in it. With --epsilon silos count the values of their columns, in secure sums with
     noise: their ledgers are charged, and all have approved that.
     """
-    check_new(output)
+    for new in filter(None, (output, columns)):
+        check_new(new)
     if (from_ is None) == (epsilon is None):
         raise ConfigError("a set is drawn from a dictionary or from silos: give --from FILE, or --epsilon E and FOLDER")
     if from_ is not None:
-        refuse_options(context, {"from_", "rows", "output", "leave_out", "seed"}, "with --from")
-        _from_dictionary(from_, rows, output, leave_out or (), seed)
+        refuse_options(context, {"from_", "rows", "output", "leave_out", "columns", "seed"}, "with --from")
+        _from_dictionary(from_, rows, output, leave_out or (), columns, seed)
         return
     allowed = {"folder", "epsilon", "output", "resume"}
     if resume:
@@ -75,12 +79,16 @@ def draw(
     _from_silos(folder, epsilon, {"draw-rows": rows, "seed": seed}, output, resume)
 
 
-def _from_dictionary(given: Path, rows: int, output: Path, leave_out: Collection[str], seed: int) -> None:
+def _from_dictionary(
+    given: Path, rows: int, output: Path, leave_out: Collection[str], columns: Path | None, seed: int
+) -> None:
     named = [given, *(given.with_name(given.name + ending) for ending in _ENDINGS)]
     path = next((path for path in named if path.is_file()), given)
     dictionary = Dictionary.of_file(path).without(leave_out)
     form = Form(dictionary, columns_of(dictionary))
     write_atomically(output, form.csv(form.uniform(rows, generator(seed, "drawn set"))))
+    if columns:
+        write_atomically(columns, dictionary.to_toml().encode())
     _tell(rows, dictionary.columns, output)
     if dictionary.left_out:
         Output().say(f"left out, as free text, files, calculated or identifiers: {listed(dictionary.left_out)}")
