@@ -282,7 +282,7 @@ class NetworkGuard(Guard):
 
     @cached_property
     def _own(self) -> HeldOut:
-        return HeldOut(self._private, generator(self._seed, "warm-up", self._silo), self._groups)
+        return HeldOut(self._private, self._seed, self._silo, self._groups)
 
     @property
     def training(self) -> Examples:

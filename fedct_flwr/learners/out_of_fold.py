@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.learners.base import Learner, Probabilistic
 from fedct_flwr.learners.workers import one_thread
-from fedct_flwr.types import Examples, Features, Groups, HardLabels
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import Examples, Features, Groups, HardLabels, SiloName
 
 
 def class_weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -53,6 +54,7 @@ _MANY: Final = 100
 _FEWEST_OF_ONE: Final = 5
 """Records of its only class by which a silo judges: fewer are all wrong by chance (a sign test at 5%)."""
 _FEWEST_HELD_OUT: Final = 8
+"""Held-out records below which their loss is mostly chance."""
 _SEEN: Final = 30
 """Records below which a first look tells too little."""
 
@@ -242,10 +244,13 @@ def folds(y: HardLabels, rng: Generator, groups: NDArray[np.generic] | None) -> 
 
 
 class HeldOut(OwnRecords):
-    """A silo's own records of which one fold is asked about, and never trained on: for models that are not refitted."""
+    """A silo's own records of which one fold is asked about, and never trained on: for models that are not refitted.
 
-    def __init__(self, private: Examples, rng: Generator, groups: Groups | None = None) -> None:
-        super().__init__(private, rng, groups)
+    It is the same fold for the same ``seed`` and ``silo``: warm-up and the safeguard must hold out the same records.
+    """
+
+    def __init__(self, private: Examples, seed: int, silo: SiloName, groups: Groups | None = None) -> None:
+        super().__init__(private, generator(seed, "warm-up", silo), groups)
         self._asked = range(1)
 
     @property

@@ -15,7 +15,6 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.learners.base import Averageable, Probabilistic, Resumable
 from fedct_flwr.learners.guard import NetworkGuard
 from fedct_flwr.learners.out_of_fold import HeldOut, losses, probabilities
-from fedct_flwr.seeding import generator
 from fedct_flwr.silo.site import Site
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
@@ -47,7 +46,7 @@ def warm_up(site: Site, *, promised: bool) -> None:
         for _ in range(times):
             learner.advance(records, site.public.X, nothing, 1.0)
 
-    held = HeldOut(site.private, generator(site.settings.seed, "warm-up", site.silo), site.groups)
+    held = HeldOut(site.private, site.settings.seed, site.silo, site.groups)
     own, asked = held.rest, held.asked
     if isinstance(site.guard, NetworkGuard):
         site.guard.begin()
