@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
-from benchmarks import report
+from benchmarks import progress, report
 from benchmarks.federation import Runs
 from benchmarks.language import PACKAGE, minilm
 from benchmarks.methods import SETTINGS
@@ -44,17 +44,19 @@ def run(seeds: int | None, fast: bool) -> None:
     turns, device = seeds or 3, _DEVICES[-1]
     steps, silos, whole = dict[str, Runs](), dict[str, Runs](), dict[str, Runs]()
     for name, ways in _networks(device, 2 if fast else 50):
-        _timed(steps.setdefault(name, Runs()), ways, turns, 2 if fast else 50)
+        steps[name] = _timed(name, ways, turns, 2 if fast else 50)
     for count in (2,) if fast else (5, 100):
-        _timed(silos.setdefault(f"{count} silos", Runs()), _silos(device, count, 5 if fast else 50), 2, 1)
+        name = f"{count} silos"
+        silos[name] = _timed(name, _silos(device, count, 5 if fast else 50), 2, 1)
     rounds = 2 if fast else 400
-    spent = seconds(partial(_paper, device, rounds))
+    spent = progress.once("paper", partial(seconds, partial(_paper, device, rounds)))
     for name, labels_of in _runs(fast).items():
         labels, found = dict[str, Any](), whole.setdefault(name, Runs())
         for way, on, seed in (("cpu", "cpu", 0), ("seed", "cpu", 1), ("cuda", "cuda", 0)):
             if on in _DEVICES:
-                time, memory, labels[way] = _measured(on, partial(labels_of, on, seed))
-                same = float(np.mean(labels[way] == labels["cpu"]))
+                measure = partial(_measured, on, partial(labels_of, on, seed))
+                time, memory, labels[way] = progress.once(f"{name}, {way}", measure)
+                same = float(np.mean(np.equal(labels[way], labels["cpu"])))
                 found.add(**{way: time, f"{way} memory": memory, f"{way} same": same})
     bare, bare_16 = "bare, float32", "bare, bfloat16"
     text = (
@@ -81,18 +83,24 @@ def run(seeds: int | None, fast: bool) -> None:
     report.write("gpu", text, {**steps, **silos, **whole}, {"devices": _DEVICES, "paper": spent})
 
 
-def _timed(found: Runs, ways: dict[str, Callable[[], None]], turns: int, steps: int) -> None:
-    for _ in range(turns):
-        found.add(**{way: 1000 * seconds(work) / steps for way, work in ways.items()})
+def _timed(name: str, ways: dict[str, Callable[[], None]], turns: int, steps: int) -> Runs:
+    found = Runs()
+    for turn in range(turns):
+        found.add(**progress.once(f"{name}, {turn}", partial(_times, ways, steps)))
+    return found
 
 
-def _measured(device: str, work: Callable[[], Any]) -> tuple[float, float, Any]:
+def _times(ways: dict[str, Callable[[], None]], steps: int) -> dict[str, float]:
+    return {way: 1000 * seconds(work) / steps for way, work in ways.items()}
+
+
+def _measured(device: str, work: Callable[[], Any]) -> tuple[float, float, list[int]]:
     """Seconds, gigabytes on the GPU at most, and what the work gave."""
     given: list[Any] = []
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     spent = seconds(lambda: given.append(work()))
-    return spent, torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0, given[0]
+    return spent, torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0, given[0].tolist()
 
 
 def _cells(found: Runs, names: list[str]) -> list[str]:

@@ -24,7 +24,7 @@ _ADAPTERS: Final = "adapters"
 _ROWS: Final[dict[str, tuple[dict[str, Any], tuple[str, ...]]]] = {
     "TF-IDF + linear": ({"learner": "tfidf-linear"}, _FITTED),
     "embeddings + linear": ({"learner": "sentence-embedding"}, _FITTED),
-    _ADAPTERS: (_WARM, ("local only", "FedCT (DS)", "FedAvg", "centralized")),
+    _ADAPTERS: (_WARM, ("local only", "FedCT (DS)", "FedCT (shares)", "FedAvg", "centralized")),
 }
 _SPLITS: Final = {"sentiment": "all silos have both", "sentiment-by-domain": "two silos of tweets, three of reviews"}
 _ABOUT: Final = (
