@@ -16,8 +16,7 @@ from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import files_of, invited
 from fedct_flwr.cli.coordinator.register import nodes_of
-from fedct_flwr.cli.metrics import show
-from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.cli.output import Json, Output, print_metrics
 from fedct_flwr.flower.command import Node
 from fedct_flwr.hospital.link import LinkError, call, span
 from fedct_flwr.types import ConfigError, RunError
@@ -168,4 +167,4 @@ def metrics(folder: Folder) -> None:
     A timer can write them for node_exporter's textfile collector.
     """
     coordinator = CoordinatorFolder.open(folder)
-    show(lambda: facts(coordinator))
+    print_metrics(lambda: facts(coordinator))

@@ -28,6 +28,7 @@ MODULES = {
     "metrics": "status_report",
     "released": "verify",
     "renew": "join",
+    "revoke": "approve",
     "rotate": "join",
 }
 

@@ -1,4 +1,4 @@
-"""``fedct silo approve``: what would leave, in plain words, and a question."""
+"""``fedct silo approve`` and ``revoke``: what would leave, in plain words, and a question; and its withdrawal."""
 
 import getpass
 import os
@@ -21,13 +21,15 @@ from fedct_flwr.datasets.study_folder import read_grouped, read_study, table_of
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import is_revoked, read_entries
 from fedct_flwr.kinds import check_let_out
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.silo.site import terms_of
-from fedct_flwr.text.printable import printable
+from fedct_flwr.text.printable import in_shell, printable
 from fedct_flwr.types import ConfigError, RunError
 
 _DESPITE: Final = "despite duplicates"
@@ -165,3 +167,36 @@ def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool, err:
         if typer.prompt(question, default="", show_default=False, err=err) != _DESPITE:
             return False
     return yes or typer.confirm("Approve this?", err=err)
+
+
+def revoke(
+    folder: Folder = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Withdraw the approval at once, also while the agent is at work. What has left cannot be called back."""
+    silo = silo_file(folder)
+    config, out = SiloConfig.read_toml(silo), Output()
+    # Whatever the log says that cannot be read: revoked is revoked.
+    if is_revoked(config.state) or not _is_approved(config.state):
+        out.say("Nothing is approved: nothing leaves.")
+        return
+    if not yes and not typer.confirm("Withdraw the approval, so that nothing leaves from now on?"):
+        raise typer.Exit(1)
+    approval.withdraw(config.state)
+    try:
+        with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
+            approval.put_down(log, config.state)
+        out.say("Revoked: nothing leaves from now on, and the log says so.")
+    except (ConfigError, RunError):
+        out.say(
+            "Revoked: nothing leaves from now on. An agent that is at work writes it into the log within a second, "
+            f"otherwise the next command does: fedct silo verify {in_shell(silo.parent)}"
+        )
+    out.say("To allow it again: fedct silo approve")
+
+
+def _is_approved(state: Path) -> bool:
+    try:
+        return approval.current(read_entries(state)) is not None
+    except RunError:
+        return True

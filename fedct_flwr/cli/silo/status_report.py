@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.cli.certificates import days_left
-from fedct_flwr.cli.metrics import show
+from fedct_flwr.cli.output import print_metrics
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.limits import TOTALS
@@ -327,4 +327,4 @@ def metrics(
         # What the silo makes of the consensus is for its people alone; the last refusals are counted by reason already.
         return {name: value for name, value in said.items() if name not in ("judgment", "refusals")}
 
-    show(document)
+    print_metrics(document)
