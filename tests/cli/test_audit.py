@@ -40,25 +40,6 @@ def test_the_audit_of_a_run_is_a_document_a_page_and_a_part_of_the_privacy_sheet
     assert before == ((run / "config.json").read_bytes(), (run / "labels.csv").read_bytes())
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        (("--refits", "1"), 2),
-        (("--forge", "--not-planted"), 2),
-        (("--minutes", "nan"), 2),
-        (("--output", "nowhere/page.md"), 3),
-    ],
-)
-def test_options_without_sense_are_refused_before_any_work(
-    fedct: Fedct, run: Path, options: tuple[str, ...], code: int
-) -> None:
-    done = fedct("audit", run, *options)
-    assert done.code == code
-    assert "Error:" in done.err
-    # Before the first refit.
-    assert not (run / "audit.json").exists()
-
-
 def test_a_folder_without_a_run_and_a_run_of_real_silos_are_refused(fedct: Fedct, run: Path, here: Path) -> None:
     assert fedct("audit", here).code == 4
     config = json.loads((run / "config.json").read_text("utf-8"))

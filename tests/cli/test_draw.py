@@ -1,6 +1,5 @@
 """``fedct coordinator draw``: a public set from a data dictionary, which a study can use as it is."""
 
-import json
 import re
 from pathlib import Path
 
@@ -55,31 +54,12 @@ def test_a_dictionary_becomes_the_columns_of_a_study(fedct: Fedct, here: Path) -
     assert not (here / "b.csv").exists()
 
 
-def test_the_seed_decides(fedct: Fedct, here: Path) -> None:
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        fedct("coordinator", "draw", "--from", "dictionary", "--seed", str(seed), "--output", f"{name}.csv")
-    texts = [(here / f"{name}.csv").read_text() for name in "abc"]
-    assert texts[0] == texts[1] != texts[2]
-
-
-def test_what_is_left_out_is_said(fedct: Fedct, here: Path) -> None:
-    kinds = {"remark": "string", "ill": "boolean", "x": "boolean"}
-    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
-    (here / "schema.json").write_text(json.dumps({"fields": fields}))
-    outcome = fedct("coordinator", "draw", "--from", "schema.json", "--leave-out", "ill")
-    assert "left out, as free text, files, calculated or identifiers: 'remark'" in outcome.out
-    assert (here / "public.csv").read_text().startswith('"x"\n')
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--from", "nothing"], "cannot read the data dictionary nothing"),
         (["--from", "dictionary", "--output", "dictionary.toml"], "exists"),
-        (["--from", "dictionary", "--leave-out", "agee"], "did you mean 'age'?"),
         (["--from", "dictionary", "--epsilon", "1"], "give --from FILE, or --epsilon E and FOLDER"),
-        (["--from", "dictionary", "nowhere"], "no effect with --from"),
-        (["--epsilon", "1"], "name the coordinator's folder"),
         (["nowhere", "--epsilon", "1"], "is no coordinator's folder"),
         (["nowhere", "--epsilon", "1", "--leave-out", "age"], "--leave-out has no effect with --epsilon"),
     ],

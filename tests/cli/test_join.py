@@ -131,15 +131,6 @@ def test_without_a_fingerprint_it_asks(
     assert (tmp_path / "silo").exists() is (code == 0)
 
 
-@pytest.mark.parametrize("old", [b"zurich", b"fl.example.org", b"study/public.csv"])
-def test_a_forged_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, old: bytes) -> None:
-    path = invite(fedct, folder)
-    content = path.read_bytes()
-    assert old in content
-    path.write_bytes(content.replace(old, old[::-1]))
-    assert "forged or damaged" in refused(join(fedct, folder, tmp_path, path), tmp_path)
-
-
 def signed(folder: CoordinatorFolder, path: Path, days: float = 1, address: str = "", **more: Path) -> None:
     """An invitation of the coordinator's with other contents; ``address`` is the one that is shown."""
     study = {f"study/{file.name}": file for file in folder.study.iterdir()}

@@ -43,16 +43,3 @@ def test_what_names_no_single_run_is_repeated_and_drawn(fedct: Fedct, here: Path
     (folder,) = (here / "runs").iterdir()
     assert sorted(path.name for path in folder.glob("seed-*")) == [f"seed-{seed}" for seed in range(8)]
     assert 'id="splits"' in (folder / "report.html").read_text("utf-8")
-
-
-def test_several_at_a_time_end_as_one_after_the_other(
-    fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert fedct(*QUICK[:-1], "one", "--repeats", "3").code == 0
-    monkeypatch.setattr("fedct_flwr.simulation.repeats._SECONDS_TO_START", 0.0)
-    monkeypatch.setattr("fedct_flwr.cli.repeats.cpu_count", lambda: 2)
-    outcome = fedct(*QUICK[:-1], "two", "--repeats", "3")
-    assert outcome.code == 0, outcome
-    for seed in range(3):
-        one, two = (here / run / f"seed-{seed}" / "scores.json" for run in ("one", "two"))
-        assert one.read_text() == two.read_text()

@@ -67,16 +67,6 @@ def test_a_crate_is_written_once(fedct: Fedct, here: Path) -> None:
     assert fedct("report", "run", "--models").code == 2
 
 
-def test_without_its_extra_a_crate_says_how_to_get_it(
-    fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    finished(here / "run", data="heart-disease")
-    monkeypatch.setattr("fedct_flwr.report.crate.find_spec", lambda name: None)
-    outcome = fedct("report", "run", "--crate")
-    assert (outcome.code, "'.[crate]'" in outcome.sentence) == (2, True)
-    assert not (here / "run" / "crate.zip").exists()
-
-
 def test_a_run_that_has_no_privacy_sheet_has_a_crate_without(fedct: Fedct, here: Path) -> None:
     pytest.importorskip("rocrate")
     finished(here / "run", data="heart-disease", algorithm="fedavg", learner="mlp")

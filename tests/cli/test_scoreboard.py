@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.evaluation.references import centralized, local_only
@@ -15,8 +14,6 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
-
-FEDCT = ALGORITHMS["fedct"]()
 
 
 @pytest.fixture(scope="module")

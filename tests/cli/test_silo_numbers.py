@@ -2,7 +2,6 @@
 
 import csv
 import re
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,22 +18,12 @@ from hypothesis import strategies as st
 
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig, StudyConfig
-from fedct_flwr.consensus.counting import Total
-from fedct_flwr.consensus.prediction import consensus_of_values
-from fedct_flwr.consensus.trust import naive, similarity_of_values
-from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.hospital.keys import create_egress_key
 from fedct_flwr.hospital.log_entry import Event, read_entries
-from fedct_flwr.kinds import SUMS
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.site import terms_of
 from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.codec import decode_instruction, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
-from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.probabilities import Grid, pack_values, unpack_values
 from fedct_flwr.wire.refusal import Refusal, Refused
 from server_app.main import app as server_app
@@ -72,22 +61,16 @@ class Silos:
         path.write_text(tomli_w.dumps(settings), "utf-8")
         return path
 
-    def run(self, lie: Callable[[Message, Terms], bytes] | None = None, **settings: Any) -> RunFolder:
-        """Ask all of them, each behind its gate; the first may ``lie``."""
+    def run(self, **settings: Any) -> RunFolder:
+        """Ask all of them, each behind its gate."""
         with ExitStack() as stack:
             gates = [answering(self.folder / name / "silo.toml", stack, self.keys.get(name)) for name in self.names]
             app = ClientApp()
 
             @app.query(ACTION)
-            def add(message: Message, context: Context) -> Message:
-                return gates[int(context.node_config["partition-id"])](message, context)
-
             @app.train()
-            def train(message: Message, context: Context) -> Message:
-                number = int(context.node_config["partition-id"])
-                if lie and number == 0 and message.metadata.group_id.isdigit():
-                    return Message(to_record(lie(message, terms_of(read_study(self.study)))), reply_to=message)
-                return gates[number](message, context)
+            def answer(message: Message, context: Context) -> Message:
+                return gates[int(context.node_config["partition-id"])](message, context)
 
             config = {
                 "study": "diabetes", "data": "study", "data-dir": str(self.study), "roster": ",".join(self.names),
@@ -160,28 +143,6 @@ def test_silos_answer_through_their_gates_and_gain(silos: Silos, algorithm: str)
     assert last > first + 0.1
 
 
-def test_a_liar_at_the_end_of_the_range_costs_honest_silos_little(silos: Silos) -> None:
-    def lie(message: Message, terms: Terms) -> bytes:
-        asked = decode_instruction(from_record(message.content), terms)
-        # Of which the codec makes the highest value that there is.
-        return encode_reply(Reply(asked.round, silos.names[0], np.full((180, 1), 1e6, np.float32)), terms)
-
-    run = silos.run(lie, **{"report-scores": True})
-    first, *_, last = mean_scores(run)
-    assert last > first + 0.1
-    assert set(run.rounds()[-1]["silos"]) == set(silos.names)
-
-
-def test_limits_hold_for_values(silos: Silos) -> None:
-    silos.write(silos.names[0], **{"max-queries": 200})
-    silos.write(silos.names[1], kinds=["hard"])
-    silos.run(**{"min-silos": 3})
-    assert len(silos.of(silos.names[0], Event.RELEASED)) == 1
-    assert {entry.reason for entry in silos.of(silos.names[0], Event.REFUSED)} == {"LIMIT"}
-    assert not silos.of(silos.names[1], Event.RELEASED)
-    assert {entry.reason for entry in silos.of(silos.names[1], Event.REFUSED)} == {"POLICY"}
-
-
 def test_sums_of_values_open_to_the_mean_alone(silos: Silos) -> None:
     for name in silos.names:
         silos.keys[name] = Ed25519PrivateKey.generate()
@@ -196,22 +157,6 @@ def test_sums_of_values_open_to_the_mean_alone(silos: Silos) -> None:
         # That it is ready, and what looks random: no value.
         assert all(entry.kind == "soft-sum" and entry.bytes < 200 for entry in silos.of(name, Event.RELEASED))
         assert sum(entry.bytes > 500 for entry in silos.of(name, Event.ADDED)) == 3
-
-
-def test_a_sum_is_the_mean_of_the_answers() -> None:
-    terms, grid = Terms("one", bytes(32), 4, (), "days", Grid(-1, 3, 0.5)), Grid(-1, 3, 0.5)
-    kind, asked = SUMS["values"], Instruction(1, Query(0, 4), np.full(4, -1, np.int16), soft=Soft(), summed=True)
-    said = ([-1, 0.2, 3, 9], [-1, 0.5, 1, -9], [0, 1, 2, 3])
-    answers = [np.float32(values)[:, np.newaxis] for values in said]
-    total = sum(kind.summand(answer, asked, terms) for answer in answers)
-    opened = kind.opened(total, asked, terms, 3)
-    assert (opened / 3)[:, 0] == pytest.approx([-2 / 3, 0.5, 2, 5 / 3])
-    consensus = consensus_of_values(naive(similarity_of_values))
-    values, state = consensus.of_sum(Total(opened, ("a", "b", "c")), np.full(4, np.nan), consensus.init("abc"), None)
-    assert values == pytest.approx((opened / 3)[:, 0])
-    assert consensus.alike(state)[:, 0] == pytest.approx(values)
-    with pytest.raises(Refused):
-        kind.opened(np.full(4, 3 * grid.last + 1, np.uint64), asked, terms, 3)
 
 
 # --- one silo's commands
@@ -250,18 +195,6 @@ def test_what_left_and_what_the_own_model_predicts(fedct: Fedct, silos: Silos) -
     predicted = fedct("silo", "predict", silos.study / "public.csv", folder)
     assert predicted.code == 0, predicted.err
     assert predicted.out.splitlines()[0] == "record,progression"
-
-
-def test_a_policy_for_classes_lets_nothing_out(fedct: Fedct, kit: Kit) -> None:
-    kit.edit('kinds = ["soft"]', 'kinds = ["hard"]')
-    sentence = (
-        "kinds under [policy] in silo.toml holds no kind of answer that the study asks for: write kinds = ['soft']"
-    )
-    assert fedct("silo", "approve", kit.folder, *YES).sentence == sentence
-    checked = fedct("silo", "check", kit.folder, "--offline")
-    assert checked.code == 3
-    assert sentence.partition(":")[0] in words(checked.out)
-    assert not kit.events
 
 
 def test_a_record_outside_of_the_range_is_refused(fedct: Fedct, kit: Kit, silos: Silos) -> None:

@@ -27,11 +27,3 @@ def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit
     (tmp_path / "common" / "ledger.mark").write_bytes(b"another\n")
     shown = " ".join(fedct("silo", "status", kit.folder).out.split())
     assert "what has left cannot be told, so nothing leaves" in shown
-
-
-def test_a_check_tells_of_a_folder_that_is_not_mounted(fedct: Fedct, kit: Kit) -> None:
-    with kit.file.open("a", encoding="utf-8") as file:
-        # A place where nobody, not even root, makes a folder.
-        file.write("\n[records]\nfolder = '/proc/self/limits'\n")
-    found = " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
-    assert "shared limits: this user cannot write into …/limits, so nothing leaves" in found

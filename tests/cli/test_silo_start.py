@@ -11,7 +11,7 @@ import pytest
 
 from fedct_flwr.hospital.approval import revoke
 from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct, Kit
 from tests.patience import PATIENCE, eventually
 
@@ -35,13 +35,6 @@ def test_what_is_not_approved_does_not_start(
     spoil(approved_kit)
     outcome = fedct("silo", "start", approved_kit.folder)
     assert (outcome.code, said in outcome.sentence) == (ConfigError.exit_code, True)
-
-
-def test_where_another_agent_is_at_work(fedct: Fedct, approved_kit: Kit) -> None:
-    with approved_kit.log():
-        outcome = fedct("silo", "start", approved_kit.folder)
-    assert outcome.code == RunError.exit_code
-    assert "at work" in outcome.sentence
 
 
 @contextmanager
