@@ -17,7 +17,7 @@ from benchmarks.privacy_votes import (
     UNPROTECTED,
 )
 from fedct_flwr.privacy.accounting import quick_epsilon
-from fedct_flwr.privacy.mechanisms.base import repeated
+from fedct_flwr.privacy.mechanisms import repeated
 
 
 def key(epsilon: float, mechanism: str) -> str:

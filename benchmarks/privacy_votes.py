@@ -15,7 +15,6 @@ from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.randomized import RandomizedLabeler
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.mechanisms import Xor
-from fedct_flwr.privacy.mechanisms.on_labels import tally_bits
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, HardLabels, VoteCounts
@@ -122,10 +121,11 @@ def _xor(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> Vot
 
 def xor_votes(federation: Federation, mechanism: Xor, labels: int, seed: int) -> VoteCounts:
     """Votes on the first ``labels`` public examples, tallied from the bits that XOR releases."""
-    return tally_bits(
+    released = [
         mechanism(votes[:labels], SimulatedNoise(generator(seed, "noise", number)))
         for number, votes in enumerate(federation.own_votes)
-    )
+    ]
+    return np.sum(released, axis=0, dtype=np.int32)
 
 
 MECHANISMS: Final[dict[str, Votes]] = {

@@ -79,19 +79,19 @@ FAULTS = [
     ),
     # Mechanisms add the noise that their events say.
     Fault(
-        "privacy/mechanisms/on_counts.py",
+        "privacy/mechanisms.py",
         "noise.discrete_laplace(self.scale",
         "noise.discrete_laplace(self.scale / 2",
         "privacy/mechanisms",
     ),
     Fault(
-        "privacy/mechanisms/on_counts.py",
+        "privacy/mechanisms.py",
         "2 * self.votes_per_unit / self.scale",
         "self.votes_per_unit / self.scale",
         "privacy/mechanisms",
     ),
     Fault(
-        "privacy/mechanisms/on_labels.py",
+        "privacy/mechanisms.py",
         "changed[abstains] = False",
         "labels[abstains] = 0",
         "privacy/mechanisms",

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.mechanisms.base import CountNoise, repeated, vote_counts
+from fedct_flwr.privacy.mechanisms import CountNoise, repeated, vote_counts
 from fedct_flwr.privacy.randomness import SecureNoise, bernoulli, chance_of_exp, uniform_below
 from fedct_flwr.types import LABEL_DTYPE
 

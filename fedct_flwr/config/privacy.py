@@ -6,8 +6,8 @@ To add a protection, write its labeler in a file of its own, next to a function 
 (``fedct_flwr.labelers.labeler``), and enter it here. All others ask the entry: settings and their checks, approvals,
 the approval page, the privacy sheet, ``silo.toml`` and the conformance tests.
 
-To add noise on counts of votes, write it as a ``CountNoise`` in a file of its own under ``privacy/mechanisms/``, enter
-it there and here, and describe its output probabilities in ``tests/privacy/mechanisms/cases.py``.
+To add noise on counts of votes, write it as a ``CountNoise`` in ``privacy/mechanisms.py``, enter it there and here, and
+describe its output probabilities in ``tests/privacy/mechanisms/cases.py``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -21,7 +21,7 @@ from fedct_flwr.learners.build import AUGMENT, is_network, wanted_of
 from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
 from fedct_flwr.privacy.accounting import calibrate
-from fedct_flwr.privacy.mechanisms.base import repeated
+from fedct_flwr.privacy.mechanisms import repeated
 from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli, gaussians
 from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, TrainingError
 

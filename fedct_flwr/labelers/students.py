@@ -119,8 +119,7 @@ def _least_scale(noise_kind: str, num_queries: int, partitions: int, epsilon: fl
     Takes seconds, and a simulation has many silos with one plan.
     """
     from fedct_flwr.privacy.accounting import SLOW_QUERIES, calibrate
-    from fedct_flwr.privacy.mechanisms import ON_COUNTS
-    from fedct_flwr.privacy.mechanisms.base import repeated
+    from fedct_flwr.privacy.mechanisms import ON_COUNTS, repeated
 
     highest = 100 * num_queries * partitions / epsilon
     return calibrate(

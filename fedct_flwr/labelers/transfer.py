@@ -153,7 +153,7 @@ class Transfer:
 
         Raises ValueError without a mechanism.
         """
-        from fedct_flwr.privacy.mechanisms.base import repeated
+        from fedct_flwr.privacy.mechanisms import repeated
 
         if self._mechanism is None:
             raise ValueError("votes without noise have no price")
@@ -243,7 +243,7 @@ class Transfer:
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
         """What the teachers of a partition say together."""
         if self._mechanism is not None:
-            from fedct_flwr.privacy.mechanisms.base import noisy_max
+            from fedct_flwr.privacy.mechanisms import noisy_max
 
             return noisy_max(self._mechanism, counts, _needed(noise))
         if not counts.any():

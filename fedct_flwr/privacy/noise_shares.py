@@ -19,7 +19,7 @@ from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.privacy.accounting import SLOW_QUERIES, Epsilon, calibrate, epsilon_in_time
 from fedct_flwr.privacy.budget import ALL_SILOS, NoiseOnVotes, PrivacyUnit, Spending, check_least
 from fedct_flwr.privacy.events import DiscreteGaussianDpEvent
-from fedct_flwr.privacy.mechanisms.base import largest, repeated
+from fedct_flwr.privacy.mechanisms import largest, repeated
 from fedct_flwr.privacy.randomness import Noise, SimulatedNoise
 from fedct_flwr.types import ConfigError, HardLabels, VoteCounts
 from fedct_flwr.wire.content import LARGEST_NOISE, LEAST_NOISE

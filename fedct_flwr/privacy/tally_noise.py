@@ -9,8 +9,7 @@ from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.consensus.counting import Decide
 from fedct_flwr.privacy.accounting import SLOW_QUERIES, calibrate, epsilon_in_time
 from fedct_flwr.privacy.budget import ALL_SILOS, NoiseOnVotes, PrivacyUnit, Spending
-from fedct_flwr.privacy.mechanisms import ON_COUNTS, CountNoise, Mechanism
-from fedct_flwr.privacy.mechanisms.base import noisy_max, repeated
+from fedct_flwr.privacy.mechanisms import ON_COUNTS, CountNoise, Mechanism, noisy_max, repeated
 from fedct_flwr.privacy.randomness import Noise, SecureNoise, SimulatedNoise
 from fedct_flwr.types import HardLabels, VoteCounts
 

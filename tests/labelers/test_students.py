@@ -12,8 +12,7 @@ from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.students import StudentVotes, check_votes, teachers_noise, transfer_for
 from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
-from fedct_flwr.privacy.mechanisms import Gumbel, Laplace
-from fedct_flwr.privacy.mechanisms.base import repeated
+from fedct_flwr.privacy.mechanisms import Gumbel, Laplace, repeated
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.types import ConfigError, TrainingError
 from tests.sentences import sentence
