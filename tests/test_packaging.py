@@ -76,7 +76,6 @@ EXTRAS = {
     "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/model_file.py": "onnx",
-    **{f"fedct_flwr/learners/{name}.py": "torch" for name in ("augment", "embeddings")},
     "fedct_flwr/learners/transformer.py": "language",
     "fedct_flwr/learners/networks.py": "vision",
     "fedct_flwr/models/onnx_export.py": "onnx",

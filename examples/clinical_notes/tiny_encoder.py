@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from fedct_flwr.learners.encoder_folder import transformers
+from fedct_flwr.learners.language import transformers
 
 WORDS = "pain chest breath short fever fine walks sleeps well no complaint at rest night since"
 PAD, UNK, CLS, SEP = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")

@@ -39,7 +39,7 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key
 from fedct_flwr.hospital.log_entry import REVOKED, Event, LogEntry, is_revoked
 from fedct_flwr.learners.catalog import LANGUAGE
-from fedct_flwr.learners.encoder_folder import fingerprint, located
+from fedct_flwr.learners.language import fingerprint, located
 from fedct_flwr.types import ConfigError, DataError, LearnerError, RunError
 from fedct_flwr.wire.codec import VERSION
 

@@ -11,7 +11,7 @@ import pytest
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners import embeddings
+from fedct_flwr.learners import transformer as encoders
 from fedct_flwr.learners.base import Averageable, Probabilistic, SoftTrainable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
@@ -35,7 +35,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where embeddings are kept; nothing is known from elsewhere."""
     monkeypatch.setenv("FEDCT_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(embeddings, "_known", {})
+    monkeypatch.setattr(encoders, "_known", {})
     return tmp_path / "data"
 
 
@@ -93,13 +93,13 @@ def test_a_text_is_embedded_once_and_nothing_is_written(
 ) -> None:
     X, y = records(60)
     asked: list[str] = []
-    original = embeddings._embed
+    original = encoders._embed
 
     def counted(texts: list[str], encoder: Any) -> Any:
         asked.extend(texts)
         return original(texts, encoder)
 
-    monkeypatch.setattr(embeddings, "_embed", counted)
+    monkeypatch.setattr(encoders, "_embed", counted)
     learner = embedding(folders["bert"]).fit(X, y)
     learner.predict(X)
     assert len(asked) == len(set(asked)) == len(set(X[:, 1]))
