@@ -1,4 +1,4 @@
-"""The three seats from which a run is attacked: the coordinator, another silo, and a recipient of a final model."""
+"""The seats from which a run is attacked: the coordinator, another silo, and a recipient of a model or a drawn set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,12 @@ from sklearn.neighbors import NearestNeighbors
 
 from fedct_flwr.audit import attacks
 from fedct_flwr.audit.attacks import Observation, Scores
-from fedct_flwr.audit.members import Candidates
+from fedct_flwr.audit.members import Candidates, with_members
 from fedct_flwr.audit.rerun import Refit
-from fedct_flwr.datasets.federated import FederatedDataset, take
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.federated import FederatedDataset, pool, take
 from fedct_flwr.datasets.public_set import as_numbers
+from fedct_flwr.drawing.simulated import placed, plan_of, sum_of
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic
@@ -36,6 +38,8 @@ MODEL: Final = "final model"
 DRAWN: Final = "drawn set"
 SEATS: Final = (COORDINATOR, OTHER_SILO, MODEL)
 
+_EXACT: Final = 1.0
+"""Records: an attacker who takes noise for so small finds out whether it was left out."""
 _NEIGHBOURS: Final = 3
 _STRANGERS: Final = 1000
 """Test records that scores of candidates are compared with. More tell little, and networks take long to answer."""
@@ -280,3 +284,36 @@ def of_all(refits: Sequence[Mapping[SiloName, Observation]]) -> bool:
         for refit in refits
         for seen in refit.values()
     )
+
+
+class Counting:
+    """A run's counts, for an attacker who knows all records but which of the candidates are members."""
+
+    def __init__(self, config: RunConfig, dataset: FederatedDataset, candidates: Candidates) -> None:
+        from fedct_flwr.drawing.marginals import GRID  # needs the extra privacy
+
+        self._dataset, self._candidates, self._plan, self._grid = dataset, candidates, plan_of(dataset, config), GRID
+        self._y = {silo.name: take(silo.private, candidates[silo.name]).y for silo in dataset.silos}
+        X, y = pool([take(silo.private, candidates[silo.name]) for silo in dataset.silos])
+        cells = self._plan.form.place(X)[0]
+        each = [self._plan.counts(cells[i : i + 1], y[i : i + 1]) for i in range(len(y))]
+        self._records = np.stack(each) / self._grid
+        self._known = self._counts({silo: np.zeros(len(y), dtype=np.bool_) for silo, y in self._y.items()}, None)
+
+    def seen(self, members: Mapping[SiloName, NDArray[np.bool_]], seed: int) -> dict[SiloName, Observation]:
+        """What the sum of counts tells of each silo's candidates, of which these are members."""
+        opened = self._counts(members, seed) - self._known
+        widths = {"counts": self._plan.noise.scale / self._grid, "exact counts": _EXACT}
+        scores = {name: attacks.counted(opened, self._records, width) for name, width in widths.items()}
+        found, start = {}, 0
+        for silo, y in self._y.items():
+            part = slice(start, start := start + len(y))
+            found[silo] = Observation(y, counts={name: values[part] for name, values in scores.items()})
+        return found
+
+    def _counts(self, members: Mapping[SiloName, NDArray[np.bool_]], seed: int | None) -> NDArray[np.float64]:
+        """Of all records but candidates that are no members; without a seed, without noise."""
+        held = with_members(self._dataset, self._candidates, members, planted=False)
+        cells, y, _ = placed(self._plan.form, held.silos)
+        counts = self._plan.counts(cells, y) if seed is None else sum_of(self._plan, cells, y, seed)
+        return np.asarray(counts / self._grid)

@@ -12,7 +12,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.audit.adversaries import COORDINATOR, DRAWN, MODEL, SEATS, Places, of_all, seen_by, seen_in_model
+from fedct_flwr.audit.adversaries import (
+    COORDINATOR,
+    DRAWN,
+    MODEL,
+    SEATS,
+    Counting,
+    Places,
+    of_all,
+    seen_by,
+    seen_in_model,
+)
 from fedct_flwr.audit.attacks import Observation, all_scores
 from fedct_flwr.audit.members import Candidates, choose, draw, with_members, with_some
 from fedct_flwr.audit.rerun import Forge, rerun
@@ -169,8 +179,6 @@ def audit(
     seen: dict[str, list[Mapping[SiloName, Observation]]] = {seat: [] for seat in SEATS}
     counting = None
     if config.public == "drawn" and config.draw_epsilon:
-        from fedct_flwr.audit.drawn import Counting  # needs the extra privacy
-
         counting, seen[DRAWN] = Counting(config, dataset, candidates), []
     drawn: list[dict[SiloName, NDArray[np.bool_]]] = []
     for number in how.begun(progress):
