@@ -21,7 +21,7 @@ BUILDER := build/builder
 SBOM := build/sbom
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run screenshots test test-flower test-newest test-all mutate fuzz soak check size format proto lock clean wheelhouse images bundle hub up down run-deployed test-deploy docs
+.PHONY: help run screenshots test test-flower test-newest test-all mutate fuzz check size format proto lock clean wheelhouse images bundle hub up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,7 +33,7 @@ test: $(VENV)/.dev check ## Run the tests of every change (minutes)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-all: $(VENV)/.dev check ## Run all tests but those with containers, before a release
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not deploy and not soak" $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not deploy and not cluster" $(ARGS)
 
 mutate: $(VENV)/.dev ## Plant 40 faults, one at a time, and require that the tests find each
 	@$(BIN)/python tests/mutate.py $(ARGS)
@@ -61,9 +61,6 @@ test-newest: ## Test with the newest versions of all packages: PYTHON=python3.13
 fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate (minutes)
 	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
 		tests/hospital/test_gate_fuzz.py
-
-soak: $(VENV)/.dev ## Train over links that fail at random, 100 times (hours)
-	@$(BIN)/python -m pytest -m soak -s tests/processes/test_soak.py $(ARGS)
 
 check: $(VENV)/.dev ## Lint, types, import layers, generated code
 	@$(BIN)/ruff check --quiet .

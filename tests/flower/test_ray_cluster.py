@@ -45,7 +45,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.soak  # For other simulations on the machine, a cluster is theirs, too.
+@pytest.mark.cluster
 def test_silos_train_on_all_nodes_of_a_cluster(own_files: Path, cluster: str, tmp_path: Path) -> None:
     places = tmp_path / "places"
     places.mkdir()

@@ -123,7 +123,7 @@ class SiloFolder:
 class Deployment:
     """All of it, in one folder. A context manager.
 
-    ``learner`` is each silo's, in place of one that a test can hold; ``policy`` what it changes of the usual one.
+    ``learner`` is each silo's, in place of one that a test can hold.
     ``bare``: a SuperLink that knows nobody, and the rest is for the test to start. ``relayed``: silos reach it through
     the ``relays`` that are there for each.
     """
@@ -134,12 +134,11 @@ class Deployment:
         silos: Sequence[str] = HOSPITALS,
         *,
         learner: dict[str, Any] | None = None,
-        policy: dict[str, Any] | None = None,
         bare: bool = False,
         relayed: bool = False,
     ) -> None:
         self.folder = folder
-        self._tables = {name: table for name, table in (("learner", learner), ("policy", policy)) if table}
+        self._tables = {"learner": learner} if learner else {}
         self._seeds = itertools.count(1)
         self._bare = bare
         self.port = free_port()

@@ -7,14 +7,14 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from typing import Final, Self
 
 _CHUNK: Final = 65536
 _PAUSE: Final = 0.05
 
-FAULTS: Final = ("drop", "reset", "502", "503", "stall", "cut-up", "cut-down", "garble")
-"""Closes at once; resets; answers with an HTTP status; takes calls and says nothing; carries no byte up, or down;
-answers with what is neither TLS nor HTTP."""
+FAULTS: Final = ("drop", "reset", "503", "stall")
+"""Closes at once; resets; answers with an HTTP status; takes calls and says nothing."""
 
 
 class Relay:
@@ -48,7 +48,7 @@ class Relay:
     def fail(self, fault: str) -> None:
         assert fault in FAULTS
         self.fault = fault
-        if fault not in ("stall", "cut-up", "cut-down"):
+        if fault != "stall":
             self._end_all(reset=fault == "reset")
 
     def heal(self) -> None:
@@ -71,38 +71,29 @@ class Relay:
                 return
             with socket.create_connection(("127.0.0.1", self._target)) as coordinator:
                 self._add(coordinator)
-                first = caller.recv(_CHUNK)
-                self._hold("cut-up")
-                coordinator.sendall(first)
-                down = threading.Thread(target=self._pump, args=(coordinator, caller, "cut-down"), daemon=True)
+                down = threading.Thread(target=self._pump, args=(coordinator, caller), daemon=True)
                 down.start()
-                self._pump(caller, coordinator, "cut-up")
+                self._pump(caller, coordinator)
                 down.join()
 
     def _refuses(self, caller: socket.socket) -> bool:
         """Do what the fault does to those who call; whether that is all that they get."""
         if self.fault == "reset":
             _reset(caller)
-        elif self.fault in ("502", "503"):
+        elif self.fault == "503":
             caller.recv(_CHUNK)
-            caller.sendall(f"HTTP/1.1 {self.fault} Away\r\nContent-Length: 4\r\nConnection: close\r\n\r\nAway".encode())
-        elif self.fault == "garble":
-            caller.recv(_CHUNK)
-            caller.sendall(b"\x00\xff neither TLS nor HTTP")
-        return self.fault in ("drop", "reset", "502", "503", "garble")
+            caller.sendall(b"HTTP/1.1 503 Away\r\nContent-Length: 4\r\nConnection: close\r\n\r\nAway")
+        return self.fault in ("drop", "reset", "503")
 
-    def _pump(self, source: socket.socket, target: socket.socket, cut: str) -> None:
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while chunk := source.recv(_CHUNK):
-                self._hold(cut)
+                while self.fault == "stall" and not self._closed:
+                    time.sleep(_PAUSE)
                 target.sendall(chunk)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-
-    def _hold(self, cut: str) -> None:
-        while self.fault in ("stall", cut) and not self._closed:
-            threading.Event().wait(_PAUSE)
 
     def _add(self, connection: socket.socket) -> None:
         with self._lock:
