@@ -31,9 +31,9 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.guard import Guard
 from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.scoring.intervals import CHANCE, verdict
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels
-from fedct_flwr.verdict import LEVEL, verdict
 
 LEARNERS: Final[dict[str, dict[str, Any]]] = {
     "logistic-regression": {},
@@ -194,7 +194,7 @@ _ABOUT: Final = (
     "Balanced accuracy. Gain: that of the model that a silo ends with over its own model alone, mean ± standard error "
     "over silos and seeds on their own test records, then on all silos' records. Plain: pseudo-labels count as much as "
     f'own records; guarded: `pseudo-weight = "auto"`. Lost: silos that are significantly worse on their own test '
-    f"records (exact test at {LEVEL:.0%}), plain and guarded. The names of real data sets with few records begin with "
+    f"records (exact test at {CHANCE:.0%}), plain and guarded. The names of real data sets with few records begin with "
     f"`few-`, those of made ones with `sites-`; by {', '.join(_LATER)} nothing was chosen.\n"
 )
 

@@ -14,9 +14,8 @@ from fedct_flwr.silo.weights import train_on
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ConfigError, DataError, SiloName, TrainingError
 from fedct_flwr.wire.codec import encode_refusal
-from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.messages import asks_for_weights, from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
-from fedct_flwr.wire.weights import asks_for_weights
 
 _UNKNOWN_SILO: Final = "unknown"
 

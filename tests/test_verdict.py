@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from fedct_flwr.verdict import verdict
+from fedct_flwr.scoring.intervals import verdict
 
 
 def models(better: int, worse: int, same: int, label: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

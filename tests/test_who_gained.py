@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.evaluation.who_gained import FILE, distrusts, summary, warnings
 from fedct_flwr.report.page import available
 from fedct_flwr.report.summary import Gains
-from fedct_flwr.verdict import Verdict
+from fedct_flwr.scoring.intervals import Verdict
 from tests import hospitals
 
 GAINED, LOST, SAME = Verdict(0.2, 15, 1, 0.001), Verdict(-0.2, 1, 15, 0.001), Verdict(0.0, 1, 1, 1.0)

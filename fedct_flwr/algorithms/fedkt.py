@@ -169,7 +169,7 @@ class FedKT(Summable):
         from fedct_flwr.coordinator.label_rounds import check_delta
         from fedct_flwr.labelers.students import transfer_for
         from fedct_flwr.labelers.transfer import check_records
-        from fedct_flwr.wire.counts import can_count
+        from fedct_flwr.wire.packing import can_count
 
         if not can_count(len(dataset.schema.classes), self.votes):
             raise ConfigError(f"{self.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")

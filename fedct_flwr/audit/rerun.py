@@ -32,9 +32,8 @@ from fedct_flwr.silo.summing import ACTION, Ready
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, RunError, SiloName, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint, Terms
-from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.messages import ARRAYS, asks_for_weights, from_record, to_record, to_weights, without_control
 from fedct_flwr.wire.refusal import Refusal, Refused
-from fedct_flwr.wire.weights import ARRAYS, asks_for_weights, to_weights, without_control
 from server_app.main import app as server_app
 
 Forge = Callable[[SiloName, Instruction], Instruction]

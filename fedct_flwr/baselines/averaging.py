@@ -22,9 +22,8 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import LABEL_DTYPE, SiloName
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import NO_TERMS, Instruction
-from fedct_flwr.wire.messages import from_record
+from fedct_flwr.wire.messages import ARRAYS, NUM_EXAMPLES, from_record, num_bytes, read_reply, to_question
 from fedct_flwr.wire.refusal import Refusal
-from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, num_bytes, read_reply, to_question
 
 
 class Averaging(FedAvg):

@@ -24,7 +24,7 @@ from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, Weights, to_arrays, to_weights
+from fedct_flwr.wire.messages import ARRAYS, NUM_EXAMPLES, Weights, to_arrays, to_weights
 
 _SEEDED: Final = "dp-fedavg"
 _LEAST_NOISE: Final = 0.1

@@ -23,7 +23,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Averageable, Distillable
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, Features
-from fedct_flwr.wire.weights import ARRAYS, to_arrays, to_weights
+from fedct_flwr.wire.messages import ARRAYS, to_arrays, to_weights
 
 
 @runtime_checkable

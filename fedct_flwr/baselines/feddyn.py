@@ -19,7 +19,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.silo.weights import FEDDYN_ALPHA
-from fedct_flwr.wire.weights import to_arrays, to_weights
+from fedct_flwr.wire.messages import to_arrays, to_weights
 
 
 class DynamicAveraging(Averaging):

@@ -29,7 +29,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Layered
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, SiloName
-from fedct_flwr.wire.weights import ARRAYS, Weights, to_arrays, to_weights
+from fedct_flwr.wire.messages import ARRAYS, Weights, to_arrays, to_weights
 
 Matrix: TypeAlias = NDArray[np.float64]
 Vector: TypeAlias = NDArray[np.float64]

@@ -21,7 +21,7 @@ from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.silo.weights import CONTROL_VARIATES
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.weights import to_arrays, to_weights, with_control, without_control
+from fedct_flwr.wire.messages import to_arrays, to_weights, with_control, without_control
 
 
 class ControlledAveraging(Averaging):

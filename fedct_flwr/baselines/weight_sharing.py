@@ -19,7 +19,7 @@ from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, DataError, RunError, SiloName
-from fedct_flwr.wire.weights import Weights, to_arrays, to_weights
+from fedct_flwr.wire.messages import Weights, to_arrays, to_weights
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from fedct_flwr.config.settings import (
     VisiblePath,
 )
 from fedct_flwr.config.tables import Side, StudyTables
-from fedct_flwr.wire.probabilities import MAX_VALUE, MOST_STEPS, Grid
+from fedct_flwr.wire.packing import MAX_VALUE, MOST_STEPS, Grid
 
 
 class StudySums(Settings):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedct_flwr.consensus.counting import Ballot, Consensus, State, Total, Trust, plurality
 from fedct_flwr.consensus.trust import TrustRule, targets_of, uniform
 from fedct_flwr.types import Answers, HardLabels, SiloName, SoftVotes, Values
-from fedct_flwr.wire.probabilities import UNITS
+from fedct_flwr.wire.packing import UNITS
 
 _SILOS: Final = "silos"
 _ROWS: Final = "rows"

@@ -11,7 +11,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
 from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted
 from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples
-from fedct_flwr.wire.probabilities import Grid
+from fedct_flwr.wire.packing import Grid
 
 
 @dataclass(frozen=True)

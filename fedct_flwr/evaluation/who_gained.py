@@ -10,11 +10,11 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.scoring.assessment import Predicted
+from fedct_flwr.scoring.intervals import CHANCE, Verdict, verdict
 from fedct_flwr.silo.personal import Judgment, facts_of
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import json_text
 from fedct_flwr.types import DataError, Examples, SiloName
-from fedct_flwr.verdict import LEVEL, Verdict, verdict
 
 FILE: Final = "verdict.json"
 """Where a run folder has it."""
@@ -90,7 +90,7 @@ def summary(rows: Sequence[SiloScores]) -> str:
     said = [f"{MARKS[word].strip()} {word}: {', '.join(names)}" for word, names in words.items() if names]
     if others := len(known) - sum(map(len, words.values())):
         said.append(f"no difference beyond chance for {count(others, 'silo')}")
-    return f"{'; '.join(said)} (own test records against the silo alone, exact test at {LEVEL:.0%})"
+    return f"{'; '.join(said)} (own test records against the silo alone, exact test at {CHANCE:.0%})"
 
 
 def after_first(found: Mapping[SiloName, Judgment]) -> str:

@@ -47,9 +47,8 @@ from fedct_flwr.text.log import logger
 from fedct_flwr.types import SiloName
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Reply
-from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.messages import asks_for_weights, from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
-from fedct_flwr.wire.weights import asks_for_weights
 
 _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
 

@@ -19,8 +19,7 @@ from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLabels, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Instruction, Soft, Terms
-from fedct_flwr.wire.counts import can_count, pack_counts, unpack_counts
-from fedct_flwr.wire.packing import pack, unpack
+from fedct_flwr.wire.packing import can_count, pack, pack_counts, unpack, unpack_counts
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 

@@ -20,7 +20,7 @@ from fedct_flwr.scoring import r_squared
 from fedct_flwr.types import ABSTAIN, Answers, ConfigError, Examples, Features, HardLabels, SiloName, SoftVotes, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
-from fedct_flwr.wire.probabilities import (
+from fedct_flwr.wire.packing import (
     pack_probabilities,
     pack_values,
     probabilities_size,

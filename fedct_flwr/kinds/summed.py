@@ -33,7 +33,7 @@ from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.types import ABSTAIN, HardLabels, SiloName, VoteCounts, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
-from fedct_flwr.wire.probabilities import MOST_STEPS, UNITS, Grid, quantized
+from fedct_flwr.wire.packing import MOST_STEPS, UNITS, Grid, quantized
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _LIARS: Final = "A partner that lies can add more than its one vote, and no sum shows it"

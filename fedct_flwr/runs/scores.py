@@ -14,10 +14,9 @@ from pydantic import TypeAdapter
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.runs.records import IN_WRONG_SUM
 from fedct_flwr.scoring.assessment import Assessment
-from fedct_flwr.scoring.intervals import Estimate
+from fedct_flwr.scoring.intervals import Estimate, Verdict
 from fedct_flwr.text.printable import listed, plain, printable_json
 from fedct_flwr.types import RunError
-from fedct_flwr.verdict import Verdict
 
 METHODS: Final = ("local", "federated", "centralized")
 """Every silo alone, as it ended the run, and with all data in one place."""

@@ -18,13 +18,13 @@ from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Saveable
 from fedct_flwr.learners.guard import Decision, Guard, Trust
 from fedct_flwr.learners.out_of_fold import Evidence
+from fedct_flwr.scoring.intervals import Verdict, verdict
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import WRITING, LocalState, set_back
 from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
-from fedct_flwr.verdict import Verdict, verdict
 from fedct_flwr.wire.content import Instruction
 
 _STORED: Final = np.dtype("<i2")

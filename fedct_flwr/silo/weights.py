@@ -12,8 +12,16 @@ from fedct_flwr.learners.base import Correctable, Correction
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.state import set_back
 from fedct_flwr.types import TrainingError
+from fedct_flwr.wire.messages import (
+    ARRAYS,
+    CONFIG,
+    question_digest,
+    to_reply,
+    to_weights,
+    with_control,
+    without_control,
+)
 from fedct_flwr.wire.refusal import Refusal, Refused
-from fedct_flwr.wire.weights import ARRAYS, CONFIG, question_digest, to_reply, to_weights, with_control, without_control
 
 Vector: TypeAlias = Mapping[str, NDArray[Any]]
 

@@ -18,8 +18,7 @@ from fedct_flwr.kinds.hard import labels_message, read_labels
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, SiloName, Votes
 from fedct_flwr.wire import content, labels_pb2
 from fedct_flwr.wire.content import NO_TERMS, Fit, Histograms, Instruction, Joint, Reply, Scores, Terms
-from fedct_flwr.wire.packing import packed_size
-from fedct_flwr.wire.probabilities import MAX_VALUE
+from fedct_flwr.wire.packing import MAX_VALUE, packed_size
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _MOST_FEATURES: Final = 4096

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import HardLabels, SiloName, SoftVotes, Votes
-from fedct_flwr.wire.probabilities import Grid
+from fedct_flwr.wire.packing import Grid
 from fedct_flwr.wire.refusal import Refusal
 
 LEAST_NOISE: Final = 2.0**-10

@@ -1,9 +1,20 @@
-"""Payloads in Flower's records: one ConfigRecord with one bytes field, and nothing else."""
+"""Payloads in Flower's records: one ConfigRecord with one bytes field, and nothing else.
 
-from typing import Final
+Baselines in simulation send weights instead, as Flower's FedAvg expects them. Coordinator to silo: the global weights
+under ``arrays``, settings under ``config``. Silo to coordinator: its own under ``arrays``, the number of its records
+under ``metrics``, its name under ``silo``. What else is of the weights' shapes (SCAFFOLD's control variates) stands
+among them, as Flower averages one record: their names begin with ``control/``.
+"""
 
-from flwr.app import ConfigRecord, RecordDict
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
 
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+from fedct_flwr.types import SiloName
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _RECORD: Final = "fedct"
@@ -26,3 +37,86 @@ def from_record(content: RecordDict) -> bytes:
     if not isinstance(payload, bytes):
         raise Refused(Refusal.MALFORMED)
     return payload
+
+
+ARRAYS: Final = "arrays"
+CONFIG: Final = "config"
+NUM_EXAMPLES: Final = "num-examples"
+_CONTROL: Final = "control/"
+
+Weights = Mapping[str, NDArray[Any]]
+
+
+def to_arrays(weights: Weights) -> ArrayRecord:
+    """Weights by name as Flower's arrays."""
+    return ArrayRecord({name: Array(value) for name, value in weights.items()})
+
+
+def to_weights(arrays: ArrayRecord) -> dict[str, NDArray[Any]]:
+    """Flower's arrays as weights by name."""
+    return {name: array.numpy() for name, array in arrays.items()}
+
+
+def num_bytes(arrays: ArrayRecord) -> int:
+    """What the arrays weigh on the wire, without Flower's envelope."""
+    return sum(len(array.data) for array in arrays.values())
+
+
+def to_question(arrays: ArrayRecord, config: ConfigRecord) -> RecordDict:
+    """The global weights for a silo to train on from, as Flower's FedAvg packs them."""
+    return RecordDict({ARRAYS: arrays, CONFIG: config})
+
+
+def with_control(weights: Weights, control: Weights) -> dict[str, NDArray[Any]]:
+    """Both in one, as they travel."""
+    return {**weights, **{_CONTROL + name: value for name, value in control.items()}}
+
+
+def without_control(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """The two that ``with_control`` joined."""
+    control = {name.removeprefix(_CONTROL): value for name, value in weights.items() if name.startswith(_CONTROL)}
+    return {name: value for name, value in weights.items() if not name.startswith(_CONTROL)}, control
+
+
+def question_digest(content: RecordDict) -> bytes:
+    """32 bytes that tell one question from another: a round asked again is the same one."""
+    settings = sorted(content.config_records.get(CONFIG, ConfigRecord()).items())
+    digest = hashlib.sha256(repr(settings).encode())
+    for name, array in content.array_records[ARRAYS].items():
+        digest.update(name.encode() + b"\0" + array.data)
+    return digest.digest()
+
+
+def asks_for_weights(content: RecordDict) -> bool:
+    """Whether a message carries weights to train on from, instead of an instruction."""
+    return ARRAYS in content.array_records
+
+
+def to_reply(silo: SiloName, weights: Weights, num_examples: int) -> RecordDict:
+    """A silo's answer; FedAvg weighs it by ``num_examples``."""
+    return RecordDict(
+        {
+            ARRAYS: to_arrays(weights),
+            "metrics": MetricRecord({NUM_EXAMPLES: num_examples}),
+            "silo": ConfigRecord({"name": silo}),
+        }
+    )
+
+
+def read_reply(content: RecordDict, sent: ArrayRecord) -> SiloName:
+    """The silo of a reply to ``sent``. Raises Refused (MALFORMED) unless weights are finite and of the same shapes."""
+    try:
+        if set(content) != {ARRAYS, "metrics", "silo"}:
+            raise Refused(Refusal.MALFORMED)
+        received, expected = to_weights(content.array_records[ARRAYS]), to_weights(sent)
+        silo, weight = content.config_records["silo"]["name"], content.metric_records["metrics"][NUM_EXAMPLES]
+        fits = {name: value.shape for name, value in received.items()} == {
+            name: value.shape for name, value in expected.items()
+        }
+        if not (fits and all(np.isfinite(value).all() for value in received.values())):
+            raise Refused(Refusal.MALFORMED)
+        if not (isinstance(silo, str) and isinstance(weight, int) and weight > 0):
+            raise Refused(Refusal.MALFORMED)
+    except (KeyError, TypeError, ValueError):
+        raise Refused(Refusal.MALFORMED) from None
+    return silo

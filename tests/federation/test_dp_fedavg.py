@@ -14,7 +14,7 @@ from client_app.main import app as client_app
 from fedct_flwr.baselines import dp_fedavg as private_averaging
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.wire.weights import to_weights
+from fedct_flwr.wire.messages import to_weights
 from tests.federation.conftest import Federation
 
 DP_FEDAVG: dict[str, Any] = {

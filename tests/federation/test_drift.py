@@ -22,7 +22,7 @@ from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import site
 from fedct_flwr.types import ConfigError, Examples
-from fedct_flwr.wire.weights import to_weights
+from fedct_flwr.wire.messages import to_weights
 from tests.federation.conftest import Federation
 from tests.federation.test_fedavg import FEDAVG, global_weights
 from tests.sentences import sentence

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.wire.weights import to_reply, to_weights
+from fedct_flwr.wire.messages import to_reply, to_weights
 from tests.federation.conftest import Federation
 from tests.federation.learners import SECRET
 

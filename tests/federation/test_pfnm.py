@@ -18,7 +18,7 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.seeding import generator
-from fedct_flwr.wire.weights import to_weights
+from fedct_flwr.wire.messages import to_weights
 from tests.federation.conftest import Federation
 from tests.federation.test_fedavg import global_weights
 

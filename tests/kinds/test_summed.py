@@ -15,7 +15,7 @@ from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
-from fedct_flwr.wire.probabilities import Grid, pack_probabilities, unpack_probabilities
+from fedct_flwr.wire.packing import Grid, pack_probabilities, unpack_probabilities
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 TERMS = Terms("study", bytes(32), 6, ("well", "ill", "unclear"))

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.wire.counts import MAX_VOTES, can_count, num_ways, pack_counts, unpack_counts
-from fedct_flwr.wire.packing import pack
+from fedct_flwr.wire.packing import MAX_VOTES, can_count, num_ways, pack, pack_counts, unpack_counts
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.wire.probabilities import (
+from fedct_flwr.wire.packing import (
     UNITS,
     pack_probabilities,
     quantized,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedct_flwr.wire.probabilities import MAX_VALUE, pack_values, unpack_values, values_size
+from fedct_flwr.wire.packing import MAX_VALUE, pack_values, unpack_values, values_size
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 singles = st.floats(-(2.0**99), 2.0**99, width=32)
