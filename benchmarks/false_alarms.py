@@ -16,12 +16,12 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import cache
+from fedct_flwr.datasets import named
 from fedct_flwr.datasets.inspection.finding import CODES
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspections import inspect_dataset
 from fedct_flwr.datasets.memory import Tables
-from fedct_flwr.simulation.silos import table_of
+from fedct_flwr.simulation.given import table_of
 
 SEEDS: Final = 12
 SIZES: Final = (30, 100, 400)
@@ -84,7 +84,7 @@ def run(seeds: int | None, fast: bool) -> None:
 
 def _frame(source: Source) -> pd.DataFrame:
     """All records, with the columns ``label`` and ``site``."""
-    paths = cache.find("false-alarms", source.files, [cache.data_folder()], "FEDCT_DATA names the folder")
+    paths = named.find("false-alarms", source.files, [named.data_folder()], "FEDCT_DATA names the folder")
     frame = pd.concat([pd.read_csv(path, na_values="?").assign(file=path.stem) for path in paths])
     label = frame[source.label]
     label = pd.Series(np.where(label >= source.least, "yes", "no"), frame.index) if source.least else label

@@ -32,7 +32,7 @@ from fedct_flwr.privacy.noise_shares import surely_honest
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.joint import joint_labeler
+from fedct_flwr.silo.noisy_sum import joint_labeler
 from fedct_flwr.types import Examples, Features, HardLabels
 from fedct_flwr.wire.content import Joint
 

@@ -24,13 +24,13 @@ from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.evaluation.references import local_only
-from fedct_flwr.evaluation.who_gained import against_sums, judgments
+from fedct_flwr.evaluation.scoreboard import against_sums, judgments
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.silo import joint
+from fedct_flwr.silo import noisy_sum
 from fedct_flwr.silo import round as one_round
 from fedct_flwr.silo.context import open_silo_context
 from fedct_flwr.silo.summing import ACTION
@@ -182,7 +182,7 @@ def _explained(model: Learner, test: Examples) -> float:
 def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
     """Within it, the silo's program is another one at the liar."""
     here: ContextVar[bool] = ContextVar("here", default=False)
-    reply, summand, gradient = one_round._reply, Summed.summand, joint.noisy_gradient
+    reply, summand, gradient = one_round._reply, Summed.summand, noisy_sum.noisy_gradient
 
     def lied_reply(context: Any, payload: bytes, instruction: Any, votes: Any, **how: Any) -> bytes:
         here.set(context.site.silo == liar)
@@ -200,7 +200,7 @@ def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
     with (
         patch.object(one_round, "_reply", lied_reply),
         patch.object(Summed, "summand", lied_summand),
-        patch.object(joint, "noisy_gradient", lied_gradient),
+        patch.object(noisy_sum, "noisy_gradient", lied_gradient),
         patch("fedct_flwr.secure_sum.silo._checked", lambda vector, shape: vector),
     ):
         yield

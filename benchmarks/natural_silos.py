@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sklearn.model_selection import train_test_split
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import cache
+from fedct_flwr.datasets import named
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled, take
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
@@ -86,7 +86,7 @@ def load(name: str, config: RunConfig) -> FederatedDataset:
 
 def load_source(name: str, source: Source, config: RunConfig) -> FederatedDataset:
     """The same of any table with a column for silos."""
-    (path,) = cache.find(source.folder, [source.file], [cache.data_folder()], "FEDCT_DATA names the folder")
+    (path,) = named.find(source.folder, [source.file], [named.data_folder()], "FEDCT_DATA names the folder")
     table = read_table(path)
     if source.folder == "wine-quality":
         # One thread keeps the order of the rows, on which the split depends.

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import cache
+from fedct_flwr.datasets import named
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
@@ -32,7 +32,7 @@ _TEXTS: Final = 8_100
 @lru_cache(maxsize=1)
 def texts() -> tuple[Any, Any, Any]:
     """Domains, texts and labels ``(8100,)``, in random order. Raises DataError if the file is not there."""
-    (path,) = cache.find("sentiment", ["sentiment.csv.gz"], [cache.data_folder()], "FEDCT_DATA names the folder")
+    (path,) = named.find("sentiment", ["sentiment.csv.gz"], [named.data_folder()], "FEDCT_DATA names the folder")
     table = read_table(path)
     rows = generator(0, "sentiment").permutation(table.num_rows)[:_TEXTS]
     domain, text, label = (np.asarray(table.column(name))[rows] for name in ("domain", "text", "label"))

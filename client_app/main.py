@@ -6,7 +6,7 @@ from typing import Final
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedct_flwr.runs.silo_errors import keep_error
+from fedct_flwr.runs.records import keep_error
 from fedct_flwr.silo.context import once_left, open_silo_context, run_of_simulation, silo_named
 from fedct_flwr.silo.round import answer
 from fedct_flwr.silo.summing import ACTION, refused_sum, sums_at

@@ -14,16 +14,12 @@ from fedct_flwr.version import __version__ as __version__
 if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, Plurality, Qualified
     from fedct_flwr.algorithms.fedct_joint import JointLabeler
-    from fedct_flwr.algorithms.fedkt import FedKT
-    from fedct_flwr.algorithms.fedmd import FedMD
-    from fedct_flwr.algorithms.pate import PATE, PrivatePATE
-    from fedct_flwr.algorithms.prediction import DistributedDistillation, PredictionConsensus
+    from fedct_flwr.algorithms.fedkt import PATE, FedKT, PrivatePATE
+    from fedct_flwr.algorithms.prediction import DistributedDistillation, FedMD, PredictionConsensus
     from fedct_flwr.baselines.dp_fedavg import PrivateFedAvg
+    from fedct_flwr.baselines.drift import FedDyn, FedProx, Scaffold
     from fedct_flwr.baselines.feddf import FedDF
-    from fedct_flwr.baselines.feddyn import FedDyn
-    from fedct_flwr.baselines.fedprox import FedProx
     from fedct_flwr.baselines.pfnm import PFNM
-    from fedct_flwr.baselines.scaffold import Scaffold
     from fedct_flwr.baselines.weight_sharing import FedAvg
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.datasets.partition import IID, Dirichlet
@@ -37,30 +33,15 @@ if TYPE_CHECKING:
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),
     "datasets.partition": ("IID", "Dirichlet"),
-    "algorithms.fedct": (
-        "DawidSkene",
-        "FedCT",
-        "Plurality",
-        "Qualified",
-    ),
+    "algorithms.fedct": ("DawidSkene", "FedCT", "Plurality", "Qualified"),
     "algorithms.fedct_joint": ("JointLabeler",),
-    "algorithms.fedkt": ("FedKT",),
-    "algorithms.fedmd": ("FedMD",),
-    "algorithms.pate": (
-        "PATE",
-        "PrivatePATE",
-    ),
-    "algorithms.prediction": (
-        "DistributedDistillation",
-        "PredictionConsensus",
-    ),
+    "algorithms.fedkt": ("PATE", "FedKT", "PrivatePATE"),
+    "algorithms.prediction": ("DistributedDistillation", "FedMD", "PredictionConsensus"),
     "baselines.dp_fedavg": ("PrivateFedAvg",),
     "baselines.weight_sharing": ("FedAvg",),
     "baselines.feddf": ("FedDF",),
-    "baselines.feddyn": ("FedDyn",),
-    "baselines.fedprox": ("FedProx",),
+    "baselines.drift": ("FedDyn", "FedProx", "Scaffold"),
     "baselines.pfnm": ("PFNM",),
-    "baselines.scaffold": ("Scaffold",),
     "drawing.simulated": ("Drawn",),
     "privacy.budget": ("PrivacyWarning",),
     "simulation.repeats": ("Repeats", "repeat"),

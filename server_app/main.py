@@ -12,13 +12,12 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.coordinator.roster import Roster
-from fedct_flwr.coordinator.study import Study, Subject
+from fedct_flwr.coordinator.study import Roster, Study, Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.runs import scores
+from fedct_flwr.runs.records import failures_noted
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
-from fedct_flwr.runs.silo_errors import failures_noted
 from fedct_flwr.text.console import console
 from fedct_flwr.text.log import logger
 from fedct_flwr.tracking import Tracked
@@ -62,7 +61,7 @@ def main(grid: Grid, context: Context) -> None:
         raise
     with contextlib.closing(folder):
         if dataset and config.public == "drawn" and config.draw_epsilon and not config.resume:
-            from fedct_flwr.silo.drawing import charge_simulated  # needs the extra privacy
+            from fedct_flwr.silo.noisy_sum import charge_simulated  # needs the extra privacy
 
             charge_simulated(config, dataset, folder)
         _run(algorithm, Study(config, dataset, subject, terms, roster, folder, checkpoint), grid)

@@ -160,8 +160,8 @@ FAULTS = [
         "learners/test_guard.py",
     ),
     # Counts for a drawn public set, with noise and of the approved study alone.
-    Fault("silo/drawing.py", "+ noise.share(purse.noise(question))", "", "hospital/test_drawing.py"),
-    Fault("silo/drawing.py", "if asked.study != study.digest:", "if False:", "hospital/test_drawing.py"),
+    Fault("silo/noisy_sum.py", "+ noise.share(purse.noise(question))", "", "hospital/test_drawing.py"),
+    Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_drawing.py"),
     # Training on a table, and with networks.
     Fault("learners/sklearn.py", "self.classes_[codes]", "codes", "learners/test_sklearn.py"),
     Fault("silo/weights.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),

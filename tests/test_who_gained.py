@@ -8,7 +8,7 @@ from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.evaluation.who_gained import FILE, distrusts, summary, warnings
+from fedct_flwr.evaluation.scoreboard import FILE, distrusts, summary, warnings
 from fedct_flwr.report.page import available
 from fedct_flwr.report.summary import Gains
 from fedct_flwr.scoring.intervals import Verdict

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
-from fedct_flwr.coordinator.label_sharing import LabelSharing
+from fedct_flwr.coordinator.algorithm import LabelSharing
 from fedct_flwr.types import ABSTAIN, HardLabels, VoteCounts
 
 

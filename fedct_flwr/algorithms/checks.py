@@ -7,12 +7,12 @@ these declarations meet one run.
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm
+from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
-from fedct_flwr.config.setting_rules import Choice, Needs, Uses, either, uses, why_without_effect
-from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.config.settings import Choice, Needs, Uses, either, uses, why_without_effect
+from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.coordinator.global_model import check_student, make_student
 from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.coordinator.study import Subject

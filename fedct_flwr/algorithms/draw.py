@@ -1,6 +1,6 @@
 """A public set from real silos' records: a secure sum of counts with noise, and examples that are drawn from it.
 
-The counts and the examples: ``drawing/marginals.py``. A silo's part: ``silo/drawing.py``.
+The counts and the examples: ``drawing/marginals.py``. A silo's part: ``silo/noisy_sum.py``.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class DrawnSet(Algorithm):
         A sum that was opened stays in the checkpoint, and is asked for no more.
         """
         from fedct_flwr.drawing.marginals import draw
-        from fedct_flwr.silo.drawing import plan_of
+        from fedct_flwr.silo.noisy_sum import plan_of
 
         plan, rows = plan_of(cast("StudyFolder", study.subject.folder)), study.config.draw_rows
         opened = study.checkpoint.state.get(_COUNTS) if study.checkpoint else None
@@ -73,8 +73,8 @@ class DrawnSet(Algorithm):
         return {"drawn": {**told, "rows": rows, "note": note}}
 
     def _opened(self, study: "Study", grid: "Grid", plan: "Plan") -> NDArray[np.int64]:
-        from fedct_flwr.coordinator.asking import no_targets
-        from fedct_flwr.coordinator.noisy_sums import Lost, NoisySums
+        from fedct_flwr.coordinator.questions import no_targets
+        from fedct_flwr.coordinator.summing import Lost, NoisySums
 
         nothing, sums = no_targets(study.terms.num_public), NoisySums(study, grid, HISTOGRAMS)
         asked = Histograms(cast("StudyFolder", study.subject.folder).digest, plan.noise.numbers)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedct_flwr.config.method import methods
-from fedct_flwr.config.setting_rules import Uses
+from fedct_flwr.config.settings import Uses
 from fedct_flwr.consensus.counting import (
     Ballot,
     Consensus,
@@ -30,13 +30,13 @@ from fedct_flwr.consensus.counting import (
     qualified,
     shares_of_votes,
 )
-from fedct_flwr.coordinator.label_sharing import CO_TRAINING, IN_SUMS, LabelSharing, Summable
+from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, LabelSharing, Summable
 from fedct_flwr.kinds import SHARES
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
 
 if TYPE_CHECKING:
-    from fedct_flwr.coordinator.asking import Learning
+    from fedct_flwr.coordinator.questions import Learning
 
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 
@@ -114,7 +114,7 @@ class Shares(LabelSharing):
 
     @property
     def learning(self) -> "Learning":
-        from fedct_flwr.coordinator.asking import Learning
+        from fedct_flwr.coordinator.questions import Learning
 
         return Learning(weight=1.0)
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.setting_rules import Uses, uses
+from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.groups import check_protected
+from fedct_flwr.datasets.federated import FederatedDataset, check_protected
 from fedct_flwr.kinds import GRADIENTS
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.kinds.joint import STEPS
@@ -73,7 +72,7 @@ class JointLabeler(JointSettings):
         named_learners(config, dataset)
         for silo in dataset.silos:
             check_protected(silo.groups, silo.name)
-        from fedct_flwr.silo.joint import joint_labeler
+        from fedct_flwr.silo.noisy_sum import joint_labeler
 
         step = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
         # Raises ConfigError where no noise keeps the budget.

@@ -1,7 +1,12 @@
 """Silos share probabilities: each learns what the others say, by its trust in them or by the mean.
 
 Fan et al., "Collaborative learning via prediction consensus", arXiv:2305.18497, Algorithm 1; Bistritz et al.,
-"Distributed distillation for on-device learning", NeurIPS 2020.
+"Distributed distillation for on-device learning", NeurIPS 2020; Li, Wang, "FedMD: heterogenous federated learning via
+model distillation", arXiv:1910.03581, Algorithm 1.
+
+FedMD's silos first learn the public set's labels. Here it has none: they begin with the first consensus on it. Code
+that passes for the authors' (diogenes0319/FedMD_clean) averages logits and fits them by absolute error; here it is
+probabilities, by cross-entropy.
 """
 
 from collections.abc import Callable
@@ -12,9 +17,9 @@ from pydantic import Field
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.config.setting_rules import Uses, uses
+from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
-from fedct_flwr.coordinator.label_sharing import IN_ROUNDS, IN_SUMS, Summable
+from fedct_flwr.coordinator.algorithm import IN_ROUNDS, IN_SUMS, Summable
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import PROBABILITIES
 from fedct_flwr.kinds.base import Kind
@@ -23,7 +28,7 @@ from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:
     from fedct_flwr.consensus.trust import TrustRule
-    from fedct_flwr.coordinator.asking import Learning
+    from fedct_flwr.coordinator.questions import Learning
 
 Weight: TypeAlias = Annotated[float, Field(gt=0, le=1e6)]
 
@@ -65,7 +70,7 @@ class DistributedDistillation(ProbabilitySharing):
 
     @property
     def learning(self) -> "Learning":
-        from fedct_flwr.coordinator.asking import Learning
+        from fedct_flwr.coordinator.questions import Learning
 
         return Learning(self.consensus_weight)
 
@@ -92,7 +97,7 @@ class PredictionConsensus(ProbabilitySharing):
 
     @property
     def learning(self) -> "Learning":
-        from fedct_flwr.coordinator.asking import Learning
+        from fedct_flwr.coordinator.questions import Learning
 
         return Learning(self.consensus_weight)
 
@@ -117,3 +122,38 @@ def _by_trust(rule: "Callable[..., TrustRule]", num_classes: int) -> Consensus:
     from fedct_flwr.consensus.trust import similarity_of_values
 
     return prediction_consensus(num_classes, rule()) if num_classes else consensus_of_values(rule(similarity_of_values))
+
+
+@dataclass(frozen=True)
+class FedMD(ProbabilitySharing):
+    """Silos digest the mean of all probabilities, then revisit their records (Li & Wang, arXiv:1910.03581)."""
+
+    name: ClassVar[str] = "fedmd"
+    title: ClassVar[str] = "FedMD"
+
+    @property
+    def learning(self) -> "Learning":
+        from fedct_flwr.coordinator.questions import Learning
+
+        return Learning(0.0)
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """The mean of all probabilities (Li & Wang, arXiv:1910.03581, Alg. 1)."""
+        from fedct_flwr.consensus.prediction import prediction_consensus
+        from fedct_flwr.consensus.trust import naive
+
+        return prediction_consensus(num_classes, naive())
+
+    def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
+        """Raise ConfigError for learners that do not go on learning."""
+        from fedct_flwr.learners.soft import check_in_turn
+
+        if config.corruption == "collusion":
+            raise ConfigError(
+                f"colluders learn nothing, and algorithm {self.name!r} needs networks: choose another corruption, "
+                "such as 'label-shift'"
+            )
+        # First, as it wants more: a user told of all that know probabilities would next be refused a tree.
+        for learner in learners:
+            check_in_turn(learner)
+        super().check_silos(config, dataset, learners)

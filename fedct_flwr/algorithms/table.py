@@ -6,12 +6,12 @@ To add one, write that file. Nothing else names it.
 from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Final, cast
+from typing import Final
 
 from fedct_flwr import algorithms, baselines
 from fedct_flwr.algorithms.fedct import DawidSkene
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
 
 _SLOW: Final = ".checks"
@@ -21,11 +21,6 @@ ALGORITHMS: Final[dict[str, type[Algorithm]]] = {}
 
 DEFAULT: Final = DawidSkene.name
 """The algorithm of a run config that names none."""
-
-
-def find_algorithm(config: RunConfig) -> Algorithm:
-    """The algorithm of a run config, with its settings."""
-    return cast(Algorithm, config.method)
 
 
 def what_leaves(config: RunConfig, quantity: str) -> str:

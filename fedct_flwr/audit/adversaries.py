@@ -179,7 +179,7 @@ class _Training:
     @classmethod
     def of(cls, refit: Refit, places: Places) -> "_Training":
         """What travelled in a refit."""
-        from fedct_flwr.silo.joint import joint_labeler  # needs the extra privacy
+        from fedct_flwr.silo.noisy_sum import joint_labeler  # needs the extra privacy
 
         steps = next(kept.steps for kept in refit.transcript.silos.values() if kept.steps)
         labeler = joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)

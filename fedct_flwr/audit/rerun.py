@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.baselines.weight_sharing import WeightSharing
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.kinds import kind_of

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from fedct_flwr.coordinator.questions import Questions
-from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.flower.grid import prompt
 from fedct_flwr.runs.records import WeightsRecord, WeightsSent

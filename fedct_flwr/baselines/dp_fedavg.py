@@ -20,7 +20,7 @@ from fedct_flwr.baselines.averaging import Averaging
 from fedct_flwr.baselines.weight_sharing import WeightSharing
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.run import of_run
-from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ConfigError

@@ -18,7 +18,7 @@ from fedct_flwr.baselines.averaging import Averaging
 from fedct_flwr.baselines.weight_sharing import WeightSharing, network
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.settings import MAX_INT
-from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Averageable, Distillable
 from fedct_flwr.seeding import generator

@@ -24,7 +24,7 @@ from scipy.optimize import linear_sum_assignment
 from fedct_flwr.baselines.averaging import Averaging
 from fedct_flwr.baselines.weight_sharing import Network, WeightSharing, network
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.roster import Roster, introduce
+from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Layered
 from fedct_flwr.seeding import generator

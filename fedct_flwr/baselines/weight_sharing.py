@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.baselines.averaging import Averaging
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.setting_rules import Uses, uses
+from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset

@@ -119,7 +119,7 @@ def engine(_: None) -> Iterator[Finding]:
 def data(_: None) -> Iterator[Finding]:
     """Which data sets lie on this machine, apart from the built-in ones."""
     from fedct_flwr.datasets import LOADERS
-    from fedct_flwr.datasets.cache import data_folder
+    from fedct_flwr.datasets.named import data_folder
 
     folder = data_folder()
     if os.environ.get("FEDCT_DATA") and not folder.is_dir():

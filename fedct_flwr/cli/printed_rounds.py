@@ -9,17 +9,17 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.status import Status
 
-from fedct_flwr.algorithms.table import find_algorithm, what_leaves
+from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.cli.output import Output
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.evaluation import scoreboard
-from fedct_flwr.evaluation.who_gained import distrusts
+from fedct_flwr.evaluation.scoreboard import distrusts
+from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes
-from fedct_flwr.runs.silo_errors import errors_of, grouped
-from fedct_flwr.simulation.monitor import Monitor
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import from_here, plain
 

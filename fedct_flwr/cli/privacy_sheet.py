@@ -9,11 +9,10 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 import typer
 
 from fedct_flwr.algorithms.fedct_joint import JointLabeler
-from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
-from fedct_flwr.coordinator.label_sharing import LabelSharing
+from fedct_flwr.coordinator.algorithm import LabelSharing, find_algorithm
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.adding import check_sums
@@ -107,7 +106,7 @@ def _of_silo(config: SiloConfig) -> _Page:
 
         accounts = [account_of(config, study.name)]
     if config.adds_noise:
-        from fedct_flwr.silo.joint import together_in
+        from fedct_flwr.silo.noisy_sum import together_in
 
         together = together_in(study, draws=config.draws)
         budget: dict[str, Any] = {"epsilon": privacy.epsilon, "delta": privacy.delta, "together": together}
@@ -163,7 +162,7 @@ def _drawn(run: RunFolder, config: RunConfig) -> dict[str, Any] | None:
     """What a drawn public set costs each record, if the run has one."""
     if config.public != "drawn" or not config.draw_epsilon:
         return None
-    from fedct_flwr.silo.drawing import drawn_set
+    from fedct_flwr.silo.noisy_sum import drawn_set
 
     spent = accounts_of(run, config.model_copy(update={"study": drawn_set(config.study)}))
     return {

@@ -16,8 +16,8 @@ from fedct_flwr.cli.run_options import trusting
 from fedct_flwr.report.figures import COLORS, Figure, Section, Table, layout, numbers
 from fedct_flwr.report.page import NAME
 from fedct_flwr.runs import scores
+from fedct_flwr.runs.records import Monitor
 from fedct_flwr.runs.run_folder import RunFolder, check_new
-from fedct_flwr.simulation.monitor import Monitor
 from fedct_flwr.simulation.repeats import (
     TESTS,
     Mean,

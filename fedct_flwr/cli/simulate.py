@@ -37,7 +37,7 @@ from fedct_flwr.cli.run_options import (
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection.finding import Words, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
-from fedct_flwr.evaluation import scoreboard, who_gained
+from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
@@ -204,7 +204,7 @@ def simulate(
         rows = simulation.score(partial(progress, what=scoreboard.TRAINING), untold.append)
     for sentence in untold:
         out.warn(printable(sentence))
-    verdict, seconds = who_gained.document(rows, folder, dataset), time.monotonic() - started
+    verdict, seconds = scoreboard.who_gained(rows, folder, dataset), time.monotonic() - started
     kept = config.save_models and not how.asks_students()
     why = f"no model was kept: see {folder.path / LOG}" if kept else ""
     shown = scoreboard.methods_of(config)

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from fedct_flwr.config.setting_rules import Uses, uses
-from fedct_flwr.config.settings import MAX_INT, Names, Settings
+from fedct_flwr.config.settings import MAX_INT, Names, Settings, Uses, uses
 
 Optimizer: TypeAlias = Literal["adam", "sgd"]
 

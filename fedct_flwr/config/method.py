@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Final, Self, cast
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fedct_flwr.config.privacy import NoisePlan, TransferSettings
-from fedct_flwr.config.setting_rules import Choice, Uses, uses, why_without_effect
-from fedct_flwr.config.settings import kebab, told
+from fedct_flwr.config.settings import Choice, Uses, kebab, told, uses, why_without_effect
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 

@@ -18,8 +18,7 @@ from typing import Annotated, Final, NamedTuple, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.config.setting_rules import Uses, either, uses
-from fedct_flwr.config.settings import MAX_INT, Settings, one_of
+from fedct_flwr.config.settings import MAX_INT, Settings, Uses, either, one_of, uses
 from fedct_flwr.types import ConfigError
 
 ON_COUNTS: Final = ("laplace", "gaussian", "gumbel")

@@ -17,7 +17,6 @@ from fedct_flwr.config.privacy import (
     TransferSettings,
     said,
 )
-from fedct_flwr.config.setting_rules import either, uses
 from fedct_flwr.config.settings import (
     MAX_INT,
     Address,
@@ -26,7 +25,9 @@ from fedct_flwr.config.settings import (
     OptionalRelativePath,
     RelativePath,
     Settings,
+    either,
     kebab,
+    uses,
 )
 from fedct_flwr.config.tables import GroupedImages, SiloTables
 from fedct_flwr.types import ConfigError

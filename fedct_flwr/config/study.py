@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedct_flwr.config.columns import ColumnForm
 from fedct_flwr.config.settings import (
     Address,
     ClassName,
@@ -17,7 +16,7 @@ from fedct_flwr.config.settings import (
     VisibleName,
     VisiblePath,
 )
-from fedct_flwr.config.tables import Side, StudyTables
+from fedct_flwr.config.tables import ColumnForm, Side, StudyTables
 from fedct_flwr.wire.packing import MAX_VALUE, MOST_STEPS, Grid
 
 

@@ -166,26 +166,6 @@ def consistent(num_classes: int, votes: int, decide: Decide) -> Consensus:
     return Consensus(count.init, apply, of_sum=count.of_sum)
 
 
-def agreed(labels: HardLabels, decided: HardLabels) -> float:
-    """Share of a silo's labels that are the label decided on, of the examples that have one; 0 if none has.
-
-    >>> agreed(np.int16([0, 1, 1]), np.int16([0, 0, -1]))
-    0.5
-    """
-    labeled = np.flatnonzero(decided != ABSTAIN)
-    return float((labels == decided)[labeled].mean()) if len(labeled) else 0.0
-
-
-def counts_agreed(counts: VoteCounts, decided: HardLabels) -> float:
-    """The same of a silo's students' votes ``(examples, classes)``.
-
-    >>> counts_agreed(np.int32([[2, 0], [1, 1], [0, 2]]), np.int16([0, 0, -1]))
-    0.75
-    """
-    labeled = np.flatnonzero(decided != ABSTAIN)
-    return float(counts[labeled, decided[labeled]].sum() / counts[labeled].sum()) if len(labeled) else 0.0
-
-
 def counting(num_classes: int, decide: Decide) -> Consensus:
     """The stateless consensus that counts labels and decides on the counts."""
 

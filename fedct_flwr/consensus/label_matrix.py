@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.counting import Ballot, State
-from fedct_flwr.types import LABEL_DTYPE, SiloName
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts
 
 _BYTE: Final = 255
 _SILOS: Final = "silos"
@@ -148,3 +148,23 @@ def _means(kappa: NDArray[np.float64], silos: NDArray[np.int_]) -> NDArray[np.fl
     np.fill_diagonal(among, 0)
     means: NDArray[np.float64] = among.sum(axis=1) / (len(silos) - 1)
     return means
+
+
+def agreed(labels: HardLabels, decided: HardLabels) -> float:
+    """Share of a silo's labels that are the label decided on, of the examples that have one; 0 if none has.
+
+    >>> agreed(np.int16([0, 1, 1]), np.int16([0, 0, -1]))
+    0.5
+    """
+    labeled = np.flatnonzero(decided != ABSTAIN)
+    return float((labels == decided)[labeled].mean()) if len(labeled) else 0.0
+
+
+def counts_agreed(counts: VoteCounts, decided: HardLabels) -> float:
+    """The same of a silo's students' votes ``(examples, classes)``.
+
+    >>> counts_agreed(np.int32([[2, 0], [1, 1], [0, 2]]), np.int16([0, 0, -1]))
+    0.75
+    """
+    labeled = np.flatnonzero(decided != ABSTAIN)
+    return float(counts[labeled, decided[labeled]].sum() / counts[labeled].sum()) if len(labeled) else 0.0

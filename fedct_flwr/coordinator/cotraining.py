@@ -19,9 +19,8 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import Consensus, State, Total
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
-from fedct_flwr.coordinator.asking import Asking, Learning, no_targets
-from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
-from fedct_flwr.coordinator.roster import Roster, introduce
+from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
+from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.flower.grid import prompt

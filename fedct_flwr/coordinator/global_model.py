@@ -14,7 +14,7 @@ import numpy as np
 
 from fedct_flwr.config import LearnerSettings, ModelDescription, RunConfig
 from fedct_flwr.consensus.counting import plurality, tally, unanimous
-from fedct_flwr.coordinator.asking import no_targets
+from fedct_flwr.coordinator.questions import no_targets
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet

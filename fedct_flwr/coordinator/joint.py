@@ -12,11 +12,11 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulated_plan
-from fedct_flwr.coordinator.noisy_sums import Lost, NoisySums
+from fedct_flwr.coordinator.questions import no_targets
 from fedct_flwr.coordinator.study import Study
+from fedct_flwr.coordinator.summing import Lost, NoisySums
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds import GRADIENTS, HARD
 from fedct_flwr.kinds.base import Decision
@@ -48,7 +48,7 @@ class Training:
     """One run."""
 
     def __init__(self, algorithm: JointSettings, study: Study, grid: Grid) -> None:
-        from fedct_flwr.silo.joint import joint_labeler
+        from fedct_flwr.silo.noisy_sum import joint_labeler
 
         self._algorithm, self._study = algorithm, study
         self._plan = (

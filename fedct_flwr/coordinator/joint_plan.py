@@ -9,8 +9,7 @@ from typing import Literal
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.run import of_run
-from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.coordinator.label_sharing import Silos
+from fedct_flwr.coordinator.algorithm import Algorithm, Silos
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds.joint import STEPS

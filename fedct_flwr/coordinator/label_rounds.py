@@ -12,8 +12,7 @@ from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, tar
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Sums, sum_terms
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.groups import check_protected
+from fedct_flwr.datasets.federated import FederatedDataset, check_protected
 from fedct_flwr.labelers.protect import check_extra, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
@@ -23,7 +22,7 @@ from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 
 if TYPE_CHECKING:
-    from fedct_flwr.coordinator.label_sharing import LabelSharing
+    from fedct_flwr.coordinator.algorithm import LabelSharing
 
 
 def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Final
 
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
-from fedct_flwr.config.setting_rules import Needs, Uses, uses
+from fedct_flwr.config.settings import Needs, Uses, uses
 from fedct_flwr.datasets import files, memory, named
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.partition import corrupted

@@ -1,9 +1,17 @@
-"""A data set as it lies in a simulated federation: silos with private and test records, and a public set."""
+"""A data set as it lies in a simulated federation: silos with private and test records, and a public set.
 
+Records that belong together, such as one patient's, are read from a column and kept on one side of every split: a model
+that has seen one record of a patient knows the patient, and its score on the others is over-optimistic.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -11,6 +19,9 @@ from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.table_files import no_column
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import Answers, DataError, Examples, Groups, SiloName
 
 
@@ -106,3 +117,94 @@ def pool(parts: list[Examples]) -> Examples:
 def shuffled(records: Examples, rng: Generator) -> Examples:
     """The examples in random order, so that a position tells nothing of where an example came from."""
     return take(records, rng.permutation(records.size))
+
+
+_WHOLE: Final = r"^(\d+)\.0*$"
+_PADDED: Final = r"^0+(\d+)$"
+
+
+def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArray:
+    """The column ``name`` as text in small letters without blanks around it, null where a record has no group.
+
+    Whole numbers are spelled alike however a table holds them: groups that differ in spelling alone would be on both
+    sides of a split. Raises DataError, which quotes no record.
+    """
+    if name not in table.column_names:
+        raise no_column(where, name, table.column_names, "group column")
+    values = table.column(name)
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type):
+        raise DataError(f"column {name!r} of {where} holds {quoted(str(values.type))}: groups must be numbers or text")
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), None, values)
+        try:
+            values = values.cast(pa.int64())
+        except pa.ArrowInvalid:
+            # Numbers with a fraction are names like others.
+            values = values.cast(pa.float64())
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.string())))
+    # Some of them went through floats in another program.
+    text = pc.replace_substring_regex(text, _WHOLE, r"\1")
+    # Spreadsheets take zeros in front away.
+    text = pc.replace_substring_regex(text, _PADDED, r"\1")
+    return pc.if_else(pc.equal(text, ""), None, text)
+
+
+def numbered(columns: Sequence[pa.ChunkedArray]) -> list[Groups]:
+    """Numbers for the groups of several tables, the same for the same text; below 0 that of a record without one."""
+    sizes = [len(column) for column in columns]
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    found = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode().indices
+    numbers = np.array(found.cast(pa.float64()))
+    alone = np.isnan(numbers)
+    numbers[alone] = -1 - np.arange(np.count_nonzero(alone))
+    return np.split(numbers.astype(np.int64), np.cumsum(sizes)[:-1])
+
+
+def check_protected(groups: Groups | None, silo: SiloName) -> None:
+    """Raise DataError for groups that cannot be protected as patients: records without one, or one for all."""
+    if groups is None:
+        return
+    if missing := int((groups < 0).sum()):
+        raise DataError(
+            f"silo {silo!r}: {count(missing, 'record')} without a value in the group column may belong to any "
+            "patient, so none can be protected: fill them in, or take these records out"
+        )
+    if len(np.unique(groups)) == 1:
+        raise DataError(f"silo {silo!r}: all records have the same value in the group column: name another one")
+
+
+def first_of(groups: Groups | None) -> NDArray[np.intp] | slice:
+    """The position of each group's first record; all records where there are no groups."""
+    return slice(None) if groups is None else np.unique(groups, return_index=True)[1]
+
+
+def split_off(
+    records: Examples, share: float, rng: Generator, groups: Groups
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Positions of the records of this share of all groups, drawn at random, and of the others.
+
+    The share is rounded down, but to one group at least where there are two.
+    """
+    names = np.unique(groups)
+    size = int(share * len(names) + 1e-9)
+    if share and len(names) > 1:
+        size = max(1, size)
+    if not size:
+        return np.zeros(0, dtype=np.intp), np.arange(records.size)
+    # scikit-learn takes its time to import, and most data sets have no groups.
+    from sklearn.model_selection import GroupShuffleSplit
+
+    drawn = GroupShuffleSplit(n_splits=1, test_size=size, random_state=int(rng.integers(2**32)))
+    private, test = next(drawn.split(np.zeros(records.size), groups=groups))
+    return test, private
+
+
+def split_silo(name: str, records: Examples, groups: Groups | None, share: float, rng: Generator) -> SiloData:
+    """A silo of which ``share`` of the groups is held out for testing, or of the records where there are none."""
+    if groups is None:
+        tested, own = hold_out(records, (share,), rng)
+        return SiloData(name, own, tested)
+    test, private = split_off(records, share, rng, groups)
+    return SiloData(name, take(records, private), take(records, test), groups[private], groups[test])

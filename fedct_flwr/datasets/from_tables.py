@@ -10,8 +10,7 @@ import pyarrow as pa
 from fedct_flwr.config import MEMORY, RunConfig, TableSettings
 from fedct_flwr.config.learner import READS_TEXT
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool
-from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, column_of_groups, numbered, pool, split_silo
 from fedct_flwr.datasets.inspection.cells import TESTED, Cells
 from fedct_flwr.datasets.inspection.finding import Words, refuse
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables

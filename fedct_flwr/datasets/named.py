@@ -28,7 +28,8 @@ Covertype, CIFAR10 and SVHN were never run here on the real data.
 
 import gzip
 import json
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -40,7 +41,6 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import cache
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.public_set import PublicSet, scaled
@@ -117,7 +117,7 @@ def covertype(config: RunConfig) -> FederatedDataset:
     """
     from sklearn.datasets import fetch_covtype
 
-    folder = cache.data_folder()
+    folder = data_folder()
     try:
         raw = fetch_covtype(data_home=folder, download_if_missing=False)
     except Exception as error:  # joblib raises many types on damaged files
@@ -173,7 +173,7 @@ def _read(
         f"write {_UCI}/{uci} there as a table with a header, labels {' and '.join(classes)} in column {label!r}, "
         "and empty fields for what is missing; FEDCT_DATA names the folder"
     )
-    (path,) = cache.find(name, [file], [cache.data_folder()], how)
+    (path,) = find(name, [file], [data_folder()], how)
     table = read_table(path, text=[label])
     if label not in table.column_names:
         raise DataError(f"{path} has no column {label!r}: it has {', '.join(table.column_names)}")
@@ -228,7 +228,7 @@ def fashion_superclasses(config: RunConfig) -> FederatedDataset:
 
 def _clothes() -> tuple[Examples, Examples]:
     """For training and for testing. Raises DataError if the files are not there."""
-    paths = cache.find("fashion-mnist", _FASHION, [_DEBIAN], _FASHION_AT)
+    paths = find("fashion-mnist", _FASHION, [_DEBIAN], _FASHION_AT)
     return Examples(_images(paths[0]), _labels(paths[1])), Examples(_images(paths[2]), _labels(paths[3]))
 
 
@@ -257,8 +257,8 @@ def cifar10(config: RunConfig) -> FederatedDataset:
 
     Reads the binary version; the one for Python is pickles, which run code.
     """
-    folder = cache.data_folder() / "cifar-10-batches-bin"
-    *batches, last = cache.find("cifar10", _CIFAR, [folder], _CIFAR_FROM)
+    folder = data_folder() / "cifar-10-batches-bin"
+    *batches, last = find("cifar10", _CIFAR, [folder], _CIFAR_FROM)
     train, test = _batches(batches), _batches([last])
     return split_over_silos(
         "cifar10", Schema(_THINGS), train, private=40_000, public=10_000, silos=5, config=config, test=test
@@ -280,7 +280,7 @@ def _batches(paths: list[Path]) -> Examples:
 
 def svhn(config: RunConfig) -> FederatedDataset:
     """Images ``(n, 3, 32, 32)`` with values in 0..1. Raises DataError if the files are not there or damaged."""
-    train, test = map(_matlab, cache.find("svhn", _SVHN, [], _SVHN_FROM))
+    train, test = map(_matlab, find("svhn", _SVHN, [], _SVHN_FROM))
     digits = Schema(tuple(map(str, range(10))))
     return split_over_silos("svhn", digits, train, private=38_257, public=35_000, silos=5, config=config, test=test)
 
@@ -292,3 +292,22 @@ def _matlab(path: Path) -> Examples:
         return Examples(scaled(raw["X"].transpose(3, 2, 0, 1)), (raw["y"].ravel() % 10).astype(LABEL_DTYPE))
     except Exception as error:  # scipy raises many types on damaged files
         raise DataError(f"{path} is damaged: download it again") from error
+
+
+def data_folder() -> Path:
+    """``$FEDCT_DATA``, or ``~/.fedct/data``."""
+    return Path(os.environ.get("FEDCT_DATA") or Path.home() / ".fedct" / "data")
+
+
+def find(name: str, files: Sequence[str], elsewhere: Sequence[Path], how: str) -> list[Path]:
+    """The files of a data set in ``NAME`` under the data folder or in a folder ``elsewhere``.
+
+    Raises DataError that says where they are looked for and ``how`` to get them.
+    """
+    folders = [data_folder() / name, *elsewhere]
+    for folder in folders:
+        if all((folder / file).is_file() for file in files):
+            return [folder / file for file in files]
+    raise DataError(
+        f"data set {name!r} is not on this machine: {', '.join(files)} in {' or '.join(map(str, folders))}; {how}"
+    )

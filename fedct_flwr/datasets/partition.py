@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.setting_rules import Uses, uses
+from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig, StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData
-from fedct_flwr.datasets.groups import check_protected, first_of
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, check_protected, first_of
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.drawing.cells import Form
 from fedct_flwr.privacy.randomness import SimulatedNoise

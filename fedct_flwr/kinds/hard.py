@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from fedct_flwr.consensus.counting import counts_agreed
+from fedct_flwr.consensus.label_matrix import counts_agreed
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind, as_kind
 from fedct_flwr.kinds.probabilities import PROBABILITIES

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from fedct_flwr.datasets.cache import data_folder
+from fedct_flwr.datasets.named import data_folder
 from fedct_flwr.files import DAMAGED
 from fedct_flwr.learners.catalog import EMBEDDING, LEARNER_FOLDER
 from fedct_flwr.text.printable import quoted

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.algorithms.table import find_algorithm, what_leaves
+from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.schema import Outcome

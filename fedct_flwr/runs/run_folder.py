@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -39,7 +39,6 @@ from filelock import FileLock, Timeout
 from fedct_flwr import __version__
 from fedct_flwr.consensus.counting import State, Trust
 from fedct_flwr.files import JsonLines, write_atomically, write_json
-from fedct_flwr.runs.records import RoundRecord, WeightsRecord
 from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
 
 if TYPE_CHECKING:
@@ -55,6 +54,13 @@ _ANSWERS: Final = "answers"
 
 RUN_FAILED: Final = "The run failed"
 """What the coordinator's log says before the reason."""
+
+
+class Record(Protocol):
+    """What is noted of a round."""
+
+    def line(self) -> dict[str, Any]:
+        """Its columns, as they stand in the round log."""
 
 
 class Checkpoint(NamedTuple):
@@ -222,7 +228,7 @@ class RunFolder:
         """From now on, tell each round's record to ``listener`` as soon as it is written."""
         self._listeners.append(listener)
 
-    def append_round(self, record: RoundRecord | WeightsRecord) -> None:
+    def append_round(self, record: Record) -> None:
         """Add a line to ``rounds.jsonl``."""
         line = record.line()
         self._append(_ROUNDS, line)

@@ -1,21 +1,41 @@
-"""A silo's share of the noise on a sum of votes, charged to its ledger before it is drawn."""
+"""What a silo adds to a sum with noise of its own: votes, gradients of the joint labeler, counts of columns' values.
+
+Each is charged to its ledger before it is drawn, and drawn once for a question.
+"""
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.config import Policy, RunConfig, SiloConfig
+from fedct_flwr.datasets.dictionary import Dictionary
+from fedct_flwr.datasets.federated import FederatedDataset, check_protected, first_of
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.drawing import marginals
 from fedct_flwr.kinds.summed import BITS
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit, Spending
+from fedct_flwr.labelers import joint_linear
+from fedct_flwr.labelers.dp_linear import sharing
+from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit, Spending, unit_of
 from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.privacy.noise_shares import VoteShares
+from fedct_flwr.privacy.noise_shares import VoteShares, least_multiplier
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.silo.release import Purse, account, ledger_refusals
-from fedct_flwr.wire.content import Instruction, Terms
+from fedct_flwr.privacy.sheet import Together
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.release import DATA_SET, Purse, account, ledger_refusals
+from fedct_flwr.silo.site import Site, joint_of
+from fedct_flwr.text.log import logger
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
+from fedct_flwr.wire.refusal import Refusal, Refused
 
 WHOLE_SILO: Final = "whole silo"
 """What the ledger calls all that a silo has, in accounts whose unit is the silo; records have another account."""
@@ -74,3 +94,129 @@ def with_share(vector: NDArray[np.uint64], shares: VoteShares, noise: Noise) -> 
     """Votes ``(examples * classes,)`` on the grid and one silo's share of the noise, modulo 2^32. Charges nothing."""
     on_grid = vector.astype(np.int64) * shares.grid + shares.share(noise).ravel()
     return np.asarray(on_grid & (2**BITS - 1), dtype=np.uint64)
+
+
+def labeler_plan(joint: Joint, num_classes: int) -> joint_linear.Plan:
+    """The plan that coordinator and silos both make of a step. Raises ConfigError for impossible numbers."""
+    return plan_for(
+        joint.records,
+        num_classes,
+        epsilon=joint.epsilon,
+        delta=joint.delta,
+        honest=joint.honest,
+        steps=joint.steps,
+        additive_columns=joint.columns,
+    )
+
+
+def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinear:
+    """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
+    return _made(labeler_plan(joint, len(schema.classes)), public, schema, joint.seed)
+
+
+def together_in(study: StudyFolder, *, draws: bool = False) -> Together:
+    """How real silos train together in a study, for people, or count. Raises ConfigError or DataError."""
+    if draws:
+        from fedct_flwr.silo.noisy_sum import drawn_in
+
+        return drawn_in(study)
+    joint, sums = joint_of(study), study.sums
+    if joint is None or sums is None:
+        raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")
+    labeler = joint_labeler(joint, study.public, study.schema)
+    numbers, multiplier = labeler.noise.numbers, labeler.noise.multiplier
+    return Together(joint.steps, numbers, joint.honest, multiplier, sums.min_summands, sums.may_collude)
+
+
+# Silos of one process share it, and all steps do.
+@lru_cache(maxsize=2)
+def _made(plan: joint_linear.Plan, public: PublicSet, schema: Schema, seed: int) -> JointLinear:
+    return JointLinear(plan, public.X, schema, seed=seed)
+
+
+def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
+    """What the silo adds to the sum of a step, ``(features * classes,)``: charged and drawn once for a ``payload``.
+
+    Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED), ConfigError or DataError.
+    """
+    check_protected(site.groups, site.silo)
+    labeler = joint_labeler(joint, site.public, site.schema)
+    weights = labeler.start.weights if joint.weights is None else joint.weights
+    if weights.shape != labeler.start.weights.shape:
+        raise Refused(Refusal.MALFORMED)
+    question = hashlib.sha256(b"fedct joint step 1" + payload).digest()
+
+    def draw() -> bytes:
+        vectors = labeler.vectors(site.private.X)
+        shared = sharing(site.groups)
+        return labeler.summand(vectors, site.private.y, weights, purse.noise(question), shared).astype("<u8").tobytes()
+
+    with ledger_refusals(), purse.ledger as ledger:
+        event = labeler.noise.event()
+        drawn = ledger.answer(site.terms.study, DATA_SET, purse.budget, event, question, draw)
+    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
+
+
+def plan_of(study: StudyFolder) -> marginals.Plan:
+    """What silos of a study count, as ``[draw]`` and its data dictionary say. Raises ConfigError."""
+    agreed, sums = study.config.draw, study.config.sums
+    if agreed is None:
+        raise ConfigError("the study has no [draw] in study.toml: ask the coordinator for it")
+    dictionary = Dictionary.read({"columns": study.config.columns}, "[columns] in study.toml")
+    return marginals.Plan.of(dictionary, study.schema, agreed, sums.min_summands - sums.may_collude)
+
+
+def drawn_in(study: StudyFolder) -> Together:
+    """How real silos count together in a study, for people. Raises ConfigError."""
+    noise, sums = plan_of(study).noise, study.config.sums
+    known = sums.min_summands, sums.may_collude
+    return Together(1, noise.numbers, noise.honest, noise.multiplier, *known, draws=True)
+
+
+def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
+    """What the silo adds to a sum of counts, ``(numbers,)``: charged and drawn once for a ``payload``.
+
+    A patient counts by one record, the first.
+
+    Formal guarantees:
+        Those of ``marginals.Plan.noise``, with the noise of a secure source, for all that the silo is asked to count
+        within the budget of its ledger.
+
+    Raises Refused (NOT_APPROVED, MALFORMED, PRIVACY_BUDGET, LEDGER), ConfigError or DataError.
+    """
+    if asked.study != study.digest:
+        raise Refused(Refusal.NOT_APPROVED)
+    check_protected(site.groups, site.silo)
+    plan = plan_of(study)
+    if (noise := plan.noise).numbers != asked.numbers:
+        raise Refused(Refusal.MALFORMED)
+    question = hashlib.sha256(b"fedct histograms 1" + payload).digest()
+
+    def draw() -> bytes:
+        first = first_of(site.groups)
+        cells, outside = plan.form.place(site.private.X[first])
+        if outside:
+            logger.warning("Silo %s has %s", site.silo, outside)
+        counts = plan.counts(cells, site.private.y[first]) + noise.share(purse.noise(question))
+        return counts.astype("<i8").tobytes()
+
+    with ledger_refusals(), purse.ledger as ledger:
+        drawn = ledger.answer(site.terms.study, DATA_SET, purse.budget, noise.event(), question, draw)
+    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
+
+
+def drawn_set(study: str) -> str:
+    """Under which a simulation's ledgers have the drawn set, next to the labels of the study."""
+    return f"{study}: drawn set"
+
+
+def charge_simulated(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> None:
+    """Charge each simulated silo's ledger for the set that was drawn before the run, as one Gaussian.
+
+    Raises LedgerError.
+    """
+    event = GaussianDpEvent(least_multiplier(config.draw_epsilon, config.draw_delta))
+    for silo in dataset.silos:
+        budget = Budget(config.draw_epsilon, config.draw_delta, unit_of(grouped=silo.groups is not None))
+        with Ledger(folder.silo_privacy(silo.name)) as ledger:
+            ledger.charge(drawn_set(config.study), DATA_SET, budget, event)

@@ -108,13 +108,13 @@ def _added(context: SiloContext, payload: bytes, instruction: Instruction) -> by
     if kind is None or context.purse_of is None:
         raise Refused(Refusal.POLICY)
     if instruction.joint is not None:
-        from fedct_flwr.silo.joint import noisy_gradient
+        from fedct_flwr.silo.noisy_sum import noisy_gradient
 
         vector = noisy_gradient(site, instruction.joint, context.purse_of(), payload)
     elif instruction.histograms is None or context.study_of is None:
         raise Refused(Refusal.POLICY)
     else:
-        from fedct_flwr.silo.drawing import noisy_counts
+        from fedct_flwr.silo.noisy_sum import noisy_counts
 
         vector = noisy_counts(site, context.study_of(), instruction.histograms, context.purse_of(), payload)
     shape = kind.shape(instruction, hashlib.sha256(payload).digest())

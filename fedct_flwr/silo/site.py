@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.federated import SiloData, num_units
-from fedct_flwr.datasets.groups import check_protected, split_silo
+from fedct_flwr.datasets.federated import SiloData, check_protected, num_units, split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.public_set import PublicSet

@@ -20,8 +20,8 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config.settings import MAX_INT
+from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.scoreboard import title_of
@@ -29,8 +29,8 @@ from fedct_flwr.files import UNREADABLE, write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
+from fedct_flwr.simulation.given import divided
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
-from fedct_flwr.simulation.silos import divided
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 

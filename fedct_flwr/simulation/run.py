@@ -24,14 +24,14 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.evaluation import scoreboard
-from fedct_flwr.evaluation.kept_models import kept_model
+from fedct_flwr.evaluation.references import kept_model
 from fedct_flwr.learners.base import Learner, Probabilistic
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.report import summary
@@ -39,7 +39,7 @@ from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, notes
-from fedct_flwr.simulation.silos import as_array, table_of
+from fedct_flwr.simulation.given import as_array, table_of
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, RunError, SiloName

@@ -21,12 +21,10 @@ from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
 from fedct_flwr.privacy.budget import PrivacyWarning
+from fedct_flwr.runs.records import Monitor, all_errors, grouped
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.silo_errors import all_errors, grouped
-from fedct_flwr.simulation.learners import given_learner, learners_of
-from fedct_flwr.simulation.monitor import Monitor
+from fedct_flwr.simulation.given import Data, Silos, data_of, divided, given_learner, learners_of
 from fedct_flwr.simulation.run import OwnFolder, Run
-from fedct_flwr.simulation.silos import Data, Silos, data_of, divided
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.console import progress as bar_of

@@ -21,7 +21,7 @@ from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.inspections import accepted, inspect_dataset, table_of_dataset
 from fedct_flwr.drawing.simulated import cautions as drawn_cautions
-from fedct_flwr.evaluation import scoreboard, who_gained
+from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.files import write_json
 from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_in_process, run_on_engine
 from fedct_flwr.learners.base import Resumable
@@ -31,10 +31,9 @@ from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs import scores
+from fedct_flwr.runs.records import Monitor, all_errors, grouped, reason
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
-from fedct_flwr.runs.silo_errors import all_errors, grouped
-from fedct_flwr.simulation.monitor import Monitor, reason
 from fedct_flwr.tracking import track_scores
 from fedct_flwr.types import RunError
 
@@ -181,7 +180,7 @@ class Simulation:
         scores.save(rows, self.folder.path / scores.FILE)
         if self.table_one.rows:
             write_json(self.folder.path / TABLE_ONE, {"rows": self.table_one.document()})
-        who_gained.save(who_gained.document(rows, self.folder, self.dataset), self.folder)
+        scoreboard.save_gains(scoreboard.who_gained(rows, self.folder, self.dataset), self.folder)
         track_scores(self.config, self.folder, rows)
         return rows
 

@@ -2,9 +2,9 @@
 
 Labels are codes of equal width, least significant bit first. Vote counts: each row is the number of one way to give its
 votes to the classes, numbered from 0 in the order in which earlier classes have most of the votes: (2, 0), (1, 1),
-(0, 2). With one vote the number is the class, so counts cost what labels cost; with two votes less than two
-labels each. Probabilities: whole 255ths that sum to one, a byte for each class but the last. Values of a quantity: two bytes on the
-study's grid, or single precision where there is none.
+(0, 2). With one vote the number is the class, so counts cost what labels cost; with two votes less than two labels
+each. Probabilities: whole 255ths that sum to one, a byte for each class but the last. Values of a quantity: two bytes
+on the study's grid, or single precision where there is none.
 """
 
 from functools import lru_cache

@@ -13,7 +13,7 @@ from fedct_flwr import IID, ConfigError, DataError, Dirichlet, FedCT, RunError, 
 from fedct_flwr.algorithms.fedct import Plurality
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
-from fedct_flwr.coordinator.label_sharing import LabelSharing
+from fedct_flwr.coordinator.algorithm import LabelSharing
 from fedct_flwr.simulation.run import Run
 
 

@@ -14,7 +14,7 @@ import pytest
 from fedct_flwr.algorithms.fedct_joint import JointLabeler
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.evaluation.who_gained import against_sums
+from fedct_flwr.evaluation.scoreboard import against_sums
 from fedct_flwr.labelers.dp_linear import RESIDUAL
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
 from fedct_flwr.labelers.public_features import NORM

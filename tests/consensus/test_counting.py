@@ -14,16 +14,15 @@ from numpy.random import Generator
 
 from fedct_flwr.consensus.counting import (
     Consensus,
-    agreed,
     consistent,
     counting,
-    counts_agreed,
     plurality,
     qualified,
     tally,
     unanimous,
 )
 from fedct_flwr.consensus.dawid_skene import dawid_skene
+from fedct_flwr.consensus.label_matrix import agreed, counts_agreed
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import ABSTAIN, HardLabels, VoteCounts
 

@@ -7,7 +7,7 @@ import numpy as np
 from fedct_flwr.consensus.counting import Total, counting, plurality
 from fedct_flwr.consensus.prediction import prediction_consensus
 from fedct_flwr.consensus.trust import naive
-from fedct_flwr.coordinator.asking import Asking, Learning, no_targets
+from fedct_flwr.coordinator.questions import Asking, Learning, no_targets
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.content import Terms

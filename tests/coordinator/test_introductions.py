@@ -7,7 +7,7 @@ from flwr.app import Error, Message
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
-from fedct_flwr.coordinator.roster import LONGEST_SECONDS, Roster, introduce
+from fedct_flwr.coordinator.study import LONGEST_SECONDS, Roster, introduce
 from fedct_flwr.wire.codec import encode_refusal
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal

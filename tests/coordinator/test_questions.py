@@ -11,7 +11,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.coordinator.questions import Questions
-from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.flower.grid import PromptGrid
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.refusal import Refusal

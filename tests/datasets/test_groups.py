@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets import FederatedDataset, load
-from fedct_flwr.datasets.groups import column_of_groups, numbered, split_off
+from fedct_flwr.datasets.federated import column_of_groups, numbered, split_off
 from fedct_flwr.datasets.inspections import inspect_dataset
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.silo.site import real_site

@@ -8,9 +8,9 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr import Plurality, datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
-from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.coordinator.questions import no_targets
+from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.wire.content import Terms
 from tests.federation.conftest import Federation

@@ -20,7 +20,7 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.silo.joint import joint_labeler
+from fedct_flwr.silo.noisy_sum import joint_labeler
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import from_record

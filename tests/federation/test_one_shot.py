@@ -9,8 +9,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger

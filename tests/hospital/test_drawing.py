@@ -27,7 +27,7 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.context import gated
-from fedct_flwr.silo.drawing import plan_of
+from fedct_flwr.silo.noisy_sum import plan_of
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.types import RunError

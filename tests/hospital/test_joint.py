@@ -23,7 +23,7 @@ from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.silo.context import gated
-from fedct_flwr.silo.joint import joint_labeler
+from fedct_flwr.silo.noisy_sum import joint_labeler
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.site import joint_of
 from fedct_flwr.wire.codec import decode_reply, encode_instruction

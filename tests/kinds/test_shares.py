@@ -9,7 +9,7 @@ import pytest
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.consensus.counting import shares_of_votes
-from fedct_flwr.coordinator.asking import Asking, Learning
+from fedct_flwr.coordinator.questions import Asking, Learning
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds import HARD, SHARES, kind_of
 from fedct_flwr.kinds.base import Bench

@@ -9,7 +9,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr import simulate
-from fedct_flwr.datasets.groups import check_protected
+from fedct_flwr.datasets.federated import check_protected
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import RESIDUAL, SENSITIVITY, gradient, sharing
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for

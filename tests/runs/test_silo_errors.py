@@ -7,8 +7,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import fedct_flwr
+from fedct_flwr.runs.records import all_errors, errors_of, keep_error
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.silo_errors import all_errors, errors_of, keep_error
 from fedct_flwr.types import RunError, TrainingError
 from tests.models.test_boosting_libraries import PUBLIC, SILOS
 

@@ -13,7 +13,7 @@ from fedct_flwr.cli.coordinator.run import follow_run, settings_of
 from fedct_flwr.cli.output import Output, check_new
 from fedct_flwr.cli.run_options import Resume, refuse_options
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.columns import ColumnForm
+from fedct_flwr.config.tables import ColumnForm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
 from fedct_flwr.datasets.dictionary import Dictionary
@@ -98,7 +98,7 @@ def _from_silos(
     folder: Path, epsilon: float | None, chosen: Mapping[str, Any], output: Path, resume: Path | None
 ) -> None:
     check_extra("privacy", "--epsilon")
-    from fedct_flwr.silo.drawing import plan_of
+    from fedct_flwr.silo.noisy_sum import plan_of
 
     coordinator = CoordinatorFolder.open(folder)
     study = coordinators_study(coordinator.study)

@@ -23,13 +23,13 @@ from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.evaluation import scoreboard, who_gained
+from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.files import write_atomically
 from fedct_flwr.flower.command import NoAnswer, RunOver, SuperLink
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.runs import scores
+from fedct_flwr.runs.records import reason
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
-from fedct_flwr.simulation.monitor import reason
 from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
@@ -246,9 +246,9 @@ def _show(
     if config.report_scores:
         scores.save(rows, run_folder.path / scores.FILE)
     # Real silos keep what they make of the consensus to themselves.
-    verdict = who_gained.document(rows, run_folder, compared[1] if compared else None)
+    verdict = scoreboard.who_gained(rows, run_folder, compared[1] if compared else None)
     with contextlib.suppress(OSError):
-        who_gained.save(verdict, run_folder)
+        scoreboard.save_gains(verdict, run_folder)
     seconds = time.monotonic() - started
     show_run(out, run_folder, config, rows, methods, verdict, seconds, "it keeps its scores to itself")
 

@@ -276,7 +276,7 @@ class Page:
         bare = approval.bare_labels(self.entries, study.name, approval.covers_records)
         plan = study.config.draw if config.draws else study.config.joint
         if config.adds_noise and plan:
-            from fedct_flwr.silo.joint import together_in
+            from fedct_flwr.silo.noisy_sum import together_in
 
             what = promise_together(together_in(study, draws=config.draws), plan, config.privacy, budget.unit)
         else:

@@ -15,7 +15,7 @@ from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.groups import check_protected
+from fedct_flwr.datasets.federated import check_protected
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.study_folder import read_grouped, read_study, table_of
 from fedct_flwr.hospital import approval
@@ -85,7 +85,7 @@ def approve(
         entries = list(read_entries(config.state))
         told = Page(config, study, entries, Units.of(records, groups), found).sections()
         if config.draws:
-            from fedct_flwr.silo.drawing import plan_of
+            from fedct_flwr.silo.noisy_sum import plan_of
 
             outside = plan_of(study).form.place(records.X)[1] or "0 values outside of the data dictionary"
             told["Values of this silo that the study does not foresee"] = [outside]

@@ -32,8 +32,7 @@ from fedct_flwr.cli.findings import Finding, Unread, bad, good, warning
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.settings import split_address
-from fedct_flwr.datasets.federated import num_units
-from fedct_flwr.datasets.groups import check_protected
+from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
 from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
@@ -266,7 +265,7 @@ def protection(silo: Silo) -> Iterator[Finding]:
         return
     from fedct_flwr.labelers.protect import labeler_for
     from fedct_flwr.privacy.budget import budget_of
-    from fedct_flwr.silo.joint import together_in
+    from fedct_flwr.silo.noisy_sum import together_in
 
     check_protected(silo.grouped[1], config.silo)
     size = num_units(silo.records.size, silo.grouped[1])

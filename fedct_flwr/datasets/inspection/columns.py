@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import likely_forms
-from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind
+from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind, are_dates
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
-from fedct_flwr.datasets.inspection.looks import are_dates
 from fedct_flwr.text.spelling import spelled_alike
 from fedct_flwr.types import SiloName
 

@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Ints
+from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Ints, are_dates
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
-from fedct_flwr.datasets.inspection.looks import are_dates
 from fedct_flwr.datasets.schema import Column as Feature
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
