@@ -11,7 +11,7 @@ from fedct_flwr.silo.context import once_left, open_silo_context, run_of_simulat
 from fedct_flwr.silo.round import answer
 from fedct_flwr.silo.summing import ACTION, refused_sum, sums_at
 from fedct_flwr.silo.weights import train_on
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, DataError, SiloName, TrainingError
 from fedct_flwr.wire.codec import encode_refusal
 from fedct_flwr.wire.messages import asks_for_weights, from_record, to_record

@@ -7,8 +7,7 @@ moment only, and a learner that is not used is never loaded.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from fedct_flwr.text.log import logger
-from fedct_flwr.text.printable import PrintableLogs
+from fedct_flwr.text.printable import PrintableLogs, logger
 from fedct_flwr.version import __version__ as __version__
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.files import write_json
 from fedct_flwr.runs.run_folder import RunFolder, versions
 from fedct_flwr.runs.scores import FILE, SiloScores, means
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 if TYPE_CHECKING:

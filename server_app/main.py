@@ -19,7 +19,7 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import failures_noted
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
 from fedct_flwr.text.console import console
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 from fedct_flwr.wire.content import Terms

@@ -20,8 +20,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Severity, gathered
 from fedct_flwr.datasets.inspection.table_one import NOTE, TableOne, caption, cells_of
 from fedct_flwr.datasets.inspections import FolderInspection, inspect_folder
 from fedct_flwr.simulation.given import of_folder
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import listed, plain
+from fedct_flwr.text.printable import count, listed, plain
 
 _ROWS: Final = 40
 _SILOS: Final = 8

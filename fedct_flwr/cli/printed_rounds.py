@@ -20,8 +20,7 @@ from fedct_flwr.evaluation.scoreboard import distrusts
 from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import from_here, plain
+from fedct_flwr.text.printable import count, from_here, plain
 
 
 def finding_document(found: Finding) -> dict[str, Any]:

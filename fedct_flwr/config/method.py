@@ -14,7 +14,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fedct_flwr.config.privacy import NoisePlan, TransferSettings
 from fedct_flwr.config.settings import Choice, Uses, kebab, told, uses, why_without_effect
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
 _TABLE: Final = "fedct_flwr.algorithms.table"

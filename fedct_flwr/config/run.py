@@ -12,7 +12,7 @@ from fedct_flwr.config.learner import AUTO, LearnerSettings, PseudoWeight, Train
 from fedct_flwr.config.method import Method, default_method, defaults_of_all, methods, read_method
 from fedct_flwr.config.privacy import OF_LABELS, OF_STUDENTS, PROTECTIONS, PrivacySettings, check_delta
 from fedct_flwr.config.settings import MAX_INT, Name, Names, kebab, one_of
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
 STUDY: Final = "study"

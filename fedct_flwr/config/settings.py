@@ -14,8 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple, Self, TypeAlias, get_args,
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 from pydantic.fields import FieldInfo
 
-from fedct_flwr.text.printable import LONGEST_NAME, LONGEST_PATH, cut, fault, formula_fault, printable, quoted
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import LONGEST_NAME, LONGEST_PATH, cut, fault, formula_fault, printable, quoted, suggest
 from fedct_flwr.types import ConfigError
 
 MOST_BYTES: Final = 1 << 20

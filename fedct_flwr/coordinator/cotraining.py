@@ -29,7 +29,7 @@ from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import Answers, RunError, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction, Terms

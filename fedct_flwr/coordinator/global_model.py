@@ -32,7 +32,7 @@ from fedct_flwr.models.model_file import can_be_saved, save_model, suffix
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, both_accuracies
 from fedct_flwr.seeding import generator, random_state
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, DataError, Features, HardLabels, RunError, SiloName
 
 ModelPath: TypeAlias = Callable[[RunFolder, SiloName, str], Path]

@@ -23,7 +23,7 @@ from fedct_flwr.kinds.base import Decision
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.privacy.budget import unit_of
 from fedct_flwr.runs.run_folder import Checkpoint
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.content import Instruction
 

@@ -18,7 +18,7 @@ from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.privacy.budget import Spending
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 
 if TYPE_CHECKING:

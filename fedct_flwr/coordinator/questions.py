@@ -22,7 +22,7 @@ from fedct_flwr.flower.grid import ErrorCode, PromptGrid, seconds_of
 from fedct_flwr.kinds import kind_by
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.seeding import seed_words
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, RunError, SiloName, SoftVotes, Votes
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms

@@ -20,8 +20,7 @@ from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.silo.site import joint_of
-from fedct_flwr.text.log import logger
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import count, logger
 from fedct_flwr.types import LABEL_DTYPE, Examples, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import NO_TERMS, Instruction, Joint, Terms

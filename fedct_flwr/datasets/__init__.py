@@ -10,7 +10,7 @@ from fedct_flwr.config.settings import Needs, Uses, uses
 from fedct_flwr.datasets import files, memory, named
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.partition import corrupted
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {

@@ -7,8 +7,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import DataError
 
 _EPOCH: Final = datetime(1970, 1, 1)

@@ -18,8 +18,7 @@ import pyarrow as pa
 
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.delimited import TOO_LARGE, FormError, KindError, Look, most_unpacked, parse
-from fedct_flwr.text.printable import quoted
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import quoted, suggest
 from fedct_flwr.types import ConfigError, DataError
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import no_column
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import Answers, DataError, Examples, Groups, SiloName
 
 

@@ -9,8 +9,7 @@ from typing import Final
 
 from fedct_flwr.config.tables import DATA_FILE, FileForm, FolderTables
 from fedct_flwr.datasets.table_files import ENDINGS
-from fedct_flwr.text.printable import fault, quoted
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import fault, quoted, suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
 PUBLIC: Final = "public"

@@ -27,8 +27,7 @@ from fedct_flwr.datasets.tables import (
     text_columns,
 )
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import fault, formula_fault, listed
+from fedct_flwr.text.printable import count, fault, formula_fault, listed
 from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
 
 

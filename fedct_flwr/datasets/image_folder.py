@@ -30,9 +30,7 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.tables import all_classes, class_name, encode_labels
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import fault, listed, quoted
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import count, fault, listed, quoted, suggest
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from fedct_flwr.datasets.inspection.table_one import TableOne, of_classes, row_o
 from fedct_flwr.datasets.study_folder import StudyFolder, form_of, table_of
 from fedct_flwr.datasets.table_files import no_column, read_table
 from fedct_flwr.datasets.tables import encode, text_columns
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import listed
+from fedct_flwr.text.printable import count, listed
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, SiloName
 
 _NOTHING: Final = Inspection()

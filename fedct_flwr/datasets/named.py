@@ -48,7 +48,7 @@ from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import count
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
 
 _HEALTH: Final = ("healthy", "diseased")

@@ -32,8 +32,7 @@ from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, no_column, read_table
 from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import fault, quoted
+from fedct_flwr.text.printable import count, fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 
 STUDY_FILE: Final = "study.toml"

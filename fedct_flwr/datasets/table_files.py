@@ -24,9 +24,8 @@ from fedct_flwr.datasets.delimited import (
 )
 from fedct_flwr.datasets.excel import names_in_excel, read_excel
 from fedct_flwr.files import check_is_file
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.text.spelling import without_accents
-from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError
 
 _MOST_CELLS: Final = 1 << 24

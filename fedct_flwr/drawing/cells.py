@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config.tables import ColumnForm
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import ConfigError, DataError, Features
 
 FEWEST: Final = 8

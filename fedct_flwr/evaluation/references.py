@@ -26,8 +26,7 @@ from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.models.model_file import can_be_saved, describe, load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor
-from fedct_flwr.text.log import logger
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import logger, suggest
 from fedct_flwr.types import ConfigError, DataError, Examples, Features, Groups, SiloName, TrainingError
 
 LOCAL: Final = "local"

@@ -30,8 +30,7 @@ from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
 from fedct_flwr.scoring.intervals import CHANCE, Verdict, verdict
 from fedct_flwr.silo.personal import Judgment, facts_of
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import json_text
+from fedct_flwr.text.printable import count, json_text
 from fedct_flwr.types import DataError, Examples, SiloName, TrainingError
 
 FILE: Final = "verdict.json"

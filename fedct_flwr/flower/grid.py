@@ -26,8 +26,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from fedct_flwr.flower.parts import inflated, part_ids
-from fedct_flwr.text.log import logger
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import count, logger
 
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0

@@ -40,9 +40,7 @@ from fedct_flwr.process_end import end_process
 from fedct_flwr.silo.context import gated, open_silo_context
 from fedct_flwr.silo.state import WRITING
 from fedct_flwr.silo.summing import ACTION
-from fedct_flwr.text.log import logger
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import cut, printable
+from fedct_flwr.text.printable import count, cut, logger, printable
 from fedct_flwr.types import DataError, FedctError, RunError
 from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.messages import from_record, to_record

@@ -15,7 +15,7 @@ from fedct_flwr.hospital.agent_status import STALE, Shut, StatusFile, sentence_o
 from fedct_flwr.hospital.approval import put_down
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.log_entry import is_revoked
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 
 
 class FileWatch:

@@ -43,7 +43,7 @@ from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.silo.site import joint_of, terms_of
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import SiloName
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Reply

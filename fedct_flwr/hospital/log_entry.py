@@ -39,7 +39,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import count
 from fedct_flwr.types import RunError, SiloName
 
 LOG_FILE: Final = "egress.jsonl"

@@ -22,7 +22,7 @@ from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.hospital.log_entry import Spent
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _DATA_SET: Final = "labels"

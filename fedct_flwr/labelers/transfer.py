@@ -19,7 +19,7 @@ from fedct_flwr.learners.preprocessing import rows, transformed
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.randomness import uniform_below
 from fedct_flwr.seeding import generator, random_state
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,

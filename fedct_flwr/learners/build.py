@@ -23,7 +23,7 @@ from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.text import Table, transformer_for
 from fedct_flwr.seeding import random_state
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, LearnerError, SiloName
 
 

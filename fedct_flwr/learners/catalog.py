@@ -11,7 +11,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import LearnerError
 
 TORCHVISION: Final = "torchvision"

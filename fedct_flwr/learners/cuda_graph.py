@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from torch.optim import Optimizer
 
 from fedct_flwr.learners.catalog import MAKING
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 
 Step = Callable[[Tensor, Tensor], None]
 """Learns a batch of examples and their labels."""

@@ -21,7 +21,7 @@ from fedct_flwr.learners.courses import Course
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.networks import augmented
 from fedct_flwr.learners.trained_network import as_floats, is_of_memory, without_denormals
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 
 _MOST_ON_CPU: Final = 32
 """Networks at once: the more, the less of them stays in the cache."""

@@ -36,8 +36,7 @@ from fedct_flwr.learners.catalog import (
 )
 from fedct_flwr.learners.language import Encoder, Sentences, Tokens, unusual
 from fedct_flwr.learners.preprocessing import Stateless
-from fedct_flwr.text.printable import listed
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import listed, suggest
 from fedct_flwr.types import Features, LearnerError
 
 Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]

@@ -28,7 +28,7 @@ from fedct_flwr.learners.language import (
     transformers,
 )
 from fedct_flwr.learners.trained_network import choose_device, said_in_one_sentence
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import LearnerError
 
 _TRAINED: Final = ("lora", "last", "full")

@@ -13,7 +13,7 @@ from fedct_flwr.config import PrivacySettings, SiloConfig, StudyDraw, StudyJoint
 from fedct_flwr.config.privacy import OF_STUDENTS
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending
 from fedct_flwr.text.markdown import template
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import count
 
 
 @dataclass(frozen=True)

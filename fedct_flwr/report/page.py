@@ -18,8 +18,7 @@ from fedct_flwr.report.figures import Section, formatted, score, size
 from fedct_flwr.report.scores import accuracy, clinical
 from fedct_flwr.report.sections import consensus, data, privacy, settings, silos, table_of_silos
 from fedct_flwr.report.summary import Run
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import printable
+from fedct_flwr.text.printable import count, printable
 from fedct_flwr.types import ConfigError, RunError
 
 NAME: Final = "report.html"

@@ -27,7 +27,7 @@ from fedct_flwr.report.figures import (
 )
 from fedct_flwr.report.summary import Run
 from fedct_flwr.runs.scores import METHODS, TESTS, of_sums
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import count
 
 _SHARE: Final = Scale("Share", ".1~%", ".1%")
 _COUNT: Final = Scale("Public examples", ",d", ",.0f")

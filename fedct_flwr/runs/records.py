@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from fedct_flwr.files import DAMAGED
 from fedct_flwr.runs.run_folder import RUN_FAILED, RunFolder
-from fedct_flwr.text.log import logger
-from fedct_flwr.text.printable import cut, printable
+from fedct_flwr.text.printable import cut, logger, printable
 from fedct_flwr.types import FedctError, RunError, SiloName
 
 IN_WRONG_SUM: Final = "it is in a secure sum that honest silos cannot have made"

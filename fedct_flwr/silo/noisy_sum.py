@@ -32,7 +32,7 @@ from fedct_flwr.privacy.sheet import Together
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.release import DATA_SET, Purse, account, ledger_refusals
 from fedct_flwr.silo.site import Site, joint_of
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused

@@ -23,7 +23,7 @@ from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import WRITING, LocalState, set_back
 from fedct_flwr.silo.warm_up import warm_up
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.content import Instruction
 

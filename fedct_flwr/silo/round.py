@@ -15,7 +15,7 @@ from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.personal import Personal, Question
 from fedct_flwr.silo.state import LocalState
 from fedct_flwr.silo.summing import Ready
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
 from fedct_flwr.wire.codec import decode_instruction, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply

@@ -24,7 +24,7 @@ from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.guard import Guard, NetworkGuard, SoftGuard
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 from fedct_flwr.wire.content import Joint, Terms
 

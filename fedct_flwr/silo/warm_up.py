@@ -16,7 +16,7 @@ from fedct_flwr.learners.base import Averageable, Probabilistic, Resumable
 from fedct_flwr.learners.guard import NetworkGuard
 from fedct_flwr.learners.out_of_fold import HeldOut, losses, probabilities
 from fedct_flwr.silo.site import Site
-from fedct_flwr.text.log import logger
+from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
 
 _SET: Final = 10

@@ -35,8 +35,7 @@ from fedct_flwr.learners.by_class import copied
 from fedct_flwr.learners.catalog import HeldLearner
 from fedct_flwr.learners.sklearn import functions_in
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.printable import listed, quoted
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, LearnerError, SiloName
 
 Silos: TypeAlias = Mapping[SiloName, Any] | str | Path

@@ -28,7 +28,7 @@ from fedct_flwr.simulation.run import OwnFolder, Run
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.console import progress as bar_of
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError, DataWarning, LearnerError, RunError, SiloName
 
 _OF_ARGUMENTS: Final = {

@@ -6,8 +6,7 @@ from typing import Final
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import printable
+from fedct_flwr.text.printable import count, printable
 
 # Nothing is escaped: a template makes names of others printable by the filter.
 _ENVIRONMENT: Final = Environment(

@@ -6,8 +6,11 @@ direction of a line, or draw another page over the one that a hospital approves.
 Formal guarantee: what ``printable`` returns holds no character of the Unicode categories Cc, Cf, Cn, Co, Cs, Zl and Zp
 but those to keep, none that shows as nothing, and no more than ``MOST_MARKS`` combining marks in a row. Not covered:
 letters that only look alike, and the order in which a terminal puts letters that are written from right to left.
+
+Also what messages are made of: the logger, counts with their nouns, and the nearest known name.
 """
 
+import difflib
 import json
 import logging
 import math
@@ -16,17 +19,21 @@ import shlex
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+logger: Final = logging.getLogger("flwr.fedct")
+"""Below Flower's own logger, whose lines and form it has."""
 LONGEST_NAME: Final = 256
 """Characters of the name of a class, a column or a category."""
 LONGEST_PATH: Final = 1024
 MOST_MARKS: Final = 4
 """Combining marks on one character: written languages stack fewer, and a flood of them covers the lines around it."""
+HIDDEN_BELOW: Final = 5
+"""Smaller counts are hidden at a real silo, as they may identify a person."""
 _SHOWN: Final = 40
 _LONGEST_WARNING: Final = 1000
 _LISTED: Final = 10
@@ -245,3 +252,35 @@ def from_here(path: Path) -> Path:
     """As it is shown: from the working folder on, if it lies below that."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def count(number: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> count(1, "silo"), count(1000, "round")
+    ('1 silo', '1,000 rounds')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def rounded(number: int) -> str:
+    """A count of records or cells that may be e-mailed: to tens, and hidden where it may point at a patient.
+
+    >>> rounded(4), rounded(5), rounded(1164)
+    ('<5', '10', '1,160')
+    """
+    return f"{max(10, round(number, -1)):,}" if number >= HIDDEN_BELOW else f"<{HIDDEN_BELOW}"
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """A half sentence that helps with an unknown name.
+
+    >>> suggest("hart-disease", ["heart-disease", "breast-cancer"])
+    "did you mean 'heart-disease'?"
+    >>> suggest("xyz", ["heart-disease", "breast-cancer"])
+    'there are heart-disease, breast-cancer'
+    """
+    names = list(known)
+    folded = {known.casefold(): known for known in names}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return f"did you mean {folded[near[0]]!r}?" if near else f"there are {', '.join(names) or 'none'}"

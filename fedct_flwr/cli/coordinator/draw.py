@@ -22,8 +22,7 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.labelers.protect import check_extra
 from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import from_here, in_shell, listed
+from fedct_flwr.text.printable import count, from_here, in_shell, listed
 from fedct_flwr.types import ConfigError
 
 _ENDINGS: Final = (".toml", ".json", ".csv")

@@ -16,7 +16,7 @@ from fedct_flwr.cli.coordinator.invite import invited
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.config.settings import check_name
 from fedct_flwr.flower.command import Node, SuperLink, Unreachable, list_nodes
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
 _WAIT_SECONDS: Final = 300.0

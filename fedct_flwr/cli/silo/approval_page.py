@@ -24,8 +24,7 @@ from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.privacy.sheet import Answers, promise, promise_together, spent_words, together_words
 from fedct_flwr.silo.site import terms_of
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Soft

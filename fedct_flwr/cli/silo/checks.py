@@ -43,7 +43,7 @@ from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.privacy.budget import Spending
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import count
 from fedct_flwr.types import Examples, FedctError, Groups
 
 EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"

@@ -30,8 +30,7 @@ from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.silo.site import terms_of
-from fedct_flwr.text.plural import HIDDEN_BELOW, rounded
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
 
 _LISTED: Final = 5

@@ -26,8 +26,7 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.kinds import VALUES
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
-from fedct_flwr.text.printable import from_here, in_shell
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import from_here, in_shell, suggest
 from fedct_flwr.types import ConfigError
 
 _SECRET_BYTES: Final = 32

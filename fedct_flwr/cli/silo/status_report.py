@@ -29,7 +29,7 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, is_revoked, re
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.privacy.budget import Spending
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, FedctError
 from fedct_flwr.wire.refusal import Refusal
 

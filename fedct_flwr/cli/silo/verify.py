@@ -21,7 +21,7 @@ from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries, spent, verify_log
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.console import bar
-from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, RunError, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply
 from fedct_flwr.wire.content import Terms

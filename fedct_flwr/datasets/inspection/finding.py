@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from fedct_flwr.text.plural import HIDDEN_BELOW, count, rounded
-from fedct_flwr.text.printable import listed, quoted
-from fedct_flwr.text.suggest import suggest
+from fedct_flwr.text.printable import HIDDEN_BELOW, count, listed, quoted, rounded, suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
 CODES: Final = (

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Ints, are_dates
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.datasets.schema import Column as Feature
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.text.spelling import folded, spelled_alike
 from fedct_flwr.types import Examples, SiloName
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
-from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import SiloName
 
 FILE: Final = "table_one.json"
