@@ -105,7 +105,7 @@ up: images ## Start a coordinator and four hospitals in containers
 	@docker compose up --detach --wait
 
 run-deployed: ## Train the four hospitals that `make up` has started
-	@docker compose exec $$([ -t 0 ] && [ -t 1 ] || echo --no-TTY) superexec fedct coordinator run /app/coordinator --baselines heart-disease $(ARGS)
+	@docker compose exec $$([ -t 0 ] && [ -t 1 ] || echo --no-TTY) superexec fedct coordinator run /app/coordinator --scores $(ARGS)
 
 down: ## Stop the containers; their keys, logs and models stay in volumes
 	@docker compose down

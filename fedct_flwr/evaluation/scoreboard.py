@@ -1,7 +1,6 @@
 """The end of a run: scores of every silo alone, co-trained and with all data in one place; who has gained and lost."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
 from typing import Any, Final
 from warnings import warn
@@ -344,31 +343,6 @@ def reported(folder: RunFolder, silos: Sequence[SiloName]) -> list[SiloScores]:
         )
         rows.append(SiloScores(silo, own, pooled, _bytes_sent(rounds, silo)))
     return rows
-
-
-def with_baselines(
-    rows: Sequence[SiloScores],
-    config: RunConfig,
-    dataset: FederatedDataset,
-    folder: RunFolder,
-    progress: Callable[[Sequence[SiloScores]], Iterable[SiloScores]] = iter,
-) -> list[SiloScores]:
-    """The same rows in the data set's order, with the baselines trained here.
-
-    For a demonstration alone: ``dataset`` holds the very records that the real silos have. A silo that had no part in
-    the last round has no scores. ``progress`` goes through the rows.
-    """
-    last = folder.rounds()[-1]["silos"]
-    references, found = References(config, dataset), []
-    for row in progress(sorted(rows, key=lambda row: dataset.position(row.silo))):
-        position = dataset.position(row.silo)
-        models = references.of(position) if row.silo in last else {}
-        baselines = _row(models, config, dataset, position, row.bytes_sent, warn)
-        own, pooled = (
-            {**getattr(baselines, name), "federated": getattr(row, name)["federated"]} for name in ("own", "pooled")
-        )
-        found.append(replace(baselines, own=own, pooled=pooled))
-    return found
 
 
 def methods_of(config: RunConfig) -> tuple[str, ...]:

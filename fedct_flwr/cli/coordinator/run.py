@@ -2,8 +2,6 @@
 
 import contextlib
 import time
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,7 +9,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.draw import DrawnSet
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
@@ -21,7 +18,6 @@ from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import Package, Resume, Set, only, overrides, refuse_options, trusting
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Subject
-from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.files import write_atomically
@@ -30,7 +26,6 @@ from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import reason
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
-from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
 
@@ -59,13 +54,6 @@ def run(
     ] = None,
     resume: Resume = None,
     package: Package = None,
-    baselines: Annotated[
-        str,
-        typer.Option(
-            help="For a demonstration: train every silo alone, and all data in one place, on the library's "
-            "copy of this data set, and compare (asks for scores).",
-        ),
-    ] = "",
     set_: Set = None,
     json_: Json = False,
 ) -> None:
@@ -80,7 +68,7 @@ def run(
     study = coordinators_study(coordinator.study)
     other, begun = {}, None
     if resume:
-        again = {"folder", "resume", "package", "rounds", "baselines", "json_"}
+        again = {"folder", "resume", "package", "rounds", "json_"}
         refuse_options(context, allowed=again, why="with --resume")
         begun = RunFolder(resume.absolute()).settings()
         if begun.get("data") != STUDY:
@@ -89,7 +77,7 @@ def run(
         chosen = {**begun, **only(rounds), "resume": True}
     else:
         other = overrides(set_ or [])
-        chosen = settings_of(coordinator, study, other, scores=scores or bool(baselines)) | only(rounds) | other
+        chosen = settings_of(coordinator, study, other, scores=scores) | only(rounds) | other
     path = (resume or run_dir or dated(coordinator.runs, study.name)).absolute()
     if not resume:
         check_new(path)
@@ -99,14 +87,13 @@ def run(
     if config.algorithm == DrawnSet.name:
         raise ConfigError("to draw a public set: fedct coordinator draw FOLDER --epsilon E")
     check_run(config, None, Subject.real(study), config.roster, named=other, begun=begun)
-    compared = _compared(config, baselines)
 
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(config.roster))}")
     console.print(f"private records stay at their silos; {len(study.public)} public examples, unlabeled\n")
     run_folder = RunFolder(path)
     command = f"fedct coordinator run {in_shell(folder)} --resume {in_shell(path)}{trusting(config.to_flower())}"
     follow_run(console, coordinator, config, run_folder, command)
-    _show(out, config, run_folder, compared, started)
+    _show(out, config, run_folder, started)
     console.print(escape(write_at_end(run_folder)), soft_wrap=True)
 
 
@@ -126,19 +113,6 @@ def settings_of(
     asked = {"report-scores": True} if scores else {}
     ours = {"study": study.name, "data": STUDY, "data-dir": str(coordinator.study), "roster": ",".join(silos)}
     return ours | given | asked
-
-
-def _compared(config: RunConfig, name: str) -> tuple[RunConfig, FederatedDataset] | None:
-    """The data set with which the baselines are trained, as a simulation with default settings would have it."""
-    if not name:
-        return None
-    if not config.report_scores:
-        raise ConfigError("--baselines needs the silos' scores, for which the run does not ask: start one that does")
-    simulation = RunConfig.from_flower({"study": name, "data": name})
-    dataset = datasets.load(simulation)
-    for silo in config.roster:
-        dataset.position(silo)
-    return simulation, dataset
 
 
 def follow_run(
@@ -230,27 +204,17 @@ def _keep_log(superlink: SuperLink, run_id: int, run_folder: RunFolder) -> str:
     return log
 
 
-def _show(
-    out: Output,
-    config: RunConfig,
-    run_folder: RunFolder,
-    compared: tuple[RunConfig, FederatedDataset] | None,
-    started: float,
-) -> None:
+def _show(out: Output, config: RunConfig, run_folder: RunFolder, started: float) -> None:
     """Keep the scores, if they were asked for, and what silos gained; show both."""
     rows = scoreboard.reported(run_folder, config.roster)
-    methods: Sequence[str] = ("federated",)
-    if compared:
-        bar = partial(progress, what=scoreboard.TRAINING)
-        rows, methods = scoreboard.with_baselines(rows, *compared, run_folder, bar), scores.METHODS
     if config.report_scores:
         scores.save(rows, run_folder.path / scores.FILE)
     # Real silos keep what they make of the consensus to themselves.
-    verdict = scoreboard.who_gained(rows, run_folder, compared[1] if compared else None)
+    verdict = scoreboard.who_gained(rows, run_folder, None)
     with contextlib.suppress(OSError):
         scoreboard.save_gains(verdict, run_folder)
     seconds = time.monotonic() - started
-    show_run(out, run_folder, config, rows, methods, verdict, seconds, "it keeps its scores to itself")
+    show_run(out, run_folder, config, rows, ["federated"], verdict, seconds, "it keeps its scores to itself")
 
 
 def stop(
