@@ -1,6 +1,7 @@
 """Tables that are handed to simulate(): every kind of column works, or is one sentence that quotes no record."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fedct_flwr import DataError, datasets
+from fedct_flwr import DataError, datasets, simulate
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.simulation.given import data_of
@@ -92,3 +93,21 @@ def test_columns_of_the_same_name() -> None:
 )
 def test_labels_are_classes_of_the_same_names_as_in_files(label: Made, classes: tuple[str, ...]) -> None:
     assert load(range, label=label).schema.classes == classes
+
+
+def test_threads_simulate_in_turns_and_torchs_generator_stays_where_it_is() -> None:
+    """Both runs have the labels that they have alone."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    silos = {name: (X := rng.normal(size=(40, 3)), (X[:, 0] > 0).astype(int)) for name in "abc"}
+    public, before = rng.normal(size=(50, 3)), torch.get_rng_state()
+
+    def run(learner: str) -> list[int]:
+        given = {"learner": learner, "rounds": 2, "baselines": "none", "progress": False, "inspect": False}
+        return list(simulate(silos, public, **given).consensus)
+
+    learners = ("mlp", "decision-tree", "mlp")
+    with ThreadPoolExecutor(len(learners)) as threads:
+        found = list(threads.map(run, learners))
+    assert found == [run(learner) for learner in learners]
+    assert torch.equal(torch.get_rng_state(), before)

@@ -184,6 +184,8 @@ def check_cluster(variables: Mapping[str, str] = os.environ) -> None:
 
 
 _LOOK_SECONDS: Final = 0.2
+_ONE_RUN: Final = threading.RLock()
+"""Held by the run of this process: learners, Flower's log and torch's threads are there once."""
 _THREAD_STOP_SECONDS: Final = 30.0
 
 
@@ -198,8 +200,9 @@ def run_in_process(
 ) -> None:
     """Run the app with these run-config values; as ``run_on_engine`` otherwise.
 
-    A silo that hangs stays in this process until it ends. ``train`` is for networks, see ``run_loopback``.
-    ``outlives`` is for a process that goes on where this is interrupted: then the run is stopped first.
+    Runs of several threads take turns. A silo that hangs stays in this process until it ends. ``train`` is for
+    networks, see ``run_loopback``. ``outlives`` is for a process that goes on where this is interrupted: then the run
+    is stopped first.
     """
     from client_app.main import app as client_app
     from fedct_flwr.silo.site import simulated_site
@@ -214,7 +217,7 @@ def run_in_process(
         except Exception as error:
             failures.append(error)
 
-    with _logged(log):
+    with _ONE_RUN, _logged(log):
         run = threading.Thread(target=work, daemon=True)
         run.start()
         try:
@@ -227,8 +230,8 @@ def run_in_process(
                 run.join(_THREAD_STOP_SECONDS)
             raise
         watch()
-    # Another run in this process, or this one resumed, begins with learners of its own; and records are not held on to.
-    simulated_site.cache_clear()
+        # Another run here, or this one resumed, begins with learners of its own; and records are not held on to.
+        simulated_site.cache_clear()
     if failures:
         raise RunError(f"the run failed: {failures[0]}") from failures[0]
 

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -162,7 +163,9 @@ def make(name: str, params: dict[str, Any], *, number: bool = False, **wanted: A
             wrong = f"needs more parameters: there are {', '.join(known)}"
         raise LearnerError(f"learner {name!r} {wrong}") from None
     try:
-        with MAKING:
+        # What a caller draws from torch afterwards does not depend on networks that are made here.
+        torch = sys.modules.get("torch")
+        with MAKING, torch.random.fork_rng() if torch else nullcontext():
             return found(**arguments)
     except ImportError as error:
         raise _missing(name, error) from error

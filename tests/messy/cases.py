@@ -122,6 +122,20 @@ SAID: Final[dict[str, Case]] = {
     "a constant column": Case(lambda p: p.add("unit", lambda name, row: "mg"), "constant-column", "unit"),
     "one class at a silo": Case(lambda p: p.change("koeln", LABEL, lambda cell: "no"), "one-class", "", "koeln"),
     "a class of one silo": Case(lambda p: p.some("koeln", LABEL, range(50), "maybe"), "class-at-one-silo", "", "koeln"),
+    "unknown labels": Case(
+        lambda p: p.some("koeln", LABEL, range(30), "unknown").some("essen", LABEL, range(30), "unknown"),
+        "missing-as-class",
+        LABEL,
+    ),
+    "a code for a missing label": Case(
+        lambda p: (
+            _labels(p, {"yes": "1", "no": "2"})
+            .some("koeln", LABEL, range(30), "9")
+            .some("essen", LABEL, range(30), "9")
+        ),
+        "missing-as-class",
+        LABEL,
+    ),
     "another unit at a silo": Case(
         lambda p: p.change("essen", "glucose", lambda cell: f"{float(cell) * 18.02:.0f}"),
         "other-scale",

@@ -29,6 +29,11 @@ _MISSING: Final = (
     r"k\.?\s?a\.?|unbekannt|fehlt|fehlend|inconnu|desconocido|not (done|known|available|measured|applicable)|pending|"
     r"tba|tbd|#.*|error|err|inf|-inf)\s*$"
 )
+MISSING_CODES: Final = (
+    *(7, 8, 9, 66, 77, 88, 97, 98, 99, 99.9, 99.99, 555, 666, 777, 888, 996, 997, 998, 999, 999.9, 8888, 9996, 9997),
+    *(9998, 9999, 99997, 99998, 99999, 999999, 9999999, 99999999, 999999999),
+)
+"""Numbers that stand for a missing value, positive or negative; in a column of features 0 and -1 do, too."""
 _MONTH: Final = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\pL*"
 _DATE: Final = (
     r"(?i)^\s*(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2}|(19|20)\d{2}[/-](0[1-9]|1[0-2])|"
@@ -71,6 +76,13 @@ def _match(values: pa.Array, pattern: str) -> NDArray[np.bool_]:
         return np.zeros(len(values), dtype=bool)
     found: NDArray[np.bool_] = pc.match_substring_regex(values, pattern).to_numpy(zero_copy_only=False).astype(bool)
     return found
+
+
+def are_missing(values: Collection[str]) -> NDArray[np.bool_]:
+    """Which of the texts are words for a missing value; not signs such as ``-`` and ``x``, which may be classes."""
+    found = pc.match_substring_regex(pa.array([*values], pa.string()), _MISSING).to_numpy(zero_copy_only=False)
+    signs = [not value.strip(" -–+*xX") for value in values]
+    return np.asarray(found.astype(bool) & ~np.array(signs, dtype=bool))
 
 
 def are_dates(values: Collection[str]) -> NDArray[np.bool_]:

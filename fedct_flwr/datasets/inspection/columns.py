@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import likely_forms
-from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind, are_dates
+from fedct_flwr.datasets.inspection.cells import FEWEST, MISSING_CODES, Cells, Column, Floats, Ints, Kind, are_dates
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.text.spelling import spelled_alike
 from fedct_flwr.types import SiloName
@@ -18,11 +18,6 @@ _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # What pandas, R and spreadsheets call a column that numbers the rows.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
-_CODES: Final = (
-    *(7, 8, 9, 66, 77, 88, 97, 98, 99, 99.9, 99.99, 555, 666, 777, 888, 996, 997, 998, 999, 999.9, 8888, 9996, 9997),
-    *(9998, 9999, 99997, 99998, 99999, 999999, 9999999, 99999999, 999999999),
-)
-"""Numbers that stand for a missing value, positive or negative; 0 and -1 do, too."""
 
 
 def of_public(column: Column, say: Words, categories: Collection[str], dated: Collection[str]) -> Iterator[Finding]:
@@ -175,7 +170,7 @@ def _sentinels(column: Column, silo: SiloName) -> list[float]:
     others = [other.ordered for other in column.others(silo) if other.valid >= FEWEST]
     for sign in (1, -1):
         ordered, often = (values, cells) if sign > 0 else (-values[::-1], cells[::-1])
-        codes = np.isin(ordered, _CODES) | ((sign < 0) & ((ordered == 1) | (ordered == 0)))
+        codes = np.isin(ordered, MISSING_CODES) | ((sign < 0) & ((ordered == 1) | (ordered == 0)))
         # The largest numbers that are codes, or only the last of them: 77 may be an amount, next to 999.
         most = int(np.cumprod(codes[::-1]).sum())
         positive = sign < 0 and bool(others) and all(each[0] >= 0 for each in others)

@@ -8,7 +8,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Ints, are_dates
+from fedct_flwr.datasets.inspection.cells import (
+    FEWEST,
+    MISSING_CODES,
+    TESTED,
+    Cells,
+    Column,
+    Ints,
+    are_dates,
+    are_missing,
+)
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
 from fedct_flwr.datasets.schema import Column as Feature
 from fedct_flwr.text.printable import count, listed, quoted
@@ -34,7 +43,7 @@ def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) 
     refused = refused or [*_spellings(counts, agreed, total, label, say), *_several(counts, label)]
     if not refused:
         alone = [] if agreed else [*_without_common(counts, say)]
-        refused = [*alone, *_few(counts, total, agreed, say, {found.silo for found in alone})]
+        refused = [*alone, *_few(counts, total, agreed, label, say, {found.silo for found in alone})]
     yield from refused
 
 
@@ -108,10 +117,30 @@ def _without_common(counts: Counts, say: Words) -> Iterator[Finding]:
             yield Finding("no-common-class", Severity.REFUSED, said, fix, silo=silo)
 
 
+def _missing(names: Collection[str]) -> list[str]:
+    """Of three classes or more, those that are a word or a code for a missing value, far from the other numbers.
+
+    >>> _missing(["no", "yes", "unknown"]), _missing(["1", "2", "9"]), _missing(["-1", "0", "1"])
+    (['unknown'], ['9'], [])
+    """
+    if all(map(_NUMBER.fullmatch, names)):
+        numbers = {name: float(name.replace(",", ".")) for name in names}
+        rest = [number for number in numbers.values() if abs(number) not in MISSING_CODES]
+        low, high = min(rest, default=0.0), max(rest, default=0.0)
+        found = [
+            name
+            for name, number in numbers.items()
+            if number not in rest and (number < 0 <= low or number >= 3 * high > 0)
+        ]
+    else:
+        found = [name for name, missing in zip(names, are_missing(names), strict=True) if missing]
+    return found if len(names) - len(found) > 1 else []
+
+
 def _few(
-    counts: Counts, total: Counter[str], agreed: Collection[str], say: Words, known: Collection[SiloName]
+    counts: Counts, total: Counter[str], agreed: Collection[str], label: str, say: Words, known: Collection[SiloName]
 ) -> Iterator[Finding]:
-    """Silos of one class, classes of few records, and classes of one silo, but for silos ``known`` to share none."""
+    """Silos of one class, classes of few records or of missing labels, and of one silo, but for ``known`` ones."""
     counts = {silo: own for silo, own in counts.items() if not silo.endswith(TESTED)}
     for silo, own in counts.items():
         if len(own) == 1 and len({*total, *agreed}) > 1 and sum(own.values()) >= _FEW:
@@ -126,6 +155,10 @@ def _few(
         said = f"a class has {count(number, 'record')} at all silos together"
         severity = Severity.REFUSED if number <= 2 and total.total() >= FEWEST else Severity.SAID
         yield Finding("few-of-class", severity, said, "correct the cell, join the class with another, or remove it")
+    for name in () if agreed else _missing(total):
+        said = f"class {quoted(name)} in the label column {quoted(label)} reads as a missing label"
+        fix = f"take these records out, or accept 'missing-as-class:{label}' if it is a class"
+        yield Finding("missing-as-class", Severity.SAID, said, fix, label)
     for name, number in total.items():
         silos = [silo for silo, own in counts.items() if name in own]
         if len(counts) > 2 and len(silos) == 1 and number >= _FEW and silos[0] not in known:
