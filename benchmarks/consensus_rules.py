@@ -20,9 +20,8 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import DawidSkene, Plurality, Qualified, Rule
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus.counting import Ballot
-from fedct_flwr.datasets.federated import FederatedDataset, pool
+from fedct_flwr.datasets.federated import FederatedDataset, Query, pool
 from fedct_flwr.datasets.partition import split_over_silos
-from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.build import build_learner

@@ -17,10 +17,10 @@ from benchmarks.federation import Runs
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import named
+from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.inspection.finding import CODES
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspections import inspect_dataset
-from fedct_flwr.datasets.memory import Tables
 from fedct_flwr.simulation.given import table_of
 
 SEEDS: Final = 12

@@ -22,8 +22,7 @@ from benchmarks.stacked import seconds, steps_of
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import LOADERS
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.flower.engine import run_in_process
 from fedct_flwr.learners import cuda_graph

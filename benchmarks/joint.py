@@ -19,8 +19,7 @@ from benchmarks.federation import Runs
 from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, Federation, Setting, Sizes, learner_of, load
 from fedct_flwr import datasets, simulate
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.kinds.hard import cotrain

@@ -26,8 +26,7 @@ from fedct_flwr.audit.audit import About, Audit, How, audit, conclude
 from fedct_flwr.audit.members import choose, draw, with_members
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import LOADERS
-from fedct_flwr.datasets.federated import FederatedDataset, take
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, take
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.seeding import generator

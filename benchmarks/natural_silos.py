@@ -19,8 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import named
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled, take
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, shuffled, take
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode

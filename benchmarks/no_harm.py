@@ -24,8 +24,7 @@ from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import LabelSharing
 from fedct_flwr.datasets import LOADERS
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import FederatedDataset, Query
 from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner

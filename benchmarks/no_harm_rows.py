@@ -10,8 +10,7 @@ from numpy.random import Generator
 
 from benchmarks.natural_silos import NATURAL
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool, shuffled
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool, shuffled
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples

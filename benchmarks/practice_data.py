@@ -13,8 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples

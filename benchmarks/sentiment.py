@@ -12,8 +12,7 @@ import numpy as np
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import named
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.seeding import generator

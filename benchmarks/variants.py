@@ -11,9 +11,8 @@ from sklearn.datasets import load_digits
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData, named
-from fedct_flwr.datasets.federated import pool
+from fedct_flwr.datasets.federated import PublicSet, pool
 from fedct_flwr.datasets.partition import dirichlet, iid
-from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Examples, Features
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import FederatedDataset, Query
 from fedct_flwr.files import write_atomically
 from fedct_flwr.kinds import HISTOGRAMS
 from fedct_flwr.kinds.base import Kind

@@ -18,8 +18,7 @@ from fedct_flwr.audit.attacks import Observation, Scores
 from fedct_flwr.audit.members import Candidates, with_members
 from fedct_flwr.audit.rerun import Refit
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, pool, take
-from fedct_flwr.datasets.public_set import as_numbers
+from fedct_flwr.datasets.federated import FederatedDataset, as_numbers, pool, take
 from fedct_flwr.drawing.simulated import placed, plan_of, sum_of
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.kinds.summed import Summed

@@ -28,8 +28,7 @@ from fedct_flwr.audit.members import Candidates, choose, draw, with_members, wit
 from fedct_flwr.audit.rerun import Forge, rerun
 from fedct_flwr.audit.success import Guesses, Success, bound_of_run, guesses, success
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, take
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, take
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.base import Choosing, Learner
 from fedct_flwr.learners.build import learner_for

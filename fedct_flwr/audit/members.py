@@ -8,8 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, first_of, take, unit_of_each
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, first_of, take, unit_of_each
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import DataError, SiloName
 

@@ -15,7 +15,7 @@ from flwr.serverapp.strategy import FedAvg, Result
 
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.study import Roster
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.flower.grid import prompt
 from fedct_flwr.runs.records import WeightsRecord, WeightsSent
 from fedct_flwr.runs.run_folder import RunFolder

@@ -2,8 +2,8 @@
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
-from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
-from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
+from fedct_flwr.config.run import MEMORY, STUDY, NodeConfig, RunConfig
+from fedct_flwr.config.silo import Connection, DataSettings, Policy, SiloConfig
 from fedct_flwr.config.study import CoordinatorConfig, ModelDescription, StudyConfig, StudyDraw, StudyJoint
 from fedct_flwr.config.tables import TableSettings
 

@@ -1,4 +1,4 @@
-"""The settings of a run, as Flower's run config holds them."""
+"""The settings of a run and of its nodes, as Flower's run config and node configs hold them."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from pydantic import Field, InstanceOf, ValidationInfo, field_validator, model_v
 from fedct_flwr.config.learner import AUTO, LearnerSettings, PseudoWeight, Training
 from fedct_flwr.config.method import Method, default_method, defaults_of_all, methods, read_method
 from fedct_flwr.config.privacy import OF_LABELS, OF_STUDENTS, PROTECTIONS, PrivacySettings, check_delta
-from fedct_flwr.config.settings import MAX_INT, Name, Names, kebab, one_of
+from fedct_flwr.config.settings import MAX_INT, Name, Names, OptionalPath, Settings, kebab, one_of
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
@@ -353,3 +353,29 @@ class RunConfig(SimulatedSilos):
     def _learner(self, name: str, params: dict[str, Any]) -> LearnerSettings:
         same = {kebab(field): getattr(self, field) for field in LearnerSettings.model_fields if hasattr(self, field)}
         return LearnerSettings.read({**same, "name": name, "params": params}, "the run config")
+
+
+class NodeConfig(Settings):
+    """What one node knows of itself: from the agent, or from the simulation.
+
+    A stock SuperNode whose node config names a ``silo-file`` gets refusals alone: only an agent has a gate. With
+    ``FEDCT_WITHOUT_GATE=1`` in its environment it answers all the same, without gate and without log. That is for
+    measurements, never for a hospital's records.
+    """
+
+    silo_file: OptionalPath = None
+    """``silo.toml`` of a real silo."""
+    partition_id: int | None = Field(default=None, ge=0)
+    """Position of a simulated silo in the data set."""
+    num_partitions: int | None = Field(default=None, ge=1)
+
+    @classmethod
+    def from_flower(cls, node_config: Mapping[str, Any]) -> Self:
+        """Read Flower's node config. Raises ConfigError."""
+        return cls.read(node_config, "the node config")
+
+    @model_validator(mode="after")
+    def _check_identity(self) -> Self:
+        if (self.silo_file is None) == (self.partition_id is None):
+            raise ValueError("a node needs a silo-file (or a partition-id, which the simulation sets), and not both")
+        return self

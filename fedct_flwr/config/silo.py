@@ -1,9 +1,9 @@
-"""A silo's own settings, ``silo.toml``, and its Flower node's. The silo alone decides them."""
+"""A silo's own settings, ``silo.toml``. The silo alone decides them."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -21,7 +21,6 @@ from fedct_flwr.config.settings import (
     MAX_INT,
     Address,
     Name,
-    OptionalPath,
     OptionalRelativePath,
     RelativePath,
     Settings,
@@ -365,30 +364,4 @@ class SiloConfig(Settings):
                 "which records are held out depends on all of them, and with a protection none may change what becomes "
                 "of another: set test-fraction = 0 under [data], or name a test-file there"
             )
-        return self
-
-
-class NodeConfig(Settings):
-    """What one node knows of itself: from the agent, or from the simulation.
-
-    A stock SuperNode whose node config names a ``silo-file`` gets refusals alone: only an agent has a gate. With
-    ``FEDCT_WITHOUT_GATE=1`` in its environment it answers all the same, without gate and without log. That is for
-    measurements, never for a hospital's records.
-    """
-
-    silo_file: OptionalPath = None
-    """``silo.toml`` of a real silo."""
-    partition_id: int | None = Field(default=None, ge=0)
-    """Position of a simulated silo in the data set."""
-    num_partitions: int | None = Field(default=None, ge=1)
-
-    @classmethod
-    def from_flower(cls, node_config: Mapping[str, Any]) -> Self:
-        """Read Flower's node config. Raises ConfigError."""
-        return cls.read(node_config, "the node config")
-
-    @model_validator(mode="after")
-    def _check_identity(self) -> Self:
-        if (self.silo_file is None) == (self.partition_id is None):
-            raise ValueError("a node needs a silo-file (or a partition-id, which the simulation sets), and not both")
         return self

@@ -22,7 +22,7 @@ from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds.base import Decision, Facts
 from fedct_flwr.kinds.summed import Summed

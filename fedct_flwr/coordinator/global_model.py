@@ -16,8 +16,7 @@ from fedct_flwr.config import LearnerSettings, ModelDescription, RunConfig
 from fedct_flwr.consensus.counting import plurality, tally, unanimous
 from fedct_flwr.coordinator.questions import no_targets
 from fedct_flwr.coordinator.study import Study, Subject
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.files import write_atomically, write_json
 from fedct_flwr.kinds.base import Kind

@@ -17,7 +17,7 @@ from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulate
 from fedct_flwr.coordinator.questions import no_targets
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Lost, NoisySums
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds import GRADIENTS, HARD
 from fedct_flwr.kinds.base import Decision
 from fedct_flwr.models.card import promised_together

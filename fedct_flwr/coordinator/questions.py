@@ -17,7 +17,7 @@ from flwr.serverapp import Grid
 
 from fedct_flwr.consensus.counting import Consensus, State
 from fedct_flwr.coordinator.study import Roster
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.flower.grid import ErrorCode, PromptGrid, seconds_of
 from fedct_flwr.kinds import kind_by
 from fedct_flwr.kinds.base import Kind

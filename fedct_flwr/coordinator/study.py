@@ -13,8 +13,7 @@ from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder

@@ -7,7 +7,7 @@ from typing import Final
 
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.settings import Needs, Uses, uses
-from fedct_flwr.datasets import files, memory, named
+from fedct_flwr.datasets import files, from_tables, named
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.partition import corrupted
 from fedct_flwr.text.printable import suggest
@@ -78,11 +78,11 @@ def load(config: RunConfig) -> FederatedDataset:
         )
     if config.data != MEMORY and config.data not in LOADERS:
         raise ConfigError(f"unknown data set {config.data!r}: {suggest(config.data, LOADERS)}")
-    found = memory.load(config) if config.data == MEMORY else LOADERS[config.data](config)
+    found = from_tables.load(config) if config.data == MEMORY else LOADERS[config.data](config)
     if config.public == "drawn":
         # Its noise is accounted for above this layer.
         found = import_module("fedct_flwr.drawing.simulated").with_drawn(found, config)
-    return corrupted(found, config)
+    return found if config.corruption == "none" else corrupted(found, config)
 
 
 __all__ = ["LOADERS", "FederatedDataset", "SiloData", "load"]

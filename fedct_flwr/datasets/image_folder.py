@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool, split_silo
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool, split_silo
 from fedct_flwr.datasets.folder import PUBLIC, TEST, holds_tables
-from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.tables import all_classes, class_name, encode_labels
 from fedct_flwr.seeding import generator

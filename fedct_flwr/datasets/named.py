@@ -41,9 +41,8 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, scaled, shuffled
 from fedct_flwr.datasets.partition import split_over_silos
-from fedct_flwr.datasets.public_set import PublicSet, scaled
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode

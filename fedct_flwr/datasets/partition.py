@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.settings import Uses, uses
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, HardLabels
@@ -219,8 +218,6 @@ def corrupted(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset:
     of classes that does not fit the data set, or a data set without classes.
     """
     classes = len(dataset.schema.classes)
-    if config.corruption == "none":
-        return dataset
     dataset.schema.outcome.check_settings(config, "corruption")
     if config.corruption_number >= classes or (config.corruption == "label-shift" and config.corruption_number == 0):
         least = 1 if config.corruption == "label-shift" else 0

@@ -24,9 +24,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
-from fedct_flwr.datasets.federated import column_of_groups, numbered
+from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
-from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, no_column, read_table

@@ -1,20 +1,19 @@
 """Drawn public sets in simulations: for each run, from the records that its silos train with."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig, StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, check_protected, first_of
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, check_protected, first_of
 from fedct_flwr.drawing.cells import Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.seeding import generator
@@ -139,10 +138,8 @@ def derived(dataset: FederatedDataset) -> Dictionary:
     return Dictionary.read({"columns": columns}, f"what {dataset.name!r} has")
 
 
-def cautions(config: RunConfig) -> Iterator[str]:
-    """Warnings about a drawn public set, a sentence each."""
-    if config.public == "drawn" and not config.draw_dictionary:
-        yield (
-            "the drawn public set takes ranges and categories from the silos' tables, which no epsilon covers: a real "
-            "study needs a data dictionary, so give draw-dictionary"
-        )
+WITHOUT_DICTIONARY: Final = (
+    "the drawn public set takes ranges and categories from the silos' tables, which no epsilon covers: a real study "
+    "needs a data dictionary, so give draw-dictionary"
+)
+"""A warning."""

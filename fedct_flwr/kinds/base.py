@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import LearnerSettings, Policy
 from fedct_flwr.consensus.label_matrix import agreed
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.guard import Guard, SoftGuard
 from fedct_flwr.scoring import both_accuracies

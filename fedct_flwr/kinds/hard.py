@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from fedct_flwr.consensus.label_matrix import counts_agreed
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind, as_kind
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.learners.base import Choosing, Learner, Resumable

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds.base import Bench, Cost, Decision, Facts, class_counts
 from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.summed import OnlyReady

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from fedct_flwr.consensus.label_matrix import agreed
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds.base import CLASSES, DISTANCE, Bench, Cost, Decided, Decision, Facts, Kind, Near, facts_of_values
 from fedct_flwr.learners.base import Choosing, Distillable, Learner
 from fedct_flwr.learners.guard import Guard, Lesson, SoftGuard

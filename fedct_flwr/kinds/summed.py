@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import Policy
 from fedct_flwr.consensus.counting import tally, unanimous
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds.base import (
     CLASSES,
     Cost,

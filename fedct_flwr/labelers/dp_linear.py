@@ -13,7 +13,7 @@ import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.labelers.public_features import NORM, PublicFeatures

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.public_set import as_numbers
+from fedct_flwr.datasets.federated import as_numbers
 from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.learners.build import AUGMENT, is_network, wanted_of
 from fedct_flwr.learners.catalog import make

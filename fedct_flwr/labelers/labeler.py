@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.config import LearnerSettings, PrivacySettings
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.privacy.randomness import Noise

@@ -5,7 +5,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final
 
 from fedct_flwr.config import LearnerSettings, PrivacySettings, SiloConfig
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import ConfigError, SiloName
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
 
-from fedct_flwr.datasets.public_set import as_numbers
+from fedct_flwr.datasets.federated import as_numbers
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.seeding import generator, random_state

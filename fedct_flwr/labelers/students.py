@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fedct_flwr.config import LearnerSettings, PrivacySettings, TransferSettings
 from fedct_flwr.config.privacy import OF_STUDENTS, said
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.labeler import Asked, KeepsNothing
 from fedct_flwr.labelers.protect import check_installed

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import LearnerSettings, RunConfig
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.public_set import AXES, PublicSet
+from fedct_flwr.datasets.federated import AXES, FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
 from fedct_flwr.learners.base import Learner

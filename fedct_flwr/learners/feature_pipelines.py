@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
 
-from fedct_flwr.datasets.public_set import AXES, as_numbers
+from fedct_flwr.datasets.federated import AXES, as_numbers
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.automatic import BOOSTED, Candidate, Views

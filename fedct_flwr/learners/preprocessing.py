@@ -16,7 +16,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fedct_flwr.datasets.public_set import AXES
+from fedct_flwr.datasets.federated import AXES
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import DataError, Features, TrainingError
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.public_set import AXES
+from fedct_flwr.datasets.federated import AXES
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import (

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedct_flwr.datasets.public_set import are_bytes
+from fedct_flwr.datasets.federated import are_bytes
 from fedct_flwr.learners.base import Averageable
 from fedct_flwr.learners.catalog import MAKING
 from fedct_flwr.learners.output_validation import check_probabilities

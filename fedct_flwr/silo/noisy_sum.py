@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import Policy, RunConfig, SiloConfig
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import FederatedDataset, check_protected, first_of
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, check_protected, first_of
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.drawing import marginals

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.federated import SiloData, check_protected, num_units, split_silo
+from fedct_flwr.datasets.federated import PublicSet, SiloData, check_protected, num_units, split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, refuse
 from fedct_flwr.datasets.inspections import inspect_records
-from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, table_of

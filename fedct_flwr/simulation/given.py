@@ -25,8 +25,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from fedct_flwr.config import MEMORY
 from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets import LOADERS
+from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.image_folder import holds_images
-from fedct_flwr.datasets.memory import Tables
 from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.datasets.table_files import usual, without_blanks
 from fedct_flwr.drawing.simulated import Drawn

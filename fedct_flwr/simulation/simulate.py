@@ -15,8 +15,8 @@ from fedct_flwr.algorithms.fedct import FedCT, is_own
 from fedct_flwr.config import MEMORY, RunConfig
 from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import kebab
+from fedct_flwr.datasets.from_tables import FOLDER, Tables
 from fedct_flwr.datasets.inspection.finding import gathered
-from fedct_flwr.datasets.memory import FOLDER, Tables
 from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package

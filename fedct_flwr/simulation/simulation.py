@@ -20,7 +20,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.inspections import accepted, inspect_dataset, table_of_dataset
-from fedct_flwr.drawing.simulated import cautions as drawn_cautions
+from fedct_flwr.drawing.simulated import WITHOUT_DICTIONARY
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.files import write_json
 from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_in_process, run_on_engine
@@ -98,7 +98,8 @@ class Simulation:
         privacy = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
         if privacy.enabled and (weakness := budget_of(privacy).weakness(self.dataset.fewest_units)):
             yield weakness
-        yield from drawn_cautions(self.config)
+        if self.config.public == "drawn" and not self.config.draw_dictionary:
+            yield WITHOUT_DICTIONARY
         yield from self.algorithm.cautions(self.config, len(self.config.roster or self.dataset.silos))
 
     def notes(self) -> Iterator[str]:

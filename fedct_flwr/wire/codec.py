@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds import kind_by, kind_of, kind_of_votes
 from fedct_flwr.kinds.hard import labels_message, read_labels
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, SiloName, Votes

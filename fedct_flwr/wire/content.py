@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import HardLabels, SiloName, SoftVotes, Votes
 from fedct_flwr.wire.packing import Grid

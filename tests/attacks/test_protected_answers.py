@@ -17,7 +17,7 @@ from flwr.app import Context, Message, RecordDict
 
 from client_app.main import app
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.silo import context as silo_context

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, Spent, read_entries

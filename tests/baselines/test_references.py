@@ -8,8 +8,7 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData, load
-from fedct_flwr.datasets.federated import pool
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet, pool
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.types import Examples
 

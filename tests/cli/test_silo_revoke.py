@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.hospital.approval import put_down
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, is_revoked

@@ -8,7 +8,7 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import LOADERS, FederatedDataset, SiloData, load
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 from tests.sentences import sentence

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.datasets import public_set
-from fedct_flwr.datasets.public_set import PublicSet, Query, scaled
+from fedct_flwr.datasets import federated
+from fedct_flwr.datasets.federated import PublicSet, Query, scaled
 from fedct_flwr.types import DataError
 
 X = np.float64([[1.5, -2.0], [0.0, np.nan], [3.0, 4.0]])
@@ -88,13 +88,13 @@ class TestFingerprint:
     def test_images_of_bytes_count_as_the_numbers_that_they_stand_for(self, monkeypatch: pytest.MonkeyPatch):
         pixels = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 2), dtype=np.uint8)
         assert fingerprint(pixels) == fingerprint(scaled(pixels))
-        monkeypatch.setattr(public_set, "_BLOCK_BYTES", 100)
+        monkeypatch.setattr(federated, "_BLOCK_BYTES", 100)
         assert fingerprint(pixels) == fingerprint(scaled(pixels))
         assert fingerprint(pixels) != fingerprint(pixels[::-1])
 
     @pytest.mark.parametrize("block_bytes", [1, 8, 16, 17, 100, 1 << 30])
     def test_does_not_depend_on_the_block_size(self, block_bytes: int, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(public_set, "_BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(federated, "_BLOCK_BYTES", block_bytes)
         assert fingerprint(X) == X_FINGERPRINT
 
 

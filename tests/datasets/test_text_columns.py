@@ -8,7 +8,7 @@ import pytest
 import tomli_w
 
 from fedct_flwr.config import DataSettings
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.hospital.duplicates import find_duplicates

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import run_agent
 from fedct_flwr.hospital.agent_status import STATUS_FILE

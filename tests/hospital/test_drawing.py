@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.drawing.simulated import derived, placed, with_drawn
 from fedct_flwr.flower.loopback import run_loopback

@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.kinds.joint import GRADIENTS, STEPS

@@ -10,7 +10,7 @@ import pytest
 
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset, memory
+from fedct_flwr.datasets import FederatedDataset, from_tables
 from fedct_flwr.simulation.given import data_of, table_of
 from fedct_flwr.types import DataError
 
@@ -79,8 +79,8 @@ def test_a_column_is_the_same_whichever_way_it_arrives(
     data = data_of(silos, public, "ill")
     assert data.tables is not None
     data.tables.write(tmp_path / "engine")
-    monkeypatch.setenv(memory.FOLDER, str(tmp_path / "engine"))
-    monkeypatch.setattr(memory, "_HELD", {})
+    monkeypatch.setenv(from_tables.FOLDER, str(tmp_path / "engine"))
+    monkeypatch.setattr(from_tables, "_HELD", {})
     config = {**data.settings, "test-fraction": 0.0, "accept": ("repeated-records", "shared-records")}
     assert told(datasets.load(RunConfig.from_flower(config))) == here
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import Policy
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds import (
     HARD,
     KINDS,

@@ -10,7 +10,7 @@ import pytest
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.consensus.counting import shares_of_votes
 from fedct_flwr.coordinator.questions import Asking, Learning
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds import HARD, SHARES, kind_of
 from fedct_flwr.kinds.base import Bench
 from fedct_flwr.learners.build import untrained

@@ -8,7 +8,7 @@ import pytest
 from fedct_flwr.consensus.counting import Total
 from fedct_flwr.consensus.prediction import prediction_consensus
 from fedct_flwr.consensus.trust import naive
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds import NOISY_SUMS, SUMS, kind_of
 from fedct_flwr.kinds.summed import NOTHING, Summed
 from fedct_flwr.privacy.noise_shares import VoteShares

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig
 from fedct_flwr.config.privacy import PROTECTIONS
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers import protect
 from fedct_flwr.labelers.labeler import Labeler

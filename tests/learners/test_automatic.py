@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import LearnerSettings
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import automatic
 from fedct_flwr.learners.automatic import FEWEST, SAFE, TINY, Automatic, Candidate

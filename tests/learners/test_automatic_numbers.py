@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import LearnerSettings
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.automatic import AutomaticRegressor
 from fedct_flwr.learners.base import Choosing

@@ -9,7 +9,7 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.base import Learner, Resumable, Saveable

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels

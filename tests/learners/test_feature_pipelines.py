@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from fedct_flwr.config import LearnerSettings
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.automatic import Automatic
 from fedct_flwr.learners.base import Choosing, Probabilistic, Resumable, Saveable, SoftFittable

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.guard import WEIGHTS, Guard, NetworkGuard, Trust
 from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords

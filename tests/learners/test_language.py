@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import LearnerSettings, ModelDescription
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import transformer as encoders
 from fedct_flwr.learners.base import Averageable, Probabilistic, SoftTrainable

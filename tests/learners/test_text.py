@@ -15,7 +15,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 
 from fedct_flwr import simulate
 from fedct_flwr.config import LearnerSettings, ModelDescription
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner

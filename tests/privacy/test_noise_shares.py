@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from fedct_flwr.config.privacy import NoisePlan
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit, Spending

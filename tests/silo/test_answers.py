@@ -13,7 +13,7 @@ from safetensors.torch import load
 
 from client_app.main import app
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.site import simulated_site

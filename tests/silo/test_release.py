@@ -13,7 +13,7 @@ import pytest
 from flwr.app import Context, RecordDict
 
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.silo import release

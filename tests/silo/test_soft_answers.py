@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.content import Instruction, Soft, SoftTargets
 from fedct_flwr.wire.refusal import Refusal

@@ -9,7 +9,7 @@ import pytest
 from flwr.app import Context, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.refusal import Refusal

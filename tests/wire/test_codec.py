@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import (
