@@ -1,55 +1,21 @@
 """The benchmarks' own tools. What they measure is not tested here."""
 
-import contextlib
 import re
 from pathlib import Path
 
 import pytest
 
-from benchmarks import fedkt, methods, progress, report, variants
+from benchmarks import fedkt, report
 from benchmarks.__main__ import EXPERIMENTS as COMMANDS
 from benchmarks.__main__ import function
-from benchmarks.experiments import EXPERIMENTS, Experiment
-from fedct_flwr.config import RunConfig
+from benchmarks.experiments import EXPERIMENTS
 from tests.blocks import PAGES
 from tests.readme import ROOT
-
-every_experiment = pytest.mark.parametrize("experiment", list(EXPERIMENTS.values()), ids=list(EXPERIMENTS))
-
-
-@every_experiment
-def test_rows_name_known_settings_data_and_methods_and_the_papers_figures_stand_beside_ours(
-    experiment: Experiment,
-) -> None:
-    assert len({row.name for row in experiment.rows}) == len(experiment.rows)
-    assert experiment.slow < {row.name for row in experiment.rows}
-    assert "Paper: " in experiment.about
-    for row in experiment.rows:
-        config = RunConfig.from_flower({**methods.SETTINGS, **row.settings})
-        assert config.data in variants.VARIANTS
-        assert set(row.paper) <= set(row.methods) <= set(methods.METHODS)
-        assert "|" not in row.name  # a column's border in Markdown
 
 
 def test_every_experiment_is_a_command_that_is_there() -> None:
     assert set(EXPERIMENTS) < set(COMMANDS)
     assert all(callable(function(name)) for name in COMMANDS)
-
-
-def test_what_was_measured_before_a_stop_is_not_measured_again(tmp_path: Path) -> None:
-    results, measured = tmp_path / "x.json", []
-
-    def measure() -> list[int]:
-        measured.append(1)
-        return [len(measured)]
-
-    with contextlib.suppress(KeyboardInterrupt), progress.shown("x", "python -m benchmarks x", results):
-        assert progress.once("a", measure) == [1]
-        raise KeyboardInterrupt
-    with progress.shown("x", "python -m benchmarks x", results):
-        assert [progress.once(key, measure) for key in "ab"] == [[1], [2]]
-    with progress.shown("x", "python -m benchmarks x", results):
-        assert progress.once("a", measure) == [3]
 
 
 def test_tables_of_results_in_pages_are_those_committed() -> None:

@@ -64,12 +64,6 @@ def test_a_bundle_has_images_checksums_sboms_licences_and_what_was_tried(sbom: P
     } == {"SHA256SUMS"}
 
 
-def test_without_images_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert bundle.main([str(tmp_path), "fedct", "latest", str(tmp_path / "bundle.tar")]) == 1
-    assert "images.txt is not there: run 'make images' first" in capsys.readouterr().err
-    assert not (tmp_path / "bundle.tar").exists()
-
-
 def test_each_package_of_the_images_declares_a_licence() -> None:
     """Those of the lock files, as they are installed here."""
     locked = versions("agent", "supernode", "coordinator")

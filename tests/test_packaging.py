@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from flwr.cli.build import build_fab_from_disk
 
-import fedct_flwr
 from fedct_flwr.flower.command import stage_app
 from tests.patience import PATIENCE
 
@@ -142,13 +141,6 @@ def test_the_wheel_holds_the_packages_with_all_their_files_and_nothing_else(whee
     compose = [f"silo/compose{part}.yaml" for part in ("", ".gpu", ".limits")]
     more = [f"fedct_flwr/cli/{name}" for name in ("app.toml", *compose)]
     assert found == sorted([*SOURCES, *more])
-
-
-def test_the_wheel_carries_the_licence_and_the_command(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as file:
-        info = f"fedct_flwr-{fedct_flwr.__version__}.dist-info"
-        assert file.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
-        assert "fedct = fedct_flwr.cli.main:run" in file.read(f"{info}/entry_points.txt").decode()
 
 
 # --- Flower's bundle

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -47,19 +46,6 @@ def error(column: Made) -> str:
 
 
 @pytest.mark.parametrize(
-    ("column", "expected"),
-    [
-        (lambda n: [Decimal("1.5"), None] * (n // 2), [1.5, np.nan] * 2),
-        (lambda n: pd.array([True, None] * (n // 2), dtype="boolean"), [1, np.nan] * 2),
-        (lambda n: [None] * n, [np.nan] * 4),
-    ],
-    ids=["decimals", "boolean", "nothing"],
-)
-def test_columns_that_work(column: Made, expected: list[float]) -> None:
-    np.testing.assert_array_equal(load(column).public.X[:, 1], expected)
-
-
-@pytest.mark.parametrize(
     ("column", "said"),
     [
         (lambda n: pd.date_range("2020-01-01", periods=n), "holds dates"),
@@ -81,18 +67,6 @@ def test_columns_of_the_same_name() -> None:
     for given in (table, table.to_pandas(), table.to_reader()):
         with pytest.raises(DataError, match="columns of the same name: 'age'"):
             data_of({"north": given}, given, "ill")
-
-
-@pytest.mark.parametrize(
-    ("label", "classes"),
-    [
-        (lambda n: [Decimal("1.0"), Decimal("0.0")] * (n // 2), ("0", "1")),
-        (lambda n: [True, False] * (n // 2), ("false", "true")),
-        (lambda n: ["1E50", "1_0"] * (n // 2), ("1E50", "1_0")),
-    ],
-)
-def test_labels_are_classes_of_the_same_names_as_in_files(label: Made, classes: tuple[str, ...]) -> None:
-    assert load(range, label=label).schema.classes == classes
 
 
 def test_threads_simulate_in_turns_and_torchs_generator_stays_where_it_is() -> None:

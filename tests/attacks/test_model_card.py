@@ -12,12 +12,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
-from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.kinds import HARD
-from fedct_flwr.models.card import as_markdown, card, promised, promised_by_noise
+from fedct_flwr.config import RunConfig
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.privacy import tally_noise
-from fedct_flwr.privacy.budget import NoiseOnVotes, PrivacyUnit, Spending
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.federation import conftest
 from tests.federation.conftest import Federation
@@ -93,23 +90,3 @@ def test_the_silos_own_noise_covers_no_score_of_their_models_either(federation: 
     assert "scores on their test records" in text
     # Its unit is a record: who takes part is told.
     assert facts["labels"]["silos"] == list(SILOS)
-
-
-def test_a_real_study_tells_the_students_score_on_the_test_set_that_all_have() -> None:
-    config = RunConfig.from_flower(
-        {"study": "s", "data": STUDY, "data-dir": "/s", "roster": "a,b", "algorithm": "dp-pate", "student": "svm"}
-    )
-    score = {"accuracy": 0.123, "balanced_accuracy": 0.456}
-    noise = NoiseOnVotes("laplace", 100, 25.0)
-    spent = Spending(whom="all silos", unit=PrivacyUnit.SILO, epsilon=2.0, delta=1e-5, noise=noise)
-    more: dict[str, Any] = {"public_fingerprint": "", "num_public": 2, "labels": 2, "rounds": [{"silos": {"a": {}}}]}
-    scores = {"student": score, "ensemble": {"accuracy": 0.789, "balanced_accuracy": 0.789}}
-    facts = card(
-        config, "DP-PATE", privacy=promised_by_noise(spent), file="", content=b"", scores=scores, most=0.5, **more
-    )
-    assert facts["scores"] == {"student": score}
-    assert "0.789" not in as_markdown(facts)
-    assert "simulation" not in facts["privacy"]["words"]
-    plain = card(config, "PATE", privacy=promised(config, HARD), file="", content=b"", scores=scores, most=0.5, **more)
-    assert plain["scores"] == scores
-    assert plain["labels"]["silos"] == ["a"]

@@ -131,9 +131,3 @@ def test_a_node_knows_its_silo_by_its_file_or_by_position(raw: dict[str, Any]) -
 def test_a_node_without_one_identity_is_told_what_it_needs(raw: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="a node needs a silo-file"):
         NodeConfig.from_flower(raw)
-
-
-@pytest.mark.parametrize("old", ["silo", "state-dir", "learner-packages", "allow-scores"])
-def test_what_silo_toml_says_cannot_be_said_in_the_node_config(old: str) -> None:
-    with pytest.raises(ConfigError, match=f"unknown key {old!r} in the node config"):
-        NodeConfig.from_flower({"silo-file": "/silo.toml", old: "x"})

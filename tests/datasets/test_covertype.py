@@ -20,12 +20,6 @@ def test_labels_start_at_zero_and_stay_with_their_records(data_folder: Path) -> 
         assert [kind[row.tobytes()] for row in part.X] == part.y.tolist()
 
 
-def test_what_is_not_fetched_is_asked_for_in_one_sentence(data_folder: Path) -> None:
-    (data_folder / "covertype" / "targets_py3").unlink()
-    said = sentence(DataError, small, "covertype")
-    assert f"fetch_covtype(data_home='{data_folder}')" in said
-
-
 def test_what_is_damaged_is_asked_for_again(data_folder: Path) -> None:
     (data_folder / "covertype" / "samples_py3").write_bytes(b"no joblib file")
     with pytest.raises(DataError, match="or damaged: fetch it"):

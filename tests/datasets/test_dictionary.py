@@ -79,12 +79,6 @@ def test_redcap_has_more_kinds(tmp_path: Path) -> None:
     assert found.left_out == ("id", "bmi")
 
 
-def test_a_study_has_one(tmp_path: Path) -> None:
-    path = tmp_path / "study.toml"
-    path.write_text(f'study = "s"\nclasses = ["a", "b"]\n{TOML}')
-    assert list(Dictionary.of_file(path).columns) == ["age", "sex", "admitted"]
-
-
 def test_a_study_with_another_dictionary_is_another_study(tmp_path: Path) -> None:
     (tmp_path / "public.csv").write_text("age,sex,admitted\n40,0,17000\n")
     digests = []
@@ -150,11 +144,6 @@ def test_a_file_of_something_else_is_one_sentence(tmp_path: Path, ending: str, t
     path = written(tmp_path, ending, text)
     with pytest.raises(ConfigError, match=said):
         Dictionary.of_file(path)
-
-
-def test_no_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot read the data dictionary"):
-        Dictionary.of_file(tmp_path / "nothing.json")
 
 
 def test_leaving_out_names_a_column() -> None:

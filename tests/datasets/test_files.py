@@ -225,15 +225,3 @@ def test_a_name_in_data_toml_that_nothing_has(folder: Folder, text: str, wording
     path = folder()
     told(path, text)
     assert sentence(ConfigError, load, path) == wording
-
-
-@pytest.mark.parametrize("name", ["Unnamed: 0", "", "__index_level_0__", "...1"])
-def test_row_numbers_without_a_name_are_no_feature(folder: Folder, name: str) -> None:
-    files = {
-        silo: "\n".join(f"{number if number else name},{line}" for number, line in enumerate(text.splitlines()))
-        for silo, text in {"public": PUBLIC, "north": NORTH, "south": SOUTH}.items()
-    }
-    path = folder(**files)
-    assert f"column '{name}' of" in error(path)
-    told(path, f"leave-out = ['{name}']")
-    assert load(path).schema.columns == (Column("age"), Column("ward", ("east", "west")))

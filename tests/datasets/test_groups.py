@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.datasets.federated import column_of_groups, numbered, split_off
 from fedct_flwr.datasets.inspections import inspect_dataset
-from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.silo.site import real_site
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 from tests.sentences import sentence
 
@@ -112,27 +110,6 @@ def test_a_number_is_the_same_patient_however_a_table_holds_it(values: pa.Array)
     assert found[1] == of_other[0]
     # A record without a group is nobody else's.
     assert len({*found, *of_other}) == 4
-
-
-def test_a_real_silo_keeps_its_patients_together(folder: Path) -> None:
-    study = folder / "study"
-    study.mkdir()
-    (study / "study.toml").write_text('study = "s"\nclasses = ["0", "1"]\n')
-    pd.read_csv(folder / "public.csv").drop(columns="patient").to_csv(study / "public.csv", index=False)
-    settings = {
-        "silo": "a",
-        "study": str(study),
-        "data": {"file": str(folder / "a.csv"), "label": "ill", "test-fraction": 0.2, "tables": {"group": "patient"}},
-        "learner": {"name": "decision-tree"},
-        "connection": {"superlink": "localhost:9092"},
-    }
-    site = real_site(SiloConfig.read(settings, "silo.toml"), read_study(study))
-    raw = pd.read_csv(folder / "a.csv").set_index("x")["patient"]
-    trained, tested = ({raw[x] for x in part.X[:, 0]} for part in (site.private, site.own_test))
-    assert (len(trained), len(tested)) == (24, 6)
-    assert site.groups is not None
-    assert len(site.groups) == site.private.size
-    assert len(np.unique(site.groups)) == 24
 
 
 # --- own test files

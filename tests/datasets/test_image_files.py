@@ -1,6 +1,5 @@
 """Folders of images as a federation: what is read, what is said of the rest, one sentence for what cannot be used."""
 
-import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -16,8 +15,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
 from fedct_flwr.datasets.image_folder import read_images, usual_form
 from fedct_flwr.datasets.schema import ImageForm
-from fedct_flwr.types import ConfigError, DataError, FedctError
-from tests.patience import PATIENCE
+from fedct_flwr.types import DataError, FedctError
 from tests.sentences import sentence
 
 Folder = Callable[..., Path]
@@ -127,19 +125,6 @@ def test_one_sentence_says_what_is_wrong(folder: Folder, change: Callable[[Path]
     change(path)
     said = error(path)
     assert all(word in said for word in words), said
-
-
-@pytest.mark.parametrize(
-    ("settings", "told", "word"),
-    [
-        ({"label_column": "ill"}, "", "label-column"),
-        ({}, "group = 'patient'\n", "group"),
-    ],
-)
-def test_settings_of_tables_are_refused(folder: Folder, settings: Any, told: str, word: str) -> None:
-    path = folder()
-    (path / "data.toml").write_text(told)
-    assert word in error(path, ConfigError, **settings)
 
 
 # --- memory
@@ -263,18 +248,6 @@ def test_a_damaged_file_is_numbered_and_its_name_not_quoted(
 
 
 # --- the form that images have
-
-
-def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['PIL'] = None\n"
-        "from pathlib import Path; from fedct_flwr.datasets.image_folder import read_images\n"
-        "from fedct_flwr.types import ConfigError\n"
-        "try: read_images([Path('a.png')], (1, 1), 'gray')\n"
-        "except ConfigError as error: print(error)"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert "the extra 'images': pip install" in ended.stdout
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the program that must not run is a shell script")

@@ -98,29 +98,9 @@ def test_databases_give_the_same_records_in_the_same_order(tmp_path: Path, datab
     }
 
 
-def test_a_comment_at_the_end_and_blanks_are_nothing(tmp_path: Path, database: str) -> None:
-    table = read_query(settings(tmp_path, database, "/* x */ SELECT patient FROM visits -- the end"))
-    assert table.column("patient").to_pylist() == [1, 2, 3]
-
-
-def test_an_empty_result_has_its_columns(tmp_path: Path, database: str) -> None:
-    table = read_query(settings(tmp_path, database, "SELECT patient, crp FROM visits WHERE patient > 9"))
-    assert (table.num_rows, table.column_names) == (0, ["patient", "crp"])
-
-
 def test_types_are_numbers_text_truth_and_dates(tmp_path: Path, database: str) -> None:
     sql = "SELECT CAST(1.50 AS NUMERIC(5, 2)) AS n, sum(patient) AS s, avg(crp) AS m, count(*) AS c FROM visits"
     assert read_query(settings(tmp_path, database, sql)).to_pylist() == [{"n": 1.5, "s": 6, "m": 0.625, "c": 3}]
-
-
-@postgresql.installed
-def test_types_of_postgresql(tmp_path: Path, reader: Server) -> None:
-    sql = "SELECT date '2020-02-29' AS d, true AS t, 'x'::char(2) AS c, 'NaN'::numeric AS n, '{}'::json AS j"
-    (row,) = read_query(settings(tmp_path, reader.database, sql)).to_pylist()
-    assert (str(row["d"]), row["t"], row["c"], row["j"]) == ("2020-02-29", True, "x ", "{}")
-    assert row["n"] != row["n"]
-    data = settings(tmp_path, reader.database, "SELECT ARRAY[1, 2] AS list")
-    assert failure(data).endswith("gives 'list' as list<item: int32>: CAST it to a number or text")
 
 
 def test_a_whole_column_decides_its_type(tmp_path: Path) -> None:
@@ -283,16 +263,6 @@ def test_a_wrong_password_is_not_shown(tmp_path: Path, server: Server, monkeypat
 
 
 @postgresql.installed
-def test_a_password_from_a_file(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "passwords"
-    file.write_text(f"127.0.0.1:*:*:reader:{server.password}\n", "utf-8")
-    file.chmod(0o600)
-    monkeypatch.setenv("PGPASSFILE", str(file))
-    data = settings(tmp_path, server.database.replace("//", "//reader@"), SELECT)
-    assert read_query(data).num_rows == 3
-
-
-@postgresql.installed
 def test_users_who_may_too_much_or_too_little(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", server.password)
     monkeypatch.setenv("PGUSER", "owner")
@@ -327,11 +297,6 @@ def test_a_password_in_the_settings_is_refused_and_not_quoted(tmp_path: Path, da
 def test_records_come_from_one_place(given: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="name a file with the records, or a query and its database"):
         DataSettings.read(given, "silo.toml")
-
-
-def test_another_kind_of_server_is_refused() -> None:
-    with pytest.raises(ConfigError, match="database must be a path, or begin with postgresql://"):
-        DataSettings.read({"query": "a.sql", "database": "mysql://host/x"}, "silo.toml")
 
 
 def test_a_query_that_is_not_there(tmp_path: Path) -> None:

@@ -153,12 +153,6 @@ def test_a_test_file_is_checked_as_a_silos_records_are(tmp_path: Path, wording: 
 # --- a silo's records
 
 
-def test_a_mapping_leads_from_the_hospitals_codes_to_the_studys_classes(tmp_path: Path, study: StudyFolder) -> None:
-    (tmp_path / "data.csv").write_text("ill,ward,age\n0,east,1\n1.0,east,2\n2,east,3\n", "utf-8")
-    data = {"file": str(tmp_path / "data.csv"), "label": "ill", "mapping": {"0": "no", "1": "yes", "2": "yes"}}
-    assert read_records(DataSettings.read(data, "silo.toml"), study).y.tolist() == [0, 1, 1]
-
-
 def test_the_hospitals_records_are_the_simulations_to_the_last_bit(tmp_path: Path) -> None:
     whole = dataset()
     for silo in whole.silos:

@@ -11,7 +11,6 @@ from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
-from fedct_flwr.hospital.duplicates import find_duplicates
 from tests.datasets.test_files import load
 
 PUBLIC = "age,note,code\n63,Chest pain,7\n41,,8\n,no pain,9\n"
@@ -105,13 +104,3 @@ def patients(number: int, seed: int) -> Any:
             for age, row in zip(rng.normal(size=number), words, strict=True)
         )
     )
-
-
-def test_copies_are_noticed_however_their_text_is_spelled() -> None:
-    own, public = patients(60, 0), patients(60, 1)
-    assert not find_duplicates(own, public, SCHEMA).alarm
-    copied = public.copy()
-    copied[:5] = own[10:15]
-    copied[:5, 1] = [f"  {text.upper()}" for text in copied[:5, 1]]
-    report = find_duplicates(own, copied, SCHEMA)
-    assert (report.exact, report.alarm) == (5, True)

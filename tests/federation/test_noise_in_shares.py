@@ -74,16 +74,3 @@ def dies_at(step: Step) -> Behave:
         return client_app(message, context)
 
     return behave
-
-
-def test_with_fewer_summands_each_adds_more_and_one_may_drop_out(federation: Federation) -> None:
-    federation.behave_in_sums[2] = dies_at(Step.ASK)
-    folder = federation.run(**RUNS["dp-pate"], min_summands=3)
-    (line,) = folder.rounds()
-    assert (len(line["silos"]), len(line["absent"])) == (3, 1)
-    told = result(folder)["privacy"]
-    assert told["honest"] == 2
-    shares = [VoteShares(0.5, QUERIES, 2, honest) for honest in (2, 3)]
-    assert shares[0].share_scale / shares[0].grid == pytest.approx(
-        (3 / 2) ** 0.5 * shares[1].share_scale / shares[1].grid
-    )

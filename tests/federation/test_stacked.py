@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from flwr.app import Context, Message
 
-from client_app.main import app as client_app
 from fedct_flwr.learners.stacked import Stacks
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.site import simulated_site
-from fedct_flwr.wire.refusal import Refusal
 from tests.federation.conftest import DEADLINE, Federation
 
 pytest.importorskip("torch")
@@ -62,29 +59,6 @@ def test_the_labels_are_those_of_one_after_the_other(way: str, federation: Feder
     assert train is not None
     # Before their first answer some may need longer than others.
     assert set(train.silos[-2:]) == {4}
-
-
-def test_a_silo_whose_loss_is_not_finite_fails_alone(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedct_flwr.learners.torch_net import TorchLearner
-
-    original, broken = TorchLearner._course, []
-
-    def course(learner: TorchLearner, *arguments: Any) -> Any:
-        found = original(learner, *arguments)
-        if learner in broken:
-            found.batches.parts[0][0].fill_(float("nan"))
-        return found
-
-    def zurich(message: Message, context: Context) -> Message:
-        from fedct_flwr.silo.context import open_silo_context
-
-        broken.append(open_silo_context(context).site.learner)
-        return client_app(message, context)
-
-    monkeypatch.setattr(TorchLearner, "_course", course)
-    federation.behave[2] = zurich
-    folder = federation.run(train=Counting(), **NETWORK)
-    assert [entry["absent"] for entry in folder.rounds()] == [{"zurich": Refusal.TRAINING_FAILED.sentence}] * 3
 
 
 def test_a_silo_that_hangs_holds_no_other_up_beyond_the_deadline(federation: Federation) -> None:

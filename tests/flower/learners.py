@@ -1,6 +1,5 @@
 """Learners for simulations. They are imported where the app's bundle is, which leaves ``fedct_flwr.cli`` out."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,6 @@ class Placed(DecisionTreeClassifier):
 
         (Path(self.folder) / ray.get_runtime_context().get_node_id()).touch()
         return super().fit(X, y, sample_weight=sample_weight)
-
-
-class Hanging(DecisionTreeClassifier):
-    """A learner that never comes to an end."""
-
-    def fit(self, X: Any, y: Any) -> Any:
-        time.sleep(3600)
 
 
 def slow() -> RandomForestClassifier:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.federation.learners import SECRET
 from tests.flower.own_flower import cloned, own_flower
 from tests.marks import MARK, marked
 from tests.patience import PATIENCE, eventually
@@ -83,28 +82,6 @@ def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, 
     }  # fmt: skip
     assert {path.name for path in run.iterdir()} == expected
     assert {row["silo"] for row in json.loads((run / "scores.json").read_text())} == {"north", "south", "east"}
-    assert_nothing_is_left(tmp_path)
-
-
-@pytest.mark.slow
-def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_path: Path) -> None:
-    learners = ["decision-tree", "tests.federation.learners.Raising", "tests.flower.learners.Hanging"]
-    done = simulate(
-        tmp_path, "--learner", ",".join([*learners, "decision-tree"]), "--rounds", "4", "--set", "round-deadline=60",
-        "--set", "stop-at-fixed-point=false",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("2 silos sent") == 4
-    assert done.stdout.count("without budapest: training failed; see the log at the silo") == 4
-    assert done.stdout.count("without zurich: no reply within the deadline") == 1
-    assert done.stdout.count("without zurich: no reply yet to an earlier round") == 3
-    for silo in ("budapest", "zurich"):
-        assert re.search(rf"^ *{silo}( +-){{6}} +0", done.stdout, re.MULTILINE), done.stdout
-        assert f"{silo} had no part in the last round" in done.stdout
-    assert re.search(r"^ *mean of 2( +0\.\d{3}){6}", done.stdout, re.MULTILINE), done.stdout
-    # A simulation shows what its learners raise; no message to the coordinator holds it.
-    assert f"budapest: Raising could not be trained: ValueError: {SECRET}" in done.stdout
-    assert SECRET not in (tmp_path / "run" / "rounds.jsonl").read_text("utf-8")
     assert_nothing_is_left(tmp_path)
 
 

@@ -1,15 +1,12 @@
 """What is recorded is complete, and small."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.privacy import OF_LABELS, PROTECTIONS
 from fedct_flwr.kinds import GRADIENTS, HISTOGRAMS
-from tests.golden import approvals, checked, files
-from tests.golden.checked import ELSEWHERE, same_machine
+from tests.golden import approvals
+from tests.golden.checked import same_machine
 from tests.golden.compare import SAME, tolerance
 from tests.golden.files import LARGEST, RECORDED
 from tests.golden.runs import ALL, COMMON, PROTECTED
@@ -48,15 +45,3 @@ def test_runs_are_compared_to_the_byte() -> None:
     if not same_machine():
         pytest.skip("the golden runs were recorded on another CPU or with other versions: rounded numbers may differ")
     assert {tolerance(same_machine=same_machine(), floats=floats) for floats in (False, True)} == {SAME}
-
-
-def test_a_run_that_was_recorded_elsewhere_is_compared_to_the_byte_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here, there = {"cpu": "here"}, {"cpu": "there"}
-    (tmp_path / "machine.json").write_text(json.dumps({**here, ELSEWHERE: {"late": there}}))
-    monkeypatch.setattr(files, "RECORDED", tmp_path)
-    for machine, same in ((here, (True, False)), (there, (False, True)), ({"cpu": "third"}, (False, False))):
-        monkeypatch.setattr(checked, "machine", lambda machine=machine: machine)
-        assert (same_machine("early"), same_machine("late")) == same
-        assert same_machine() is same[0]

@@ -19,7 +19,7 @@ from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.log_entry import LogEntry, Verdict, verify_log
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import encode_instruction, encode_reply
+from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
@@ -96,11 +96,9 @@ class Silo:
         return verify_log(self.state, KEY.public_key(), self.config.silo)
 
 
-def outcome(payload: bytes) -> Refusal | bytes:
-    """The reason if the payload is a refusal of one of these silos, and otherwise the payload."""
-    from fedct_flwr.wire.codec import encode_refusal
-
-    reasons = {encode_refusal("cleveland", reason): reason for reason in Refusal}
+def outcome(payload: bytes, silo: str = "cleveland") -> Refusal | bytes:
+    """The reason if the payload is a refusal of this silo, and otherwise the payload."""
+    reasons = {encode_refusal(silo, reason): reason for reason in Refusal}
     return reasons.get(payload, payload)
 
 

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from flwr.app import Context, Message, RecordDict
 
+from client_app.main import app as client_app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
@@ -25,6 +27,7 @@ from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinato
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
+from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError
@@ -38,6 +41,7 @@ from tests.secure_sum.silos import fault_of
 
 LABELS = SUMS["hard"]
 SURE = SUMS["probabilities"]
+NODE = 3
 VOTES = {name: np.int16([1, 0, place % 2, -1, 1]) for place, name in enumerate(HOSPITALS)}
 
 
@@ -69,7 +73,23 @@ class Hospital:
         reply = encode_reply(Reply(1, self.silo.config.silo, NOTHING), self.silo.terms)
         left = self.gate.release(to_record(reply), payload, RUN, CODE)
         assert left is not None
-        return outcome(from_record(left))
+        return outcome(from_record(left), self.silo.config.silo)
+
+    def ask(self, question: Instruction, run: int = RUN) -> Refusal | bytes:
+        """The client app answers what the gate lets in; the gate lets the answer out, and the model learns."""
+        try:
+            payload = self.gate.admit(to_record(encode_instruction(question, self.silo.terms)), run, CODE)
+        except Held as held:
+            return held.reason
+        silo_file = str(self.silo.config.study.parent / "silo.toml")
+        message = Message(to_record(payload), NODE, "train", ttl=100.0, group_id="1")
+        with gated() as later:
+            answer = client_app(message, Context(run, NODE, {"silo-file": silo_file}, RecordDict(), {}))
+        left = self.gate.release(answer.content, payload, run, CODE)
+        for work in later:
+            work()
+        assert left is not None
+        return outcome(from_record(left), self.silo.config.silo)
 
     @property
     def shape(self) -> Shape:

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import pytest
 import tomli_w
 from flwr.app import Context, Message, RecordDict
@@ -36,7 +35,6 @@ from fedct_flwr.wire.refusal import Refusal
 from server_app.main import app as server_app
 from tests.hospital.gates import CODE
 from tests.hospital.test_adding import Hospital, opened
-from tests.hospital.test_joint import ask
 from tests.hospitals import HOSPITALS, STUDY, dataset, restart
 from tests.silo.real import TERMS, answered
 
@@ -194,44 +192,6 @@ def test_a_set_that_was_drawn_is_drawn_again_from_the_same_counts(federation: Fe
     assert federation.charges() == [1] * 4
 
 
-def test_a_messy_silo_takes_part_and_says_how_many_values_it_clips(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Four records, one value in a column, a category that the dictionary lacks, and ages beyond its range."""
-    columns = {**COLUMNS, "age": {"kind": "integer", "range": [35, 60]}}
-    columns["sex"] = {"kind": "category", "categories": ["0", "1"]}
-    with ExitStack() as stack:
-        federation = Federation(tmp_path, stack, columns)
-        data = tmp_path / "zurich" / "data.csv"
-        table = pd.read_csv(data).groupby("class").head(2)
-        table["sex"], table["age"] = [0, 7, 1, 1], 65
-        table.to_csv(data, index=False)
-        assert len(table) == 4
-        rows = pd.read_csv(federation.draw().path / "public.csv")
-    assert "Silo zurich has 5 values outside of the data dictionary, in 'age' (4), 'sex' (1): they count" in caplog.text
-    assert rows["age"].dropna().between(35, 60).all()
-    assert set(rows["sex"].dropna()) <= {0, 1}
-    assert federation.charges() == [1] * 4
-
-
-def test_a_patient_is_one_record_of_the_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NoiseShares, "share", lambda shares, noise: np.zeros(shares.numbers, dtype=np.int64))
-    with ExitStack() as stack:
-        federation = Federation(tmp_path, stack, COLUMNS)
-        once = drawn(federation.draw())
-    with ExitStack() as stack:
-        patients = Federation(tmp_path / "patients", stack, COLUMNS, tables={"data": {"tables": {"group": "patient"}}})
-        for name in HOSPITALS:
-            data = tmp_path / "patients" / name / "data.csv"
-            table = pd.read_csv(data)
-            table["patient"] = [f"p{number}" for number in range(len(table))]
-            pd.concat([table, table.assign(age=40)]).to_csv(data, index=False)
-            test = data.with_name("test.csv")
-            pd.read_csv(test).assign(patient="tested").to_csv(test, index=False)
-        assert drawn(patients.draw()) == once
-        assert patients.charges() == [1] * 4
-
-
 def test_a_coordinator_that_makes_up_questions_gets_nothing(tmp_path: Path, in_a_run: None) -> None:
     with ExitStack() as stack:
         federation = Federation(tmp_path, stack, COLUMNS)
@@ -241,7 +201,7 @@ def test_a_coordinator_that_makes_up_questions_gets_nothing(tmp_path: Path, in_a
         asked = Histograms(study.digest, plan.noise.numbers)
         wrong = [asked._replace(study=bytes(32)), asked._replace(numbers=asked.numbers + 1)]
         answers = [
-            ask(hospital, Instruction(1, Query(0, 1), nothing, histograms=one), run)
+            hospital.ask(Instruction(1, Query(0, 1), nothing, histograms=one), run)
             for run, one in enumerate([*wrong, asked], 100)
         ]
         assert answers[:-1] == [Refusal.NOT_APPROVED, Refusal.MALFORMED]

@@ -9,35 +9,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
-from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.federated import Query
-from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.kinds.joint import GRADIENTS, STEPS
 from fedct_flwr.privacy.ledger import Ledger, common_budget
 from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.noisy_sum import joint_labeler
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.site import joint_of
-from fedct_flwr.wire.codec import decode_reply, encode_instruction
+from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint
-from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospital.gates import CODE, RUN
+from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
 from tests.hospitals import STUDY
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
 AGREED = "\n[joint]\nrecords = 500\n"
-NODE = 3
 
 
 @pytest.fixture
@@ -67,26 +61,6 @@ def shape_of(hospital: Hospital, question: Instruction) -> Shape:
     return GRADIENTS.shape(question, hashlib.sha256(asked).digest())
 
 
-def ask(hospital: Hospital, question: Instruction, run: int = RUN) -> bytes | Refusal:
-    """The client app answers what the gate lets in; the gate lets the answer out."""
-    silo = hospital.silo
-    try:
-        payload = hospital.gate.admit(to_record(encode_instruction(question, silo.terms)), run, CODE)
-    except Held as held:
-        return held.reason
-    path = silo.config.study.parent / "silo.toml"
-    message = Message(to_record(payload), NODE, "train")
-    with gated() as later:
-        answer = app(message, Context(run, NODE, {"silo-file": str(path)}, RecordDict(), {}))
-    left = hospital.gate.release(answer.content, payload, run, CODE)
-    for work in later:
-        work()
-    assert left is not None
-    reply = from_record(left)
-    refused = decode_reply(reply, silo.terms, question).outcome
-    return refused if isinstance(refused, Refusal) else reply
-
-
 def total(hospitals: dict[str, Hospital], question: Instruction) -> SecureSum:
     return summed(hospitals, shape_of(next(iter(hospitals.values())), question))
 
@@ -111,8 +85,8 @@ def test_a_step_is_charged_to_the_budget_over_all_studies_too(hospitals: dict[st
         path.write_text(
             path.read_text() + f'\n[records]\nfolder = "../of-{hospital.silo.config.silo}"\nepsilon = {epsilon}\n'
         )
-    assert ask(refused, step(refused)) is Refusal.PRIVACY_BUDGET
-    assert not isinstance(ask(covered, step(covered)), Refusal)
+    assert refused.ask(step(refused)) is Refusal.PRIVACY_BUDGET
+    assert not isinstance(covered.ask(step(covered)), Refusal)
     budget = common_budget(SiloConfig.read_toml(covered.silo.config.study.parent / "silo.toml"))
     assert budget is not None
     assert budget.spent().upper > 0
@@ -120,11 +94,11 @@ def test_a_step_is_charged_to_the_budget_over_all_studies_too(hospitals: dict[st
 
 def test_a_step_is_the_sum_of_what_silos_drew_and_each_is_charged_once(hospitals: dict[str, Hospital]) -> None:
     question = step(hospitals["zurich"])
-    first = {name: ask(hospital, question) for name, hospital in hospitals.items()}
+    first = {name: hospital.ask(question) for name, hospital in hospitals.items()}
     drawn = {name: kept(hospital, question) for name, hospital in hospitals.items()}
     # Asked again, also in another run: the same bytes, and no other noise.
-    assert {name: ask(hospital, question) for name, hospital in hospitals.items()} == first
-    assert {name: ask(hospital, question, RUN + 1) for name, hospital in hospitals.items()} == first
+    assert {name: hospital.ask(question) for name, hospital in hospitals.items()} == first
+    assert {name: hospital.ask(question, RUN + 1) for name, hospital in hospitals.items()} == first
     for name, hospital in hospitals.items():
         np.testing.assert_array_equal(kept(hospital, question), drawn[name])
         assert charges(hospital) == 1
@@ -148,21 +122,21 @@ def test_a_step_of_another_plan_than_the_approved_one_is_refused(
     weights = step(hospitals["zurich"]).joint
     assert weights is not None
     question = step(hospitals["zurich"], **changes, weights=weights.weights)
-    assert ask(hospitals["zurich"], question) is Refusal.POLICY
-    assert ask(hospitals["zurich"], step(hospitals["zurich"], seed=5)) is not Refusal.POLICY
+    assert hospitals["zurich"].ask(question) is Refusal.POLICY
+    assert hospitals["zurich"].ask(step(hospitals["zurich"], seed=5)) is not Refusal.POLICY
 
 
 def test_beyond_the_budget_nothing_is_ready_and_nothing_added(hospitals: dict[str, Hospital]) -> None:
     hospital = hospitals["zurich"]
     for number in range(1, STEPS + 1):
-        assert isinstance(ask(hospital, step(hospital, number)), bytes)
+        assert isinstance(hospital.ask(step(hospital, number)), bytes)
     assert charges(hospital) == STEPS
     more = step(hospital, 1, seed=1)
-    assert ask(hospital, more, RUN + 1) is Refusal.PRIVACY_BUDGET
+    assert hospital.ask(more, RUN + 1) is Refusal.PRIVACY_BUDGET
     assert charges(hospital) == STEPS
     for other in hospitals.values():
         if other is not hospital:
-            ask(other, more, RUN + 1)
+            other.ask(more, RUN + 1)
     assert total(hospitals, more).summands == ("budapest", "cleveland", "long-beach")
 
 
@@ -175,5 +149,5 @@ def test_the_model_learns_the_labels_once_the_answer_has_left_whatever_becomes_o
         learner = 'name = "tests.federation.learners.Raising"\npackages = ["tests"]'
         path.write_text(path.read_text().replace('name = "logistic-regression"', learner))
         question = replace(step(hospital, STEPS + 1, weights=None), targets=np.zeros(228, dtype=np.int16))
-        assert isinstance(ask(hospital, question), bytes)
+        assert isinstance(hospital.ask(question), bytes)
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == wording

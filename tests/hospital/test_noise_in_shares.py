@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message, RecordDict
 
-from client_app.main import app as client_app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
@@ -22,16 +20,14 @@ from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.noise_shares import VoteShares
-from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.noisy_sum import account_of_sums
 from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospital.gates import CODE, RUN, outcome
+from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
 from tests.hospitals import restart, write_silo_folder
 
@@ -51,19 +47,6 @@ def hospitals(tmp_path: Path) -> Iterator[dict[str, Hospital]]:
 
 def asked(hospital: Hospital, noise: float = NOISE, number: int = 1, votes: int = 0) -> Instruction:
     return replace(hospital.silo.instruction(number, 200, votes=votes), summed=True, noise=noise)
-
-
-def answer(hospital: Hospital, question: Instruction, run: int = RUN) -> Refusal | bytes:
-    """What leaves in reply to a question, as the agent lets it out. Raises Held."""
-    request = to_record(encode_instruction(question, hospital.silo.terms))
-    payload = hospital.gate.admit(request, run, CODE)
-    silo_file = hospital.silo.config.study.parent / "silo.toml"
-    context = Context(run, 1, {"silo-file": str(silo_file)}, RecordDict(), {})
-    with gated():
-        reply = client_app(Message(request, 1, "train", ttl=100.0, group_id="1"), context)
-    left = hospital.gate.release(reply.content, payload, run, CODE)
-    assert left is not None
-    return outcome(from_record(left))
 
 
 def subject_of(hospital: Hospital, question: Instruction) -> bytes:
@@ -87,7 +70,7 @@ def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[
     sums = []
     for number in (1, 2):
         for hospital in hospitals.values():
-            assert isinstance(answer(hospital, asked(hospital, number=number)), bytes)
+            assert isinstance(hospital.ask(asked(hospital, number=number)), bytes)
         sums.append(opened_sum(hospitals, asked(hospital, number=number)))
     shares = VoteShares(NOISE, 200, 2, HONEST)
     # Four silos each add a share of which two are enough; votes of four vary by little beside that.
@@ -105,7 +88,7 @@ def test_no_noise_that_a_coordinator_asks_for_keeps_a_silo_at_work_on_its_price(
     hospital = hospitals["cleveland"]
     for number in (1, 2):
         question = asked(hospital, noise=2.0**20 - number, number=number)
-        assert isinstance(answer(hospital, question), bytes)
+        assert isinstance(hospital.ask(question), bytes)
     began = time.process_time()
     found = account_of_sums(hospital.silo.config, hospital.silo.terms.study)
     # The loss distribution of each takes half a minute, for whoever asks how things stand.
@@ -118,7 +101,7 @@ def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) ->
         more = "\n[sums]\nmin-summands = 4\n"
         hospital = opened(tmp_path, stack, agreed=more, sum_epsilon=20.0)["cleveland"]
         question, log = asked(hospital), hospital.gate._log
-        assert isinstance(answer(hospital, question), bytes)
+        assert isinstance(hospital.ask(question), bytes)
         before, subject = kept(hospital, question), subject_of(hospital, question).hex()
         # One silo less in a sum, as when a hospital leaves the study: each adds more noise.
         path = hospital.silo.config.study / "study.toml"
@@ -127,15 +110,15 @@ def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) ->
         approve(log, hospital.silo.config, study)
         hospital.silo.study, hospital.gate = study, Gate(hospital.silo.config, study, log, lambda: True)
         restart()
-        assert answer(hospital, question) is Refusal.ROUND
+        assert hospital.ask(question) is Refusal.ROUND
         assert subject not in hospital.gate._usage.ready
         # A run that is resumed is another one to Flower, and asks the same.
-        assert isinstance(answer(hospital, question, RUN + 1), bytes)
+        assert isinstance(hospital.ask(question, RUN + 1), bytes)
         assert subject in hospital.gate._usage.ready
         assert (kept(hospital, question) != before).mean() > 0.5
         assert account_of_sums(hospital.silo.config, hospital.silo.terms.study).charges == 2
         after = kept(hospital, question)
-        assert isinstance(answer(hospital, question, RUN + 2), bytes)
+        assert isinstance(hospital.ask(question, RUN + 2), bytes)
         np.testing.assert_array_equal(kept(hospital, question), after)
 
 

@@ -82,11 +82,6 @@ def test_the_column_that_is_meant_is_the_one_that_is_used(kind: str, preprocessi
     assert set(found.models["north"].predict(frame(9, 5))) <= {"yes", "no"}
 
 
-def test_short_names_too() -> None:
-    found = run("hist-gradient-boosting", learner_params={"categorical_features": [1], "max_iter": 20})
-    assert np.mean([row.pooled["local"] for row in found.rows]) > 0.85
-
-
 @pytest.mark.parametrize(
     "kind", [columns(["agee"], ["grade"]), HistGradientBoostingClassifier(monotonic_cst={"agee": 1})]
 )

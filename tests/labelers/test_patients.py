@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr import simulate
 from fedct_flwr.datasets.federated import check_protected
@@ -138,20 +137,6 @@ def tables(visits: int) -> dict[str, pd.DataFrame]:
 
 
 PUBLIC_TABLE = pd.DataFrame(PUBLIC, columns=["u", "v", "w"])
-
-
-def test_the_ledgers_of_a_run_count_patients(tmp_path: Path) -> None:
-    run = simulate(
-        tables(3), PUBLIC_TABLE, label="ill", group="patient", protection="dp-linear", epsilon=2.0, rounds=1,
-        learner=DecisionTreeClassifier(), run_dir=tmp_path / "run", progress=False,
-    )  # fmt: skip
-    from fedct_flwr.silo.release import DATA_SET
-
-    with Ledger(run.path / "privacy" / "a") as ledger:
-        spent = ledger.spent(run.config.study, DATA_SET)
-    assert spent
-    assert spent.budget.unit is PrivacyUnit.PATIENT
-    assert spent.epsilon.upper <= 2.0
 
 
 def test_protections_of_single_records_are_refused_before_the_run() -> None:

@@ -125,21 +125,6 @@ def test_records_that_cannot_tell_leave_the_consensus_trusted(private: Examples)
     assert guard_of(private).trust(LEARNERS[0], PUBLIC, TRUTH) == Trust(1.0)
 
 
-@pytest.mark.parametrize(("at_full", "trusted"), [(0, 1.0), (20, 0.1)])
-def test_after_full_weight_was_refused_a_smaller_one_leaves_no_more_records_wrong(at_full: int, trusted: float):
-    """The own model has all records right, and what is learned of others one of each look wrong at weight .3."""
-    wrong = {0.0: 0, 1.0: at_full, 0.3: 1, 0.1: 0}
-
-    def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
-        right = np.eye(2)[own.y]
-        places = np.linspace(0, len(right) - 1, wrong[weight]).astype(int)
-        right[places] = right[places][:, ::-1]
-        return right
-
-    guard = guard_of(records(100))
-    assert guard._decide(said).weight == trusted
-
-
 def healthy(count: int) -> Examples:
     """Records of class 0 alone."""
     drawn = records(4 * count)
@@ -154,15 +139,6 @@ def test_records_of_one_class_speak_against_a_consensus_that_takes_them_for_anot
     found = guard_of(healthy(60)).trust(learner, PUBLIC, moved)
     assert 0 < found.weight < 1
     assert found.evidence is not None
-
-
-def test_a_single_record_of_a_class_counts_as_much_as_all_others():
-    seen = healthy(60)
-    private = Examples(np.vstack([seen.X, [[2.0, 0.0]]]), np.append(seen.y, np.int16(1)))
-    found = guard_of(private).trust(LEARNERS[0], PUBLIC, (PUBLIC[:, 0] > -0.4).astype(np.int16))
-    assert found.weight == 1.0
-    assert found.evidence is not None
-    assert found.evidence.gain > 0
 
 
 def test_a_silo_of_one_class_never_goes_back_to_a_model_that_knows_no_other():
@@ -357,12 +333,3 @@ def test_a_network_learns_the_consensus_only_where_records_that_it_has_not_seen_
     assert guard.last.weight == weight
     assert seen == [160, 200, 200]
     assert learner.predict(np.column_stack([np.arange(10.0)] * 2)).tolist() == [0, 1] * 5
-
-
-def test_a_network_decides_once_in_a_run() -> None:
-    learner, guard, _ = taught(1)
-    decided = guard.decision
-    guard.weigh(learner, np.zeros((10, 2)), np.zeros(10, dtype=np.int16), 1)
-    assert guard.decision is decided
-    guard.begin()
-    assert guard.decision is None

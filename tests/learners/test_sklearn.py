@@ -197,38 +197,6 @@ class TestModelFile:
         assert sentence(DataError, load_model, path) == wording
 
 
-class LikeCatBoosts:
-    """A classifier with scikit-learn's methods but not its base class, and with a second axis in what it predicts."""
-
-    def __init__(self, max_depth: int | None = None) -> None:
-        self.max_depth = max_depth
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {"max_depth": self.max_depth}
-
-    def set_params(self, **params: Any) -> Self:
-        vars(self).update(params)
-        return self
-
-    def fit(self, X: Any, y: Any) -> Self:
-        self.tree_ = DecisionTreeClassifier(max_depth=self.max_depth, random_state=0).fit(X, y)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.tree_.predict(X).reshape(-1, 1)
-
-    def __sklearn_tags__(self) -> Any:
-        return DecisionTreeClassifier().__sklearn_tags__()
-
-
-@pytest.mark.parametrize("classes", [(0, 1, 2), (0, 2)])
-def test_a_classifier_needs_scikit_learns_methods_and_not_its_base_class(classes: tuple[int, ...]) -> None:
-    y = np.array(classes, dtype=np.int16)[np.arange(30) % len(classes)]
-    X = y.reshape(-1, 1).astype(float)
-    learner = SklearnLearner(make_estimator("tests.learners.test_sklearn.LikeCatBoosts", {"max_depth": 3}, 0))
-    np.testing.assert_array_equal(learner.fit(X, y).predict(X), y)
-
-
 PROGRAM = """
 import sys
 from fedct_flwr.learners.skops_file import skops_io

@@ -12,13 +12,12 @@ from syrupy.assertion import SnapshotAssertion
 from torch import nn
 
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.build import Colluder
 from fedct_flwr.learners.catalog import NETWORKS, NOT_SOFT, SHORT_NAMES
 from fedct_flwr.learners.courses import Training
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.soft import check_soft, soft_labels, train_soft, weighted_duplicates, weighted_values
 from fedct_flwr.learners.torch_net import TorchLearner
-from fedct_flwr.types import ConfigError, DataError, Examples, SoftVotes, TrainingError
+from fedct_flwr.types import ConfigError, DataError, Examples, SoftVotes
 from tests.learners.test_conformance import federation, learner_for
 from tests.sentences import sentence
 
@@ -77,14 +76,6 @@ class TestEveryLearner:
             check_soft(Own())
         with pytest.raises(ConfigError, match="Own cannot learn probabilities"):
             soft_labels(Own(), PUBLIC, 3)
-
-    def test_what_are_no_probabilities_do_not_leave(self) -> None:
-        class Broken(Colluder):
-            def probabilities(self, X: Any, num_classes: int) -> Any:
-                return np.full((len(X), num_classes), np.nan)
-
-        with pytest.raises(TrainingError, match=r"answered probabilities.*must be in 0\.\.1"):
-            soft_labels(Broken(0), PUBLIC, 3)
 
 
 @pytest.mark.parametrize("make", [lambda: SklearnLearner(LogisticRegression()), linear], ids=["weights", "gradients"])

@@ -65,13 +65,6 @@ def test_what_was_charged_before_counts_once(tmp_path: Path) -> None:
         charge(ledger(tmp_path, "lung"), 1)
 
 
-def test_a_question_that_is_asked_again_costs_nothing(tmp_path: Path) -> None:
-    for _ in range(3):
-        with ledger(tmp_path, "heart") as one:
-            assert one.answer("study", "records", OWN, TENTH, b"question", lambda: b"labels") == b"labels"
-    assert spent(tmp_path) == pytest.approx(0.1)
-
-
 def test_a_folder_that_was_lost_ends_all_releases(tmp_path: Path) -> None:
     charge(ledger(tmp_path, "heart"), 1)
     for path in (tmp_path / "common" / "privacy").iterdir():

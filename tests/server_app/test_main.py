@@ -91,16 +91,6 @@ def test_real_silos_give_the_same_rounds_and_labels_as_simulated_ones(study: Pat
     assert facts[0] == facts[1]
 
 
-def test_networks_at_real_silos_do_not_change_what_stop_at_fixed_point_says(study: Path, tmp_path: Path) -> None:
-    # In simulation the coordinator sees that learners train on, and goes through all rounds.
-    network = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 1}
-    silos = [write_silo_folder(tmp_path / name, name, learner=network) for name in HOSPITALS[:2]]
-    config = settings(study, tmp_path / "run", roster=",".join(HOSPITALS[:2]), num_server_rounds=20)
-    rounds = run(config, silos).rounds()
-    assert rounds[-1]["fixed_point"]
-    assert len(rounds) < 20
-
-
 def refusal(config: dict[str, Any], error: type[Exception] = ConfigError) -> str:
     return sentence(error, run_loopback, server_app, client_app, config, [])
 

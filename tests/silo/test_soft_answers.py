@@ -1,7 +1,6 @@
 """What a silo answers where probabilities are asked for: once, the same again, and never under a promise."""
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,22 +51,3 @@ def test_a_protection_does_not_cover_probabilities(silo: RealSilo, caplog: pytes
     with caplog.at_level(logging.ERROR):
         assert ask(silo, 1) is Refusal.CONFIG
     assert "asks for probabilities, which protection = 'randomized-response' does not cover" in caplog.text
-
-
-@pytest.mark.parametrize("name", ["svm", "nearest-neighbors"])
-def test_a_learner_without_probabilities_is_refused_and_the_silos_log_says_which_have_them(
-    silo: RealSilo, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    silo.write(learner={"name": name})
-    with caplog.at_level(logging.ERROR):
-        assert ask(silo, 1) is Refusal.CONFIG
-    assert "logistic-regression" in caplog.text
-
-
-@pytest.mark.parametrize("row", [[np.nan, 1.0], [0.7, 0.7], [1.5, -0.5]])
-def test_what_a_learner_says_that_are_no_probabilities_does_not_leave(
-    silo: RealSilo, row: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows: Callable[..., Any] = lambda self, X, num_classes: np.tile(row, (len(X), 1))  # noqa: E731
-    monkeypatch.setattr("fedct_flwr.learners.sklearn.SklearnLearner.probabilities", rows)
-    assert ask(silo, 1) in (Refusal.TRAINING_FAILED, Refusal.PROBABILITIES)

@@ -34,16 +34,6 @@ def silo(tmp_path: Path) -> RealSilo:
     return RealSilo(tmp_path / "cleveland", policy={"kinds": ["counts"]})
 
 
-def test_the_same_question_gets_the_same_bytes_without_training(
-    silo: RealSilo, monkeypatch: pytest.MonkeyPatch, no_training: Callable[[], None]
-) -> None:
-    first, _ = silo.answer(question(2))
-    no_training()
-    assert silo.answer(question(2))[0] == first
-    assert silo.answer(question(2), run=2)[0] == first
-    assert silo.answer(question(1), run=1)[1] is Refusal.ROUND
-
-
 @pytest.fixture
 def no_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forbid() -> None:

@@ -9,7 +9,7 @@ _TWELVE = """
 import gc, sys
 import numpy as np, pandas, psutil
 from IPython.core.interactiveshell import InteractiveShell
-from fedct_flwr import repeat, simulate
+from fedct_flwr import simulate
 
 WORDS = np.array([f"word{number}" for number in range(2000)])
 
@@ -18,15 +18,12 @@ def table(rng, count, text):
         return pandas.DataFrame({"text": [" ".join(rng.choice(WORDS, 200)) for _ in range(count)]})
     return pandas.DataFrame(rng.normal(size=(count, 40)))
 
-def experiment(seed, repeats=0, **settings):
+def experiment(seed, **settings):
     rng, text = np.random.default_rng(seed), "text_columns" in settings
     count = 150 if text else 8000
     silos = {name: table(rng, count, text).assign(y=rng.integers(0, 2, count)) for name in "abc"}
     settings |= {"label": "y", "rounds": 2, "baselines": "local", "inspect": False, "pseudo_weight": 1.0}
-    public = table(rng, count, text)
-    if repeats:
-        return repeat(repeats, silos, public, progress=False, **settings)
-    return simulate(silos, public, progress=False, **settings)
+    return simulate(silos, table(rng, count, text), progress=False, **settings)
 
 def megabytes():
     gc.collect()
@@ -36,7 +33,6 @@ SETTINGS = {
     "tables": {"learner": "naive-bayes", "preprocessing": "none"},
     "networks": {"learner": "mlp", "local_steps": 5, "preprocessing": "none"},
     "text": {"learner": "tfidf-linear", "text_columns": "text"},
-    "repeats": {"learner": "naive-bayes", "preprocessing": "none", "repeats": 2},
 }
 shell = InteractiveShell.instance(user_ns={**globals(), "chosen": SETTINGS[sys.argv[1]]})
 for seed in range(12):
@@ -46,7 +42,7 @@ for seed in range(12):
 """
 
 
-@pytest.mark.parametrize("kind", ["tables", "networks", "text", "repeats"])
+@pytest.mark.parametrize("kind", ["tables", "networks", "text"])
 def test_twelve_experiments_in_a_row_end_with_the_memory_of_the_first(kind: str) -> None:
     done = subprocess.run([sys.executable, "-c", _TWELVE, kind], capture_output=True, text=True, check=True)
     found = [int(each) for each in done.stdout.split()]
