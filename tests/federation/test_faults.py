@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from client_app.main import app as client_app
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError
-from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.federation.conftest import DEADLINE, Federation
 from tests.federation.learners import SECRET
@@ -92,21 +92,6 @@ def test_garbage_is_refused_and_the_others_go_on(federation: Federation, content
     federation.behave[FAULTY] = from_round(2, garbage(content))
     folder = federation.run(num_server_rounds=2, stop_at_fixed_point=False)
     assert [set(absent) for absent in absences(folder)] == [set(), {NAME}]
-
-
-def test_a_reply_of_an_earlier_round_does_not_count(federation: Federation) -> None:
-    first: list[bytes] = []
-
-    def replay(message: Message, context: Context) -> Message:
-        if not first:
-            reply = client_app(message, context)
-            first.append(from_record(reply.content))
-            return reply
-        return Message(to_record(first[0]), reply_to=message)
-
-    federation.behave[FAULTY] = replay
-    folder = federation.run(num_server_rounds=2, stop_at_fixed_point=False)
-    assert absences(folder)[1] == {NAME: Refusal.ROUND.sentence}
 
 
 def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:

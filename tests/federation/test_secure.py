@@ -51,12 +51,6 @@ def test_labels_are_those_without_and_no_silo_is_in_the_log(federation: Federati
         }
 
 
-def test_a_silo_that_comes_late_is_asked_what_all_are_and_is_in_the_sum(federation: Federation) -> None:
-    federation.behave[1] = federation.away(1)
-    folder = federation.run(algorithm="dd", secure=True, min_silos=3, stop_at_fixed_point=False)
-    assert [len(entry["silos"]) for entry in folder.rounds()] == [SILOS - 1, SILOS, SILOS]
-
-
 @pytest.mark.parametrize("step", [Step.INVITE, Step.ASK, Step.OPEN])
 def test_a_silo_that_dies_in_a_sum_is_absent_from_that_round(federation: Federation, step: Step) -> None:
     federation.behave_in_sums[2] = dies_at(step)

@@ -4,11 +4,8 @@ import hashlib
 import json
 from typing import Any
 
-import pytest
-
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.learners.build import build_learner
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
@@ -49,26 +46,3 @@ def test_the_card_tells_what_is_known(federation: Federation) -> None:
     text = path.with_suffix(".md").read_text()
     assert "Nothing is promised" in text
     assert all(word in text for word in (card["sha256"], "random-forest", "quorum of 0.9", "cleveland"))
-
-
-def test_a_network_that_others_go_on_from(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.syspath_prepend("examples")
-    folder, told = learned(
-        federation,
-        student="own_network.make",
-        student_params='{"width": 8}',
-        num_server_rounds=1,
-        local_steps=100,
-        learning_rate=0.01,
-    )
-    config = RunConfig.from_flower(
-        {**folder.settings(), "learner": "own_network.make", "learner-params": '{"width": 8}', "device": "cpu"}
-    )
-    dataset = datasets.load(config)
-    assert told["file"] == "models/global.safetensors"
-    model = load_model(folder.path / told["file"], ["own_network"])
-    assert told["scores"]["student"]["accuracy"] == accuracy(model, dataset.test)
-    silos = build_learner(config, dataset, 0, dataset.silos[0].private.X)
-    silos.load(folder.path / told["file"])  # type: ignore[attr-defined]
-    assert accuracy(silos, dataset.test) > 0.6

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier, is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import get_scorer
 
@@ -68,27 +68,6 @@ def test_networks_that_cannot_be_trained_are_refused_before_a_round() -> None:
         run(frozen)
     with pytest.raises(LearnerError, match="lazy layers"):
         run(torch.nn.Sequential(torch.nn.LazyLinear(8), torch.nn.ReLU(), torch.nn.LazyLinear(2)))
-
-
-def test_an_estimator_that_trains_a_network_gets_single_precision() -> None:
-    torch = pytest.importorskip("torch")
-
-    class Net(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-        """As skorch's: a module by its class, and data as they come."""
-
-        def __init__(self, module: Any = torch.nn.Linear) -> None:
-            self.module = module
-
-        def fit(self, X: Any, y: Any) -> Any:
-            self.classes_ = np.unique(y)
-            self.net_ = self.module(X.shape[1], 2)
-            self.net_(torch.from_numpy(X))
-            return self
-
-        def predict(self, X: Any) -> Any:
-            return self.net_(torch.from_numpy(X)).argmax(dim=1).numpy()
-
-    assert not np.isnan([row.pooled["federated"] for row in run(Net()).rows]).any()
 
 
 class Threshold:

@@ -12,7 +12,7 @@ from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.cases import REFUSED, SAID, Case
-from tests.messy.patients import LABEL, PUBLIC, SILOS, load, patients
+from tests.messy.patients import LABEL, SILOS, load, patients
 
 
 def findings(folder: Path, **settings: object) -> tuple[Finding, ...]:
@@ -91,18 +91,6 @@ def test_cells_of_blanks_are_missing(tmp_path: Path) -> None:
 def test_the_reference_has_every_finding() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "findings.md").read_text("utf-8")
     assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == [*CODES]
-
-
-@pytest.mark.parametrize("cell", ["<5", "n.d.", "1,5"])
-@pytest.mark.parametrize("where", [PUBLIC, "koeln"])
-def test_cells_that_are_no_numbers_are_found_anywhere(tmp_path: Path, where: str, cell: str) -> None:
-    rng = np.random.default_rng(len(cell) + len(where))
-    column = ("age", "crp", "height", "glucose")[int(rng.integers(4))]
-    rows = rng.choice(300, int(rng.integers(1, 60)), replace=False)
-    found = findings(patients(3).some(where, column, rows.tolist(), cell).write(tmp_path))
-    (only,) = [each for each in found if each.severity is Severity.REFUSED]
-    assert (only.code, only.column, only.silo) == ("number-as-text", column, "" if where == PUBLIC else where)
-    assert f"record {rows.min() + 1}" in only.said
 
 
 HEALTHY_COLUMNS = {

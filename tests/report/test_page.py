@@ -168,17 +168,6 @@ def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path
     assert any("one class" in note for note in section.notes)
 
 
-def test_the_page_takes_all_of_it_and_hides_nothing_of_a_name(tmp_path: Path) -> None:
-    path = scored(tmp_path / "run", [(GOOD, RARE)] * 3)
-    scores = json.loads((path / "scores.json").read_text())
-    text = json.dumps(scores).replace('"ill"', '"<b>ill\\u202e"')
-    (path / "scores.json").write_text(text)
-    page = document(content(read_run(path)))
-    assert "Metrics with intervals" in page
-    assert "<b>ill" not in page
-    assert "\u202e" not in page
-
-
 STUDENT = {"scores": {"student": {"balanced_accuracy": 0.65}, "ensemble": {"balanced_accuracy": 0.675}}}
 
 

@@ -1,6 +1,5 @@
 """The coordinator's ServerApp with real silos, each with files and settings of its own."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.coordinator.cotraining import CoTraining
-from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import context as silo_context
 from fedct_flwr.types import ConfigError
@@ -124,20 +121,6 @@ def test_a_node_that_stands_for_no_silo_on_the_roster_does_not_count(study: Path
     config = settings(study, tmp_path / "run", roster=",".join(HOSPITALS[:3]), num_server_rounds=1)
     (entry,) = run(config, silos).rounds()
     assert sorted(entry["silos"]) == sorted(HOSPITALS[:3])
-
-
-def test_a_student_learns_from_the_labels_of_real_silos(study: Path, tmp_path: Path) -> None:
-    silos = [write_silo_folder(tmp_path / name, name) for name in HOSPITALS]
-    folder = run(settings(study, tmp_path / "real", student="decision-tree", num_server_rounds=1), silos)
-    told = folder.read_json("result.json")["global_model"]
-    model = load_model(folder.path / told["file"])
-    public = read_study(study).public.X
-    with (folder.path / "labels.csv").open(newline="") as file:
-        labels = [row["label"] for row in csv.DictReader(file)]
-    assert [model.schema.classes[label] for label in model.predict(public)] == labels
-    # The study's folder has a test set; the silos' models are at the silos.
-    assert list(told["scores"]) == ["student"]
-    assert "Each silo decides for itself" in (folder.models / "global.md").read_text()
 
 
 def test_an_unexpected_error_leaves_a_reason_and_its_details(
