@@ -11,8 +11,7 @@ from fedct_flwr.text.printable import PrintableLogs, logger
 from fedct_flwr.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, Plurality, Qualified
-    from fedct_flwr.algorithms.fedct_joint import JointLabeler
+    from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, JointLabeler, Plurality, Qualified
     from fedct_flwr.algorithms.fedkt import PATE, FedKT, PrivatePATE
     from fedct_flwr.algorithms.prediction import DistributedDistillation, FedMD, PredictionConsensus
     from fedct_flwr.baselines.dp_fedavg import PrivateFedAvg
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),
     "datasets.partition": ("IID", "Dirichlet"),
-    "algorithms.fedct": ("DawidSkene", "FedCT", "Plurality", "Qualified"),
-    "algorithms.fedct_joint": ("JointLabeler",),
+    "algorithms.fedct": ("DawidSkene", "FedCT", "JointLabeler", "Plurality", "Qualified"),
     "algorithms.fedkt": ("PATE", "FedKT", "PrivatePATE"),
     "algorithms.prediction": ("DistributedDistillation", "FedMD", "PredictionConsensus"),
     "baselines.dp_fedavg": ("PrivateFedAvg",),

@@ -1,7 +1,8 @@
 """FedCT: silos share hard labels, and a rule makes a consensus of them.
 
 Abourayya et al., "Little is enough: boosting privacy by sharing only hard labels in federated semi-supervised
-learning", arXiv:2310.05696, Algorithm 1.
+learning", arXiv:2310.05696, Algorithm 1. With the joint labeler (``labelers/joint_linear.py``) silos train one
+labeler by noisy secure sums, and all learn its labels; its rounds: ``coordinator/joint.py``.
 
 >>> FedCT(Qualified(quorum=0.8)).settings()
 {'algorithm': 'fedct-qualified', 'secure': False, 'min-summands': 0, 'may-collude': 1, 'quorum': 0.8}
@@ -18,8 +19,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedct_flwr.config import RunConfig
 from fedct_flwr.config.method import methods
-from fedct_flwr.config.settings import Uses
+from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import (
     Ballot,
     Consensus,
@@ -31,12 +33,18 @@ from fedct_flwr.consensus.counting import (
     shares_of_votes,
 )
 from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, LabelSharing, Summable
-from fedct_flwr.kinds import SHARES
+from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
+from fedct_flwr.datasets.federated import FederatedDataset, check_protected
+from fedct_flwr.kinds import GRADIENTS, SHARES
 from fedct_flwr.kinds.base import Kind
+from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
 
 if TYPE_CHECKING:
+    from flwr.serverapp import Grid
+
     from fedct_flwr.coordinator.questions import Learning
+    from fedct_flwr.coordinator.study import Study
 
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 
@@ -230,3 +238,74 @@ def asking(function: Function, num_classes: int, name: str) -> Consensus:
         return labels.astype(LABEL_DTYPE), state
 
     return Consensus(lambda silos: {}, apply)
+
+
+@dataclass(frozen=True)
+class JointLabeler(JointSettings):
+    """The labels of one labeler that silos train together by noisy secure sums.
+
+    ``epsilon`` and ``delta`` hold for each record, in total, against everybody, if no more than ``may_collude`` silos
+    collude.
+    """
+
+    name: ClassVar[str] = "fedct-joint"
+    title: ClassVar[str] = "FedCT, joint"
+    kind: ClassVar[Kind] = GRADIENTS
+    leaves: ClassVar[str] = GRADIENTS.shared
+    fixed_rounds: ClassVar[int] = STEPS + 1
+    trains_together: ClassVar[bool] = True
+    used: ClassVar[Uses] = uses("student", "student-params", "report-scores", "pseudo-weight", "warm-up-rounds")
+
+    @property
+    def in_sums(self) -> bool:
+        return True
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"joint_labeler": self.joint_labeler}
+
+    def wrong(self, config: Any) -> str:
+        if config.protection != "none":
+            return (
+                f"algorithm {self.name!r} protects records by its own noise, and not by protection = "
+                f"{config.protection!r}: leave that out"
+            )
+        if config.corruption == "collusion":
+            return (
+                "colluders send the labels of their own model, and with this algorithm gradients are added: choose "
+                "another corruption, such as 'label-shift'"
+            )
+        return ""
+
+    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
+        """Raise ConfigError for a budget that no noise keeps, or silos that are too few to add it.
+
+        Real silos' budget is that of their study, which their coordinator and each of them check.
+        """
+        from fedct_flwr.labelers.protect import check_extra
+        from fedct_flwr.learners.build import named_learners
+
+        check_extra("privacy", f"algorithm {self.name!r}")
+        if dataset is None:
+            return
+        named_learners(config, dataset)
+        for silo in dataset.silos:
+            check_protected(silo.groups, silo.name)
+        from fedct_flwr.silo.noisy_sum import joint_labeler
+
+        step = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
+        # Raises ConfigError where no noise keeps the budget.
+        _ = joint_labeler(step, dataset.public, dataset.schema).noise
+
+    def notes(self, config: RunConfig, dataset: FederatedDataset) -> list[str]:
+        from fedct_flwr.labelers.joint_linear import expected
+
+        plan = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
+        few, sentence = expected(plan.records, plan.epsilon, plan.delta)
+        return [sentence] if few else []
+
+    def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
+        """Train the labeler, let silos learn its labels, and return what ``result.json`` tells. Raises RunError."""
+        from fedct_flwr.coordinator.joint import Training
+
+        return Training(self, study, grid).run()

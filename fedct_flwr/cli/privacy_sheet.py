@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import typer
 
-from fedct_flwr.algorithms.fedct_joint import JointLabeler
+from fedct_flwr.algorithms.fedct import JointLabeler
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig

@@ -313,10 +313,6 @@ class Kind(Protocol):
         """What decides how much the silo learns of that; None where it is set, or cannot be weighed."""
         return bench.guard
 
-    def learning_size(self, terms: Terms) -> int:
-        """Bytes that this takes, at most."""
-        return 0
-
     def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
         """How good a model is on a silo's own and on the pooled test set."""
         return Scores(*both_accuracies(learner, own), *both_accuracies(learner, pooled))

@@ -146,9 +146,9 @@ class Shares(Hard):
         soft = learning if learning.targets else None
         return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=soft, answer=self.name)
 
-    check_learner, learning_size, soft_targets, teaches, guard_of = (
+    check_learner, soft_targets, teaches, guard_of = (
         as_kind(lambda self: PROBABILITIES, method)
-        for method in ("check_learner", "learning_size", "soft_targets", "teaches", "guard_of")
+        for method in ("check_learner", "soft_targets", "teaches", "guard_of")
     )
 
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:

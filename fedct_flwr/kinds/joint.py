@@ -34,7 +34,7 @@ class NoisySum(OnlyReady):
 
     def shape(self, instruction: Instruction, subject: bytes) -> Shape:
         """Of the sum that is opened; ``subject``: 32 bytes. Raises Refused (MALFORMED) where silos are not to add."""
-        if noisy_sum(instruction) is not self:
+        if not instruction.adds_noise:
             raise Refused(Refusal.MALFORMED)
         return Shape(self.cost(instruction, NO_TERMS).labels, BITS, subject)
 
@@ -90,10 +90,3 @@ class HistogramCounts(NoisySum):
 
 GRADIENTS: Final = Gradients()
 HISTOGRAMS: Final = HistogramCounts()
-
-
-def noisy_sum(instruction: Instruction) -> Gradients | HistogramCounts | None:
-    """What silos are asked to add with noise for records, in which the own model has no part; None: they are not."""
-    if instruction.histograms is not None:
-        return HISTOGRAMS
-    return GRADIENTS if instruction.joint is not None and instruction.joint.weights is not None else None

@@ -23,10 +23,8 @@ from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets,
 from fedct_flwr.wire.packing import (
     pack_probabilities,
     pack_values,
-    probabilities_size,
     unpack_probabilities,
     unpack_values,
-    values_size,
 )
 from fedct_flwr.wire.refusal import Refusal, Refused
 
@@ -46,8 +44,6 @@ class Targeted(Kind):
     targets_field: ClassVar[str]
     """The field of an instruction's ``soft`` that holds targets."""
 
-    packed_size: ClassVar["staticmethod[[int, Terms], int]"]
-    """Bytes of n packed rows."""
     pack: ClassVar["staticmethod[[SoftVotes, Terms], bytes]"]
     """The one encoding of rows ``(n, width)``. Raises Refused."""
     unpack: ClassVar["staticmethod[[bytes, int, Terms], SoftVotes]"]
@@ -134,9 +130,6 @@ class Targeted(Kind):
         weight = (learning.targets.weight or _IN_TURN) if learning.targets else 0.0
         return Cost(instruction.query.size * terms.width, weight)
 
-    def learning_size(self, terms: Terms) -> int:
-        return self.packed_size(terms.num_public, terms)
-
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
         rows = np.zeros((count, terms.width), dtype=np.float32)
         rows[:, 0] = 1
@@ -222,7 +215,6 @@ class Probabilities(Targeted):
         "counts as a label towards the limits"
     )
 
-    packed_size = staticmethod(lambda count, terms: probabilities_size(count, terms.num_classes))
     pack = staticmethod(lambda votes, terms: pack_probabilities(votes))
     unpack = staticmethod(lambda packed, count, terms: unpack_probabilities(packed, count, terms.num_classes))
     check_learner = staticmethod(check_soft)
@@ -258,7 +250,6 @@ class Values(Targeted):
     def fits(self, quantity: str) -> bool:
         return bool(quantity)
 
-    packed_size = staticmethod(lambda count, terms: values_size(count, terms.grid))
     pack = staticmethod(lambda votes, terms: pack_values(votes, terms.grid))
     unpack = staticmethod(lambda packed, count, terms: unpack_values(packed, count, terms.grid))
     train = staticmethod(train_on_values)

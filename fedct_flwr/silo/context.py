@@ -24,8 +24,16 @@ from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.runs.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.site import SITES_KEPT, Site, real_site, simulated_silo, simulated_site
-from fedct_flwr.silo.state import ContextState, FolderState, LocalState
+from fedct_flwr.silo.site import (
+    SITES_KEPT,
+    ContextState,
+    FolderState,
+    LocalState,
+    Site,
+    real_site,
+    simulated_silo,
+    simulated_site,
+)
 from fedct_flwr.types import ConfigError, SiloName
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from fedct_flwr.learners.guard import Decision, Guard, Trust
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.scoring.intervals import Verdict, verdict
 from fedct_flwr.silo.context import SiloContext
-from fedct_flwr.silo.site import Site
-from fedct_flwr.silo.state import WRITING, LocalState, set_back
+from fedct_flwr.silo.site import WRITING, LocalState, Site, set_back
 from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 import numpy as np
 
 from fedct_flwr.kinds import kind_of
-from fedct_flwr.kinds.joint import Gradients, noisy_sum
+from fedct_flwr.kinds.joint import Gradients, NoisySum
 from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.personal import Personal, Question
-from fedct_flwr.silo.state import LocalState
+from fedct_flwr.silo.site import LocalState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
@@ -37,7 +37,7 @@ def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Ca
     instruction = decode_instruction(payload, context.site.terms)
     question = Question.asked(payload, instruction, context)
     kind = kind_of(instruction, context.site.terms)
-    learns = kind.own_model and noisy_sum(instruction) is None
+    learns = kind.own_model and not instruction.adds_noise
     afterwards = partial(personal.keep, question) if learns else _nothing
     last = answers.last(run_id)
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these. Nor
@@ -69,7 +69,7 @@ def _new_reply(question: Question, payload: bytes, context: SiloContext, persona
     kind = kind_of(instruction, site.terms)
     if instruction.noise and context.noise_adder_of is None:
         raise Refused(Refusal.POLICY)
-    if noisy_sum(instruction):
+    if instruction.adds_noise:
         return _added(context, payload, instruction)
     if isinstance(kind, Gradients) and context.purse_of and context.purse_of().real:
         # The answer only says that the step was heard: the model learns afterwards, and whether it could stays secret.
@@ -104,8 +104,8 @@ def _own_votes(question: Question, context: SiloContext, personal: Personal, *, 
 
 def _added(context: SiloContext, payload: bytes, instruction: Instruction) -> bytes:
     """The reply where silos add with noise for records: what the silo adds is ready. Raises Refused, ConfigError."""
-    kind, site = noisy_sum(instruction), context.site
-    if kind is None or context.purse_of is None:
+    kind, site = kind_of(instruction, context.site.terms), context.site
+    if not isinstance(kind, NoisySum) or context.purse_of is None:
         raise Refused(Refusal.POLICY)
     if instruction.joint is not None:
         from fedct_flwr.silo.noisy_sum import noisy_gradient

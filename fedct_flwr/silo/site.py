@@ -1,10 +1,17 @@
-"""Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
+"""Everything one silo works with: data, its copy of the public set, learner, labeler, and what it keeps between rounds.
 
+What it keeps never leaves the silo.
+"""
+
+import contextlib
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+from flwr.app import ConfigRecord, RecordDict
 
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
@@ -15,10 +22,11 @@ from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, table_of
+from fedct_flwr.files import write_atomically
 from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.labelers.students import transfer_for
-from fedct_flwr.learners.base import Learner, Resumable
+from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.guard import Guard, NetworkGuard, SoftGuard
@@ -30,9 +38,107 @@ from fedct_flwr.wire.content import Joint, Terms
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    # Needs dp_accounting, which a study without protection does not.
     from fedct_flwr.labelers.labeler import Labeler
     from fedct_flwr.labelers.transfer import Transfer
+
+_RECORD: Final = "fedct"
+
+WRITING: Final = threading.Lock()
+"""Held while a file is written: its holder may end the process, and no file is left half done."""
+
+
+class LocalState(Protocol):
+    """Bytes under names such as ``run-12``."""
+
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value, whole or not at all."""
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first."""
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more. Whether that comes off decides nothing: never raises."""
+
+
+class ContextState:
+    """In Flower's context: lasts for a run in a simulation, and in a SuperNode as long as the process does."""
+
+    def __init__(self, state: RecordDict) -> None:
+        self._state = state
+
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        return value[:size] if (value := self._fields().get(name)) is not None else None
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value."""
+        fields = self._fields()
+        fields.pop(name, None)
+        self._state[_RECORD] = ConfigRecord({**fields, name: value})
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first."""
+        return [name for name in reversed(self._fields()) if name.startswith(prefix)]
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more."""
+        self._state[_RECORD] = ConfigRecord({key: value for key, value in self._fields().items() if key != name})
+
+    def _fields(self) -> dict[str, bytes]:
+        record = self._state.get(_RECORD)
+        fields = dict(record) if isinstance(record, ConfigRecord) else {}
+        return {name: value for name, value in fields.items() if isinstance(value, bytes)}
+
+
+class FolderState:
+    """In a folder on the silo's disk: lasts."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        try:
+            with (self._folder / name).open("rb") as file:
+                return file.read(size)
+        except FileNotFoundError:
+            return None
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value. Raises OSError if the disk is full; the value before is then still there."""
+        with WRITING:
+            write_atomically(self._folder / name, value)
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first, by the times of their files."""
+        times = {path.name: path.stat().st_mtime_ns for path in self._folder.iterdir() if path.name.startswith(prefix)}
+        return sorted(times, key=lambda name: times[name], reverse=True)
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more."""
+        with contextlib.suppress(OSError):
+            (self._folder / name).unlink(missing_ok=True)
+
+
+def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> bool:
+    """Set a learner back: to its ``progress`` in this run, or to the model ``kept`` of the run resumed.
+
+    Returns whether it is one that trains on, and begins.
+    """
+    if not isinstance(learner, Resumable):
+        return False
+    if progress is not None:
+        learner.restore(progress)
+    elif isinstance(learner, Saveable) and kept and kept.exists():
+        learner.load(kept)
+    else:
+        learner.reset()
+        return True
+    return False
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from fedct_flwr.secure_sum.silo import Contribution, SumClient, refusal, remind,
 from fedct_flwr.secure_sum.terms import Shape, Terms
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.context import open_silo_context
-from fedct_flwr.silo.state import ContextState, LocalState
+from fedct_flwr.silo.site import ContextState, LocalState
 from fedct_flwr.types import SiloName
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refused

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.learners.base import Correctable, Correction
 from fedct_flwr.silo.context import SiloContext
-from fedct_flwr.silo.state import set_back
+from fedct_flwr.silo.site import set_back
 from fedct_flwr.types import TrainingError
 from fedct_flwr.wire.messages import (
     ARRAYS,

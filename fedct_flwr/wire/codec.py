@@ -23,6 +23,8 @@ from fedct_flwr.wire.refusal import Refusal, Refused
 
 _MOST_FEATURES: Final = 4096
 _MOST_STEPS: Final = 1000
+_LONGEST_NUMBER: Final = 4
+"""Bytes of a probability or a value, at most."""
 
 
 def joint_size(terms: Terms) -> int:
@@ -119,7 +121,7 @@ def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
 
 @lru_cache(maxsize=1)
 def _decoded(payload: bytes, terms: Terms) -> Instruction:
-    learning = max(kind_by(0, True, terms).learning_size(terms), joint_size(terms))
+    learning = max(_LONGEST_NUMBER * terms.num_public * terms.width, joint_size(terms))
     targets_size = packed_size(terms.num_public, terms.num_classes, abstentions=True)
     message = _parse(labels_pb2.Instruction, payload, _fixed(terms) + targets_size + learning)
     _check_terms(message.terms, terms)

@@ -122,6 +122,11 @@ class Instruction:
     histograms: Histograms | None = None
     """Asks for these counts instead."""
 
+    @property
+    def adds_noise(self) -> bool:
+        """Whether silos are to add with noise for records, in which their own models have no part."""
+        return self.histograms is not None or (self.joint is not None and self.joint.weights is not None)
+
 
 class Scores(NamedTuple):
     """How good a silo's model is on its own and on the pooled test set, in 0..1; NaN where it has no such data."""

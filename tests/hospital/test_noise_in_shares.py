@@ -21,7 +21,7 @@ from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.silo.noisy_sum import account_of_sums
-from fedct_flwr.silo.state import FolderState
+from fedct_flwr.silo.site import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.codec import encode_instruction
