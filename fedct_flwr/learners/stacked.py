@@ -77,24 +77,14 @@ class Stacks:
         name = repr(courses[0].network)
         if len(courses) > 1 and name not in self._unable:
             try:
-                learners = tuple(course.learner for course in courses)
-                stack = known.pop(learners, None)
-                if stack is None or stack.form != _form(courses[0]):
-                    stack = None  # its memory is wanted
-                    stack = Stack(courses)
-                    if not all(learner in self._checked for learner in learners):
-                        stack.check(courses)
-                        self._checked.update(learners)
-                stack.train(courses)
-                self._stacks[learners] = stack
+                self._as_one(courses, known)
                 return {}
             except Exception as error:  # whatever a network raises that was not written for this
-                if is_of_memory(error):
-                    return self._in_halves(courses)
                 self._unable.add(name)
+                why = "the memory is too small: set silos-at-once to fewer" if is_of_memory(error) else str(error)
                 logger.warning(
                     "%s cannot be stacked, so silos' networks train one after the other (%s)",
-                    type(courses[0].network).__name__, str(error).partition("\n")[0],
+                    type(courses[0].network).__name__, why.partition("\n")[0],
                 )  # fmt: skip
         failed: dict[Any, Exception] = {}
         for course in courses:
@@ -104,17 +94,17 @@ class Stacks:
                 failed[course] = error
         return failed
 
-    def _in_halves(self, courses: Sequence[Course]) -> dict[Any, Exception]:
-        self._stacks.clear()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        self._at_once = half = -(-len(courses) // 2)
-        logger.warning(
-            "The memory is too small for %s networks at once, so at most %s are: set silos-at-once to %s, or lower "
-            "batch-size",
-            len(courses), half, half,
-        )  # fmt: skip
-        return self._taken(courses[:half], {}) | self._taken(courses[half:], {})
+    def _as_one(self, courses: Sequence[Course], known: dict[Any, "Stack"]) -> None:
+        learners = tuple(course.learner for course in courses)
+        stack = known.pop(learners, None)
+        if stack is None or stack.form != _form(courses[0]):
+            stack = None  # its memory is wanted
+            stack = Stack(courses)
+            if not all(learner in self._checked for learner in learners):
+                stack.check(courses)
+                self._checked.update(learners)
+        stack.train(courses)
+        self._stacks[learners] = stack
 
 
 def _form(course: Course) -> Any:

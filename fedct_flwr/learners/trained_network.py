@@ -305,21 +305,8 @@ _THERE: Final[WeakValueDictionary[Any, _OnDevice]] = WeakValueDictionary()
 
 
 def over(array: NDArray[Any]) -> Tensor:
-    """A tensor over the memory of an array, which is never written to.
-
-    PyTorch warns of an array that is read-only, as those are that silos share: then it gets what that is a view of, or
-    a copy.
-    """
-    if array.flags.writeable:
-        return torch.from_numpy(array)
-    whole = array.base
-    if (
-        isinstance(whole, np.ndarray)
-        and whole.flags.writeable
-        and (whole.shape, whole.dtype) == (array.shape, array.dtype)
-    ):
-        return torch.from_numpy(whole)
-    return torch.from_numpy(array.copy())
+    """A tensor over the memory of an array, which is never written to; of a read-only one PyTorch wants a copy."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def as_floats(batch: Tensor) -> Tensor:
