@@ -113,12 +113,6 @@ def dispatch() -> None:
             f"{where}: {error.strerror}; fix that, or choose another place" if where else str(error),
             RunError.exit_code,
         )
-    except RuntimeError as error:
-        # What Python says of such a link until 3.12, when it looks for what is behind it.
-        if not str(error).startswith("Symlink loop from "):
-            raise
-        where = str(error).removeprefix("Symlink loop from ")
-        _fail(f"{where} is a symbolic link that leads back to itself: name what it should lead to", RunError.exit_code)
     except MemoryError:
         _fail(
             "the memory that this process may use is not enough: end other programs, or name a smaller file",

@@ -51,14 +51,9 @@ class EgressLog:
         return self._key
 
     @property
-    def lines(self) -> int:
-        """How many lines it has."""
-        return self._chain.number
-
-    @property
-    def last(self) -> str:
-        """The hash of the last line."""
-        return self._chain.last
+    def chain(self) -> Chain:
+        """Where it ends: how many lines it has, and the hash of the last."""
+        return self._chain
 
     @classmethod
     def open(cls, folder: Path, silo: SiloName, key: Ed25519PrivateKey) -> Self:

@@ -107,11 +107,11 @@ class Monitor:
             self._withdrawn = False
         elif not self._withdrawn:
             # Until it can be written, the gate finds the file. One that cannot be removed is written down once.
-            before = self._log.lines
+            before = self._log.chain.number
             try:
                 put_down(self._log, self._state)
             except Exception:
                 logger.exception("The withdrawn approval, or the file that says so, cannot be put down")
-            self._withdrawn = self._log.lines > before
+            self._withdrawn = self._log.chain.number > before
             if self._withdrawn:
                 self._say("the approval is withdrawn: nothing leaves")

@@ -55,9 +55,9 @@ def open_log(config: SiloConfig) -> EgressLog:
 
 def remember(config: SiloConfig, log: EgressLog) -> None:
     """Note with which line the log ends."""
-    if log.lines:
+    if log.chain.number:
         with contextlib.suppress(OSError):
-            write_atomically(_path(config), json.dumps({"line": log.lines, "hash": log.last}).encode())
+            write_atomically(_path(config), json.dumps({"line": log.chain.number, "hash": log.chain.last}).encode())
 
 
 def lost_line(config: SiloConfig) -> int:

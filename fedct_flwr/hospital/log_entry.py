@@ -288,16 +288,6 @@ class Verdict:
     size: int = 0
     head_is_current: bool = False
 
-    @property
-    def lines(self) -> int:
-        """How many are good, from the first on."""
-        return self.chain.number
-
-    @property
-    def last(self) -> str:
-        """Hash of the last good line, to write down."""
-        return self.chain.last
-
 
 def verify_log(
     folder: Path, public_key: Ed25519PublicKey, silo: SiloName, proven: Callable[[int], object] = lambda size: None

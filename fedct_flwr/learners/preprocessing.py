@@ -5,7 +5,6 @@ Beyond ``MOST_VALUES`` the rarest categories get no column: their examples have 
 
 from collections.abc import Sequence
 from typing import Any, Final, Self
-from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +36,6 @@ _MISSING: Final = -1
 """The category of a missing value."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
-_OWN: Final[WeakSet[ColumnTransformer]] = WeakSet()
-"""Transformers that ``standard`` made in this process, without texts."""
-_SMALL: Final = 1 << 15
-"""Numbers in a table, up to which it goes through one of these faster without scikit-learn."""
 
 
 def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
@@ -73,8 +68,6 @@ def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
         transformer.fit(as_input(together))
     except ValueError as error:
         raise DataError(f"the features cannot be preprocessed: {error}") from error
-    if not schema.texts:
-        _OWN.add(transformer)
     return transformer
 
 
@@ -100,29 +93,8 @@ def transformed(transformer: Any, X: Features) -> Features:
 
 def apply(transformer: Any, X: Features) -> Features:
     """What ``transformer.transform`` gives of examples ``(n, columns)``."""
-    X = as_input(X)
-    found: Features | None = _directly(transformer, X)
-    return transformer.transform(X) if found is None else found
-
-
-def _directly(transformer: Any, X: Features) -> NDArray[np.float64] | None:
-    """What a transformer of ``standard`` gives, bit by bit and faster; None for others, large tables, odd features."""
-    own = transformer in _OWN and X.dtype == np.float64 and X.shape[1:] == (transformer.n_features_in_,)
-    if not own or X.size > _SMALL:
-        return None
-    parts: list[NDArray[np.float64]] = []
-    for _, part, columns in transformer.transformers_:
-        if not len(columns):
-            continue
-        imputer, last = part[0], part[-1]
-        filled = np.where(np.isnan(X[:, columns]), imputer.statistics_, X[:, columns])
-        if isinstance(last, StandardScaler):
-            parts.append((filled - last.mean_) / last.scale_)
-        else:
-            codes = zip(filled.T, last.categories_, strict=True)
-            parts += [(column[:, None] == known).astype(np.float64) for column, known in codes]
-    found = np.hstack(parts or [np.zeros((len(X), 0))])
-    return found if np.isfinite(found).all() else None
+    found: Features = transformer.transform(as_input(X))
+    return found
 
 
 def rows(X: Features, which: NDArray[Any]) -> Features:

@@ -76,7 +76,7 @@ def test_a_log_keeps_what_it_was_given(tmp_path: Path) -> None:
     assert all(entry.time.endswith("+00:00") for entry in entries)
     assert list(read_entries(tmp_path)) == entries
     verdict = verify(tmp_path)
-    assert (verdict.intact, verdict.lines, verdict.cut_short) == (True, 3, False)
+    assert (verdict.intact, verdict.chain.number, verdict.cut_short) == (True, 3, False)
     assert verdict.sentence.startswith("3 lines")
 
 
@@ -84,7 +84,7 @@ def test_a_silo_that_never_ran_has_an_intact_log(tmp_path: Path) -> None:
     assert verify(tmp_path / "nowhere").intact
     assert list(read_entries(tmp_path)) == []
     write(tmp_path, 0)
-    assert (verify(tmp_path).intact, verify(tmp_path).lines) == (True, 0)
+    assert (verify(tmp_path).intact, verify(tmp_path).chain.number) == (True, 0)
 
 
 def test_only_the_owner_may_read_the_log(tmp_path: Path) -> None:
@@ -173,9 +173,9 @@ def test_a_crash_between_line_and_head_is_mended(tmp_path: Path) -> None:
     write(tmp_path, 1)
     (tmp_path / HEAD_FILE).write_bytes(old)
     assert verify(tmp_path).intact
-    assert verify(tmp_path).lines == 3
+    assert verify(tmp_path).chain.number == 3
     write(tmp_path, 1)
-    assert verify(tmp_path).lines == 4
+    assert verify(tmp_path).chain.number == 4
     assert b'"count":4' in (tmp_path / HEAD_FILE).read_bytes()
 
 
@@ -213,11 +213,11 @@ def test_a_last_line_cut_short_by_a_crash_is_no_tampering_and_is_cut_away(rest: 
     put(tmp_path, [*lines, rest or whole[:-1]])
     (tmp_path / HEAD_FILE).write_bytes(head)
     verdict = verify(tmp_path)
-    assert (verdict.intact, verdict.lines, verdict.cut_short) == (True, 2, True)
+    assert (verdict.intact, verdict.chain.number, verdict.cut_short) == (True, 2, True)
     assert "cut short by a crash" in verdict.sentence
     assert len(list(read_entries(tmp_path))) == 2
     write(tmp_path, 1)
-    assert verify(tmp_path).lines == 3
+    assert verify(tmp_path).chain.number == 3
     assert not verify(tmp_path).cut_short
 
 
@@ -270,10 +270,10 @@ def test_another_process_is_kept_out_too_and_let_in_when_the_first_is_killed(
         process.wait()
         process.stdout.close()
     assert verify(tmp_path).intact
-    lines = verify(tmp_path).lines
+    lines = verify(tmp_path).chain.number
     assert lines > 1
     write(tmp_path, 1)
-    assert verify(tmp_path).lines == lines + 1
+    assert verify(tmp_path).chain.number == lines + 1
 
 
 class Disk:
@@ -318,13 +318,13 @@ def test_a_full_disk_leaves_the_log_as_it_was_and_the_next_line_goes_on(
             with pytest.raises(OSError, match="No space"):
                 log.append(ENTRY)
             assert (tmp_path / LOG_FILE).read_bytes() == before
-            assert verify(tmp_path).lines == 1
+            assert verify(tmp_path).chain.number == 1
         disk.room, disk.head_fails = None, False
         assert log.append(ENTRY).number == 2
         assert verify(tmp_path).intact
     assert [entry.number for entry in followed] == [1, 2]
     write(tmp_path, 1)
-    assert verify(tmp_path).lines == 3
+    assert verify(tmp_path).chain.number == 3
 
 
 def test_a_failure_that_cannot_be_undone_ends_all_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ def egress_log(silo: Silo) -> Iterator[Finding]:
             "restore the state folder as a whole from the latest backup; until then nothing leaves",
         )
     else:
-        yield good(f"egress log: intact, {count(verdict.lines, 'line')}")
+        yield good(f"egress log: intact, {count(verdict.chain.number, 'line')}")
 
 
 def node_key(silo: Silo) -> Iterator[Finding]:

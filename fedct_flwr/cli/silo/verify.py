@@ -52,9 +52,10 @@ def verify(
     out, log = Output(as_json=json_), config.state / LOG_FILE
     with bar("proving line by line", log.stat().st_size if log.is_file() else None) as advance:
         verdict = verify_log(config.state, public_key, config.silo, advance)
-    found = _line_with(since, log, verdict.lines) if since and verdict.intact else None
+    lines = verdict.chain.number
+    found = _line_with(since, log, lines) if since and verdict.intact else None
     # The agent may write meanwhile: only what was proven is added up.
-    proven = [entry for entry in read_entries(config.state) if entry.number <= verdict.lines] if verdict.intact else []
+    proven = [entry for entry in read_entries(config.state) if entry.number <= lines] if verdict.intact else []
     # Raises for a reply that was changed after it left.
     released = [entry for entry in proven if entry.event is Event.RELEASED]
     replies = [kept(config.state, entry) for entry in released]
@@ -64,9 +65,9 @@ def verify(
         "silo": config.silo,
         "intact": verdict.intact,
         "sentence": verdict.sentence,
-        "lines": verdict.lines,
+        "lines": lines,
         "bad_line": verdict.bad_line,
-        "last_hash": verdict.last or None,
+        "last_hash": verdict.chain.last or None,
         "sent": {"messages": len(released), "labels": labels, "bytes": bytes_},
         "refused": refused,
         "since_line": found,
@@ -90,8 +91,8 @@ def verify(
         out.say(f"Kept word for word, and as the log says: {whole:,} of {len(replies):,}; see 'fedct silo released'.")
     if found:
         out.say(f"The line that was written down is there: line {found:,}.")
-    if verdict.lines:
-        out.say(f"Hash of its last line: {verdict.last}")
+    if lines:
+        out.say(f"Hash of its last line: {verdict.chain.last}")
         out.say("Write that down elsewhere: 'fedct silo verify --since HASH' proves later that nothing is gone.")
 
 
