@@ -1,8 +1,7 @@
 """Tally and decide: golden numbers on three-element inputs, invariants, and how ties are broken."""
 
 import json
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -60,22 +59,6 @@ class TestTally:
     def test_equals_a_count_of_each_example(self, box: tuple[np.ndarray, int]):
         votes, num_classes = box
         assert (tally(iter(votes), votes.shape[1], num_classes) == naive_tally(votes, num_classes)).all()
-
-    def test_keeps_no_ballot_that_it_has_counted(self):
-        alive: set[int] = set()
-        most_alive = 0
-
-        def ballots() -> Iterator[HardLabels]:
-            nonlocal most_alive
-            for number in range(50):
-                ballot = np.zeros(3, dtype=np.int16)
-                weakref.finalize(ballot, alive.discard, number)
-                alive.add(number)
-                most_alive = max(most_alive, len(alive))
-                yield ballot
-
-        tally(ballots(), num_examples=3, num_classes=2)
-        assert most_alive <= 2
 
 
 class TestPlurality:

@@ -1,6 +1,5 @@
 """Silos whose votes are the opposite of the others': kappa by hand, and which are found."""
 
-import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,10 +19,6 @@ def matrix(votes: Sequence[Sequence[int]], num_classes: int = 2) -> LabelMatrix:
 
 
 class TestKappa:
-    def test_by_hand(self) -> None:
-        # They agree on 3 of 4; by chance on 1/2 x 1/4 + 1/2 x 3/4 = 1/2: (3/4 - 1/2) / (1 - 1/2).
-        assert kappas(matrix([[0, 0, 1, 1], [0, 1, 1, 1]]))[0, 1] == pytest.approx(0.5)
-
     def test_is_that_of_scikit_learn(self) -> None:
         votes = np.random.default_rng(0).integers(0, 4, (5, 60))
         votes[1:, :30] = votes[0, :30]
@@ -87,14 +82,3 @@ def test_rows_are_in_the_same_order_whatever_the_order_and_the_names_of_the_ball
 
 def enumerate_silos(votes: np.ndarray) -> list[tuple[str, np.ndarray]]:
     return [(f"silo-{number}", vote) for number, vote in enumerate(votes)]
-
-
-def test_memory_is_one_byte_for_each_silo_and_example() -> None:
-    silos, examples = 50, 20_000
-    tracemalloc.start()
-    matrix = label_matrix(((f"{n}", np.full(examples, n % 7, np.int16)) for n in range(silos)), examples, 7)
-    held, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert matrix.votes.nbytes == silos * examples
-    assert held < 1.2 * silos * examples
-    assert peak < 2.5 * silos * examples

@@ -111,16 +111,6 @@ def test_a_quotation_mark_that_nobody_closes_swallows_no_records(path: Path) -> 
     assert "never closed" in error(path, f'a,note\n1,"{SECRET}\n2,y\n3,z\n')
 
 
-def test_a_record_may_be_longer_than_a_block(path: Path) -> None:
-    width = 20_000
-    record = ",".join([f"{1.5:.60f}"] * width)
-    assert len(record) > 1 << 20
-    content = ",".join(f"gene{number}" for number in range(width)) + "\n" + f"{record}\n" * 3
-    found = read(path, content)
-    assert len(found) == width
-    assert found["gene7"] == [1.5] * 3
-
-
 def test_a_file_comes_out_to_the_letter_as_it_went_in(path: Path) -> None:
     path.write_bytes("größe;b\n01,50;NA\n;x\n".encode("cp1252"))
     (path.parent / "data.toml").write_text('separator = ";"\nencoding = "cp1252"\nleave-out = ["b"]', "utf-8")

@@ -28,23 +28,6 @@ def made(votes: int = 2, privacy: PrivacySettings = BARE, **settings: Any) -> Tr
     return transfer_for(transfer, privacy, learner, "a", DATA.schema, DATA.public, PRIVATE.X, votes)
 
 
-@pytest.mark.parametrize(
-    ("settings", "noisy", "students", "teachers"),
-    [
-        ({}, False, 2, 5),
-        ({}, True, 1, 25),
-        ({"partitions": 3}, True, 3, 25),
-        ({"teachers": 7}, True, 1, 7),
-    ],
-)
-def test_the_papers_numbers_are_the_defaults(
-    settings: dict[str, Any], noisy: bool, students: int, teachers: int
-) -> None:
-    transfer = TransferSettings(**settings)
-    assert transfer.most_students(noisy=noisy) == students
-    assert transfer.fitting_teachers(students, 1000, noisy=noisy) == teachers
-
-
 def test_a_question_for_fewer_votes_is_answered_and_one_for_more_is_not(wording: SnapshotAssertion) -> None:
     for votes in (1, 2):
         check_votes(TransferSettings(), BARE, votes)

@@ -192,16 +192,6 @@ def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path,
     assert "Lines lead" not in figure.note
 
 
-def test_a_finished_run(tmp_path: Path):
-    run = read_run(finished(tmp_path / "run").path)
-    assert (run.title, run.status) == ("hearts: FedCT (majority)", "completed")
-    assert (run.num_public, run.outcome.classes, run.course.silos) == (40, ("no", "yes"), SILOS)
-    assert len(run.course) == 3
-    assert run.course.fixed_point == 3
-    assert run.mean_score("pooled", "federated") == pytest.approx(0.7)
-    assert np.isnan(run.mean_score("own", "federated"))
-
-
 @pytest.mark.parametrize("name", ["scores.json", "rounds.jsonl"])
 def test_numbers_that_no_float_holds_are_damage(tmp_path: Path, name: str):
     path = finished(tmp_path / "run").path / name

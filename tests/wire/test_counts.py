@@ -33,14 +33,6 @@ def test_every_way_to_vote_survives_and_has_its_own_number(num_classes: int, vot
     assert codes.tolist() == list(range(len(rows)))
 
 
-@given(st.integers(2, 40), st.integers(1, 12), st.integers(1, 30), st.integers(0, 2**32 - 1))
-def test_round_trip(num_classes: int, votes: int, count: int, seed: int):
-    rng = np.random.default_rng(seed)
-    counts = rng.multinomial(votes, rng.dirichlet(np.ones(num_classes)), count).astype(np.int32)
-    packed = pack_counts(counts)
-    assert (unpack_counts(packed, count, num_classes, votes) == counts).all()
-
-
 @given(st.lists(st.integers(0, 299), min_size=1, max_size=50), st.integers(300, 400))
 def test_one_vote_costs_what_a_label_costs_to_the_byte(labels: list[int], num_classes: int):
     counts = np.eye(num_classes, dtype=np.int32)[labels]

@@ -22,16 +22,6 @@ def labelings(draw: st.DrawFn) -> tuple[np.ndarray, int]:
     return np.array(labels, dtype=np.int16), num_classes
 
 
-@given(labelings())
-def test_round_trip(labeling: tuple[np.ndarray, int]):
-    labels, num_classes = labeling
-    packed, abstentions = pack(labels, num_classes)
-    assert abstentions == (ABSTAIN in labels)
-    unpacked = unpack(packed, len(labels), num_classes, abstentions)
-    assert unpacked.dtype == np.int16
-    assert unpacked.tolist() == labels.tolist()
-
-
 @given(st.integers(0, 2000), st.integers(2, MAX_CLASSES), st.booleans())
 def test_size_is_the_least_whole_number_of_bytes(count: int, num_classes: int, abstentions: bool):
     bits = math.ceil(math.log2(num_classes + abstentions))

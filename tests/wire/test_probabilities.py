@@ -41,20 +41,6 @@ def test_the_likeliest_class_stays_unless_another_is_as_likely_within_a_unit() -
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "packed"),
-    [
-        ([[1, 0, 0]], "ff00"),
-        ([[0, 0, 1]], "0000"),
-        ([[1 / 3, 1 / 3, 1 / 3]], "5555"),
-        ([[0.5, 0.5], [0.25, 0.75]], "8040"),  # 127.5 twice: the earlier class has the unit that is over
-        ([[0.998, 0.001, 0.001]], "ff00"),  # 254.49, 0.255, 0.255
-    ],
-)
-def test_bytes_are_pinned(probabilities: list[list[float]], packed: str) -> None:
-    assert pack_probabilities(np.float32(probabilities)) == bytes.fromhex(packed)
-
-
-@pytest.mark.parametrize(
     "row", [[0.5, 0.6], [0.2, 0.2], [1.1, -0.1], [np.nan, 1.0], [np.inf, 0.0], [np.nan] * 2, [0.0, 0.0], [1.002, 0.0]]
 )
 def test_rows_that_are_no_probabilities_are_refused(row: list[float]) -> None:
