@@ -18,7 +18,7 @@ from fedct_flwr.coordinator.questions import no_targets
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Lost, NoisySums
 from fedct_flwr.datasets.federated import Query
-from fedct_flwr.kinds import GRADIENTS, HARD
+from fedct_flwr.kinds import GRADIENTS
 from fedct_flwr.kinds.base import Decision
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.privacy.budget import unit_of
@@ -103,7 +103,7 @@ class Training:
             **({"lost": lost} if lost else {}),
         }  # fmt: skip
         algorithm, promise = self._algorithm, promised_together(study.config, plan.epsilon, plan.delta)
-        made = add_global_model(study, labels, algorithm.title, HARD, algorithm.model_path, promise)
+        made = add_global_model(study, labels, algorithm.title, promise)
         return {"joint": told, **made}
 
     def _opened(self, instruction: Instruction) -> NDArray[np.uint64] | None:

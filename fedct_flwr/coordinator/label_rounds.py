@@ -74,7 +74,7 @@ def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:
     return {
         "fixed_point": strategy.fixed_point,
         **({"privacy": spent.to_result()} if spent else {}),
-        **add_global_model(study, targets, method.title, method.kind, method.model_path, promise),
+        **add_global_model(study, targets, method.title, promise),
     }
 
 

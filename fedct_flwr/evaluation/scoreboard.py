@@ -38,11 +38,6 @@ MARKS: Final[Mapping[str, str]] = {"gained": " ▲", "lost": " ▼", "": ""}
 """What stands after a silo's name."""
 _RARER: Final = 0.5
 """A class that has less than this part of its share among the records has almost gone from the consensus."""
-_AGREEMENT: Final = 0.9
-_LOW: Final = 0.3
-"""Balanced accuracy, from 0 for a guess to 1, below which agreement on it means little."""
-_NEARLY_ALL: Final = 0.95
-"""Share of one class among labels from which balanced accuracy tells of the threshold alone."""
 
 
 def verdict_of(predicted: Mapping[str, Predicted], test: Examples) -> Verdict | None:
@@ -158,18 +153,6 @@ def warnings(
             "too much for the algorithm, or have too few records"
         )
     yield from _near_majority(counts, _expected(rounds, dataset))
-    pooled = [row.pooled["federated"] for row in rows if np.isfinite(row.pooled.get("federated", np.nan))]
-    if pooled and len(counts) > 1 and last.get("agreement", 0) >= _AGREEMENT:
-        guess = 1 / len(counts)
-        mean = float(np.mean(pooled))
-        if (mean - guess) / (1 - guess) < _LOW and max(counts.values()) >= _NEARLY_ALL * sum(counts.values()):
-            # Of a rare class this says where the threshold is, and not how well models rank records.
-            yield (
-                f"silos agree on {last['agreement']:.0%} of the labels, but their models have a mean balanced "
-                f"accuracy of {mean:.3f} on the pooled test set: nearly all labels are "
-                f"{max(counts, key=lambda name: counts[name])!r}; set class-weight to 'balanced', and compare "
-                "models by AUC"
-            )
 
 
 def _expected(rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None) -> dict[str, float]:
@@ -356,7 +339,7 @@ def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
 
 
 def of_global_models(folder: RunFolder) -> dict[str, float]:
-    """Balanced accuracy on the pooled test set: of the student, and of the vote of the silos' models, where known."""
+    """Balanced accuracy on the pooled test set, by the name of the global model, where known."""
     scores = folder.read_json("result.json").get(FACT, {}).get("scores", {})
     found = {name: values["balanced_accuracy"] for name, values in scores.items()}
     return {name: float(value) for name, value in found.items() if value is not None}

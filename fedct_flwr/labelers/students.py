@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fedct_flwr.config import LearnerSettings, PrivacySettings, TransferSettings
@@ -53,7 +52,6 @@ def transfer_for(
     votes: int,
     *,
     num_units: int | None = None,
-    keep: Path | None = None,
 ) -> Transfer:
     """The teachers and students that the settings describe, untrained; ``votes`` students are asked for.
 
@@ -88,7 +86,6 @@ def transfer_for(
         transformer=transformer,
         mechanism=teachers_noise(settings, privacy, len(public), votes) if noisy else None,
         lessons=settings.lessons_for(0, len(public)),
-        keep=keep,
     )
 
 

@@ -5,8 +5,7 @@ to 14. The students stay: what they say about the public set is all that the coo
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +13,15 @@ from numpy.typing import NDArray
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.datasets.federated import num_units as units_of
 from fedct_flwr.datasets.federated import take, unit_of_each
-from fedct_flwr.learners.base import Learner, Saveable
+from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.preprocessing import rows, transformed
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.randomness import uniform_below
 from fedct_flwr.seeding import generator, random_state
-from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
     ConfigError,
-    DataError,
     Examples,
     Features,
     Groups,
@@ -39,39 +36,6 @@ if TYPE_CHECKING:
 
     from fedct_flwr.privacy.mechanisms import Mechanism
     from fedct_flwr.privacy.randomness import Noise
-
-
-class Students(NamedTuple):
-    """Trained students of one silo, and the ``transformer`` that all of them look through (None for none)."""
-
-    learners: Sequence[Learner]
-    transformer: Any
-    num_classes: int
-
-    def votes(self, X: Features) -> VoteCounts:
-        """How many vote for each class, ``(examples, classes)``; rows sum to their number. Raises TrainingError."""
-        X = transformed(self.transformer, X)
-        return tally((learner.predict(X) for learner in self.learners), len(X), self.num_classes)
-
-
-def keep_student(folder: Path, number: int, student: Learner) -> None:
-    """Write a trained student, if its models can be written. Never raises for it: its votes are good all the same."""
-    if not isinstance(student, Saveable):
-        return
-    path = folder / f"student-{number + 1}{student.suffix}"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        student.save(path)
-    except (TrainingError, OSError) as error:
-        path.unlink(missing_ok=True)
-        logger.warning("The student was not kept in %s: %s", path, error)
-
-
-def kept_student(folder: Path, number: int, student: Learner) -> Learner:
-    """An untrained student, trained as the one that was kept. Raises DataError if none was."""
-    if not isinstance(student, Saveable):
-        raise DataError("models of this learner cannot be kept")
-    return student.load(folder / f"student-{number + 1}{student.suffix}")
 
 
 def check_records(num_records: int, partitions: int, teachers: int) -> None:
@@ -102,8 +66,8 @@ class Transfer:
     not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
     votes: FedKT-L2. The paper's gamma is 1 / scale. Teachers label and students learn from all public examples; with a
     mechanism, which makes each of them cost something, ``lessons`` of them drawn at random, or for 0 those that
-    students are asked about. ``num_units`` (records, or patients) is public. ``keep`` is a folder, of a simulation
-    alone, where the students are written when they vote. Raises ConfigError for impossible numbers, or too few records.
+    students are asked about. ``num_units`` (records, or patients) is public. Raises ConfigError for impossible numbers,
+    or too few records.
 
     Formal guarantees:
         Without a mechanism none (FedKT-L0; L1 protects whole silos at the coordinator, and nothing from it). With one,
@@ -138,7 +102,6 @@ class Transfer:
         mechanism: "Mechanism | None" = None,
         lessons: int = 0,
         transformer: Any = None,
-        keep: Path | None = None,
     ) -> None:
         if partitions < 1 or teachers < 1:
             raise ConfigError(f"there are {partitions} partitions and {teachers} teachers; set each to 1 or more")
@@ -146,7 +109,7 @@ class Transfer:
         self._make_learner, self._num_classes, self._seed = make_learner, num_classes, seed
         self._partitions, self._teachers = partitions, teachers
         self._mechanism, self._lessons = mechanism, lessons
-        self._transformer, self._keep = transformer, keep
+        self._transformer = transformer
 
     def event(self, num_asked: int) -> "DpEvent":
         """What it costs to ask about ``num_asked`` examples, all partitions together: their lessons' noisy votes.
@@ -184,14 +147,6 @@ class Transfer:
             labels = [self._labels(partition, counts[partition], noise) for partition in every]
             votes = [self._learn(partition, lectures, labels[partition]).predict(asked) for partition in every]
         return tally(votes, len(positions), self._num_classes)
-
-    def kept(self) -> Students:
-        """The students that voted last, from their files. Raises DataError unless all of them were kept."""
-        if self._keep is None:
-            raise DataError("students are kept nowhere")
-        made = [self._make_learner(self._state(partition)) for partition in range(self._partitions)]
-        learners = [kept_student(self._keep, partition, student) for partition, student in enumerate(made)]
-        return Students(learners, self._transformer, self._num_classes)
 
     def _state(self, partition: int) -> int:
         """The random state of a partition's student."""
@@ -235,10 +190,7 @@ class Transfer:
     def _learn(self, partition: int, lectures: Features, labels: HardLabels) -> Learner:
         """A partition's student, which learns from the labels that lectures have."""
         labeled = labels != ABSTAIN
-        student = self._make_learner(self._state(partition)).fit(rows(lectures, labeled), labels[labeled])
-        if self._keep:
-            keep_student(self._keep, partition, student)
-        return student
+        return self._make_learner(self._state(partition)).fit(rows(lectures, labeled), labels[labeled])
 
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
         """What the teachers of a partition say together."""

@@ -114,7 +114,7 @@ def card(
     if protected:
         words = privacy["words"] + _LEFT_OUT + _NO_NAMES * of_silos + _SIMULATED * (config.data != STUDY)
         privacy = {**privacy, "words": words}
-        scores = {name: score for name, score in scores.items() if name == STUDENT and config.data == STUDY}
+        scores = {name: score for name, score in scores.items() if config.data == STUDY}
         most = most if scores else None
     return {
         "model": file,

@@ -208,10 +208,6 @@ class RunFolder:
         """Where a simulated silo keeps what it makes of the consensus."""
         return self.path / "judgments" / f"{silo}.json"
 
-    def silo_students(self, silo: SiloName) -> Path:
-        """Where a simulated silo keeps its students, in an algorithm that has some."""
-        return self.models / "students" / silo
-
     def silo_answers(self, silo: SiloName) -> Path:
         """Where a simulated silo keeps its last answer, with its network as it was after it."""
         return self.path / _ANSWERS / silo

@@ -55,10 +55,10 @@ class SiloContext:
     """``model`` is where the silo's model is kept, if it can be; a resumed run goes on from it (``resumes``).
 
     ``model_digest`` (32 bytes) stands for the settings that decide what the model is. ``before`` is where a real silo
-    keeps the model of before the study, ``judgment`` what a silo makes of the consensus, ``students`` where a simulated
-    silo keeps its students. ``runs_kept``: Flower's runs of which ``state`` keeps where the learner stood.
-    ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: in simulation only. ``release_of`` makes
-    what answers instead of the personal model or the bare students; None without a protection.
+    keeps the model of before the study, ``judgment`` what a silo makes of the consensus. ``runs_kept``: Flower's runs
+    of which ``state`` keeps where the learner stood. ``sends_scores``: whether test scores go on replies.
+    ``hands_out_weights``: in simulation only. ``release_of`` makes what answers instead of the personal model or the
+    bare students; None without a protection.
     """
 
     site: Site
@@ -69,7 +69,6 @@ class SiloContext:
     sends_scores: bool
     hands_out_weights: bool
     release_of: "Callable[[Answering], Release] | None" = None
-    students: Path | None = None
     before: Path | None = None
     judgment: Path | None = None
     runs_kept: int = 8
@@ -102,7 +101,7 @@ class SiloContext:
             return None
         from fedct_flwr.silo.release import by_students
 
-        return self.release_of(by_students(self.site, votes, self.students))
+        return self.release_of(by_students(self.site, votes))
 
 
 def silo_named(context: Context) -> SiloName:
@@ -161,7 +160,6 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
         sends_scores=config.report_scores,
         hands_out_weights=True,
         release_of=_simulated_release(config, site, run) if site.privacy.enabled else None,
-        students=kept.silo_students(site.silo) if kept else None,
         judgment=run.silo_judgment(site.silo) if run else None,
         runs_kept=1,
         purse_of=partial(_simulated_purse_of_joint, config, site, run) if config.method.trains_together else None,

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -200,12 +199,12 @@ class Answering(NamedTuple):
     decisive: Mapping[str, object]
 
 
-def by_students(site: Site, votes: int, keep: Path | None) -> Answering:
-    """The silo's students, ``votes`` on each example, kept in ``keep``. Raises ConfigError or DataError."""
+def by_students(site: Site, votes: int) -> Answering:
+    """The silo's students, ``votes`` on each example. Raises ConfigError or DataError."""
     from fedct_flwr.labelers.students import StudentVotes
 
     transfer = site.transfer.model_dump(mode="json")
-    return Answering(StudentVotes(site.students(votes, keep)), {"transfer": transfer, "votes": votes})
+    return Answering(StudentVotes(site.students(votes)), {"transfer": transfer, "votes": votes})
 
 
 def settings_digest(site: Site, labels: Mapping[str, object], of_labeler: Mapping[str, object]) -> bytes:

@@ -146,7 +146,7 @@ def _student_votes(context: SiloContext, payload: bytes, instruction: Instructio
     positions = instruction.query.positions(len(site.public))
 
     def votes() -> Votes:
-        students = site.students(instruction.votes, context.students)
+        students = site.students(instruction.votes)
         return students.votes(site.private, site.public.X, positions, None, site.groups)
 
     nothing = np.zeros((len(positions), site.terms.width), dtype=np.int32)

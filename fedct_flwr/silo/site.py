@@ -212,8 +212,8 @@ class Site:
         """What a promise protects each of: private records, or patients where a group column names them."""
         return num_units(self.private.size, self.groups)
 
-    def students(self, votes: int, keep: Path | None) -> "Transfer":
-        """The untrained students whose ``votes`` leave, kept in ``keep``. Raises ConfigError or DataError."""
+    def students(self, votes: int) -> "Transfer":
+        """The untrained students whose ``votes`` leave. Raises ConfigError or DataError."""
         if self.privacy.enabled:
             check_protected(self.groups, self.silo)
         return transfer_for(
@@ -226,7 +226,6 @@ class Site:
             self.private.X,
             votes,
             num_units=self.units,
-            keep=keep,
         )
 
 

@@ -24,7 +24,7 @@ def test_a_simulation_and_what_comes_of_it(fedct: Fedct, here: Path) -> None:
     assert document["silos"] == json.loads((run / "scores.json").read_text())
     mean = sum(row["pooled"]["federated"] for row in document["silos"]) / 4
     assert math.isclose(document["mean"]["pooled"]["federated"], mean, rel_tol=1e-12)
-    assert set(document["global_models"]) == {"student", "ensemble"}
+    assert set(document["global_models"]) == {"student"}
     assert "round  1   4 silos sent" in outcome.err
 
     # What the run leaves can be used, in JSON too.

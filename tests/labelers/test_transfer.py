@@ -1,6 +1,5 @@
 """What a silo's students say of the public set, and what a record changes in it."""
 
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -79,12 +78,6 @@ def test_students_have_learned_what_the_records_say() -> None:
     assert counts.dtype == np.int32
     assert (counts.sum(axis=1) == 2).all()
     assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.8
-
-
-def test_students_that_were_kept_vote_as_they_did(tmp_path: Path) -> None:
-    taught = transfer(keep=tmp_path, transformer=Shift())
-    counts = taught.votes(Examples(PRIVATE.X[1:], PRIVATE.y[1:]), PUBLIC, ALL, None)
-    assert taught.kept().votes(PUBLIC).tolist() == counts.tolist()
 
 
 class Shift:

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.federated import Query
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.refusal import Refusal
-from tests.silo.real import RUN, TERMS, RealSilo, answered
+from tests.silo.real import TERMS, RealSilo
 
 pytestmark = pytest.mark.usefixtures("without_gate", "in_a_run")
 
@@ -89,26 +88,6 @@ class TestWithAPromise:
     def test_one_student_unless_more_are_agreed_upon(self, silo: RealSilo) -> None:
         silo.write(**PROTECTED)
         assert silo.answer(question(2))[1] is Refusal.CONFIG
-
-
-@pytest.mark.parametrize("level", ["L0", "L2"])
-def test_a_simulated_silo_keeps_its_students_in_the_folder_of_a_run_that_was_begun(tmp_path: Path, level: str) -> None:
-    run, other = tmp_path / "run", tmp_path / "other"
-    noisy = {"privacy-level": "L2", "gamma": 0.5, "teachers": 10, "epsilon": 1000.0} if level == "L2" else {}
-    settings = {**RUN, "algorithm": "fedkt", "partitions": 2, **noisy}
-    for folder in (run, other):
-        RunFolder.create(folder, {}, {}).close()
-    answered(question(2), Context(1, 7, {"partition-id": 0}, RecordDict(), {**settings, "run-dir": str(other)}))
-    assert not (other / "models").exists()
-    settings |= {"run-dir": str(run), "save-models": True}
-    context = Context(2, 7, {"partition-id": 0}, RecordDict(), settings)
-    answer, _ = answered(question(2), context)
-    kept = {path: path.stat().st_mtime_ns for path in sorted((run / "models" / "students").rglob("*.*"))}
-    assert [path.relative_to(run).as_posix() for path in kept] == [
-        f"models/students/cleveland/student-{n}.skops" for n in (1, 2)
-    ]
-    assert answered(question(2), context)[0] == answer
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
 @pytest.mark.parametrize("promise", [{}, PROTECTED])
