@@ -46,7 +46,6 @@ class Stacks:
         self._stacks: dict[tuple[Any, ...], Stack] = {}
         self._checked: WeakSet[Any] = WeakSet()
         self._unable: set[str] = set()
-        self._said: set[str] = set()
 
     def train(self, courses: Sequence[Course]) -> list[Exception | None]:
         """Take all courses, those that differ one after the other; what went wrong with each."""
@@ -54,24 +53,14 @@ class Stacks:
         # Threads come in any order, and stacks of the round before are of networks in one order.
         for course in sorted(courses, key=lambda course: id(course.learner)):
             alike.setdefault((_form(course), _standing(course)), []).append(course)
-        if len({form[:2] for form, _ in alike}) > 1:
-            self._say("Silos' networks differ: those of each architecture train by themselves")
         failed: dict[Any, Exception] = {}
         known, self._stacks = self._stacks, {}
         for group in alike.values():
             together = tuple(course.learner for course in group) in known
             most = self._at_once or (len(group) if together else _fitting(group[0]))
-            if len(group) > most == 1 != self._at_once:
-                self._say("Silos' networks train one after the other, which is faster on a CPU for networks like these")
             for first in range(0, len(group), most):
                 failed |= self._taken(group[first : first + most], known)
         return [failed.get(course) for course in courses]
-
-    def _say(self, sentence: str) -> None:
-        """Once in a run."""
-        if sentence not in self._said:
-            self._said.add(sentence)
-            logger.info(sentence)
 
     def _taken(self, courses: Sequence[Course], known: dict[Any, "Stack"]) -> dict[Any, Exception]:
         name = repr(courses[0].network)
