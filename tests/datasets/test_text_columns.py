@@ -9,7 +9,7 @@ import tomli_w
 
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.federated import PublicSet
-from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from tests.datasets.test_files import load
 
@@ -90,17 +90,3 @@ def test_what_is_text_is_part_of_the_digest(tmp_path: Path) -> None:
         study(tmp_path / "a", **tables).digest for tables in ({}, {"text": ["note"]}, {"text": ["note", "code"]})
     ]
     assert len(set(digests)) == 3
-
-
-SCHEMA = Schema(("no", "yes"), (Column("age"), Column("note", text=True)))
-
-
-def patients(number: int, seed: int) -> Any:
-    rng = np.random.default_rng(seed)
-    words = rng.integers(0, 50, (number, 4))
-    return features(
-        *(
-            (float(age), " ".join(f"w{word}" for word in row))
-            for age, row in zip(rng.normal(size=number), words, strict=True)
-        )
-    )

@@ -4,18 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message
 
-from client_app.main import app as client_app
 from fedct_flwr.privacy.accounting import epsilon_in_time
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.silo.noisy_sum import WHOLE_SILO
-from fedct_flwr.wire.messages import from_record
-from tests.federation.conftest import Behave, Federation
+from tests.federation.conftest import Federation
 from tests.federation.test_one_shot import QUERIES, labels, result
 
 SILOS = ("cleveland", "budapest", "zurich", "long-beach")
@@ -65,12 +61,3 @@ def test_all_noise_is_the_silos(federation: Federation, monkeypatch: pytest.Monk
 
     # Of four silos some are tied, and lots decide.
     assert same(silent) > 0.8 > 0.75 > same(noisy)
-
-
-def dies_at(step: Step) -> Behave:
-    def behave(message: Message, context: Context) -> Message:
-        if from_record(message.content)[4] == step:
-            raise RuntimeError
-        return client_app(message, context)
-
-    return behave

@@ -15,6 +15,8 @@ from flwr.proto.fleet_pb2 import ActivateNodeRequest, PullMessagesRequest, PushM
 from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree, PullObjectRequest, PushObjectRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PushAppMessagesRequest
+from flwr.supercore.constant import TaskType
+from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes
@@ -28,7 +30,6 @@ from fedct_flwr.flower.superlink import Isolation
 from tests.hospital.runtime_api import RuntimeApi, odd_record
 from tests.patience import eventually
 from tests.processes.deployment import free_port
-from tests.superlink_state import begin_run
 
 
 class SuperLink:
@@ -38,7 +39,14 @@ class SuperLink:
         main: Any = importlib.import_module("flwr.superlink.main")
         self.app: Any = main.create_app()
         self.state: Any = self.app.state.linkstate_factory.state()
-        self.run, task = begin_run(self.state, b"code")
+        fab = self.state.store_fab(Fab(hash_str="", content=b"code", verifications={}))
+        about = {"series_description": "a study"}
+        self.run = int(
+            self.state.create_run("fedct", "1", fab, {}, "@none/default", None, "aid", TaskType.SERVER_APP, **about)
+        )
+        (task,) = self.state.get_tasks(run_ids=[self.run])
+        self.state.claim_task(task.task_id)
+        self.state.activate_task(task.task_id)
         self.task: Any = SimpleNamespace(run_id=self.run, task_id=task.task_id)
         for name, value in {"_task_id": task.task_id, "_run_id": self.run, "_node_id": 1}.items():
             monkeypatch.setattr(TaskIdentity, name, value)

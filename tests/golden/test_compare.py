@@ -24,19 +24,6 @@ CHANGES: dict[str, tuple[tuple[str | int, ...], Any, str, tuple[bool, bool]]] = 
         "messages, round 1, to a, fedct/payload: byte 1 of 3 is 0x09, recorded was 0x01 of 3",
         (False, True),
     ),
-    "last digits of weights": (
-        ("messages", "round 1, from b", "arrays/w"),
-        "float32 2x3, norm 1.500001, sha256 bb",
-        "messages, round 1, from b, arrays/w: float32 2x3, norm 1.500001, sha256 bb; recorded was float32",
-        (True, True),
-    ),
-    "a shape": (
-        ("messages", "round 1, from b", "arrays/w"),
-        "float32 3x2, norm 1.5, sha256 bb",
-        "messages, round 1, from b, arrays/w: float32 3x2",
-        (False, False),
-    ),
-    "a number's type": (("rounds", 0, "round"), 1.0, "rounds, round 1, round: 1.0, recorded was 1", (False, False)),
     "its last digits": (
         ("rounds", 1, "agreement"),
         0.750000001,
