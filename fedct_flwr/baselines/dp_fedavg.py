@@ -16,8 +16,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp import strategy
 
-from fedct_flwr.baselines.averaging import Averaging
-from fedct_flwr.baselines.weight_sharing import WeightSharing
+from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.run import of_run
 from fedct_flwr.coordinator.study import Roster

@@ -24,8 +24,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid, strategy
 from pydantic import Field
 
-from fedct_flwr.baselines.averaging import Averaging, share
-from fedct_flwr.baselines.weight_sharing import WeightSharing, network, num_records
+from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing, network, num_records, share
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.datasets.federated import FederatedDataset

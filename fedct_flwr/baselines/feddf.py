@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import softmax
 
-from fedct_flwr.baselines.averaging import Averaging
-from fedct_flwr.baselines.weight_sharing import WeightSharing, network
+from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing, network
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.coordinator.study import Roster

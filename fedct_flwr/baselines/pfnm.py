@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.optimize import linear_sum_assignment
 
-from fedct_flwr.baselines.averaging import Averaging
-from fedct_flwr.baselines.weight_sharing import Network, WeightSharing, network
+from fedct_flwr.baselines.weight_sharing import Averaging, Network, WeightSharing, network
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.datasets.federated import FederatedDataset
