@@ -7,6 +7,7 @@ within a second all the same, where no file that is lost undoes it.
 import contextlib
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -57,25 +58,18 @@ def _stamp(path: Path) -> tuple[str, int, int]:
 _SECONDS: Final = 1.0
 
 
+@dataclass
 class Monitor:
     """Watches one silo: its ``log``, its ``files`` and whether its ``status`` can be written, which hears of them."""
 
-    def __init__(
-        self,
-        log: EgressLog,
-        state: Path,
-        files: FileWatch,
-        status: StatusFile,
-        say: Callable[[str], None],
-    ) -> None:
-        self._log = log
-        self._state = state
-        self._files = files
-        self._status = status
-        self._say = say
-        self._shut = ""
-        self._stale = False
-        self._withdrawn = False
+    log: EgressLog
+    state: Path
+    files: FileWatch
+    status: StatusFile
+    say: Callable[[str], None]
+    _shut: str = ""
+    _stale: bool = False
+    _withdrawn: bool = False
 
     def start(self, stop: threading.Event) -> None:
         """Watch until ``stop`` is set."""
@@ -90,28 +84,28 @@ class Monitor:
 
     def _look(self) -> None:
         self._put_down_withdrawal()
-        writable = self._log.writable(doubtful=self._status.failed)
-        shut = Shut.FILES if not self._files.unchanged() else "" if writable else Shut.LOG
+        writable = self.log.writable(doubtful=self.status.failed)
+        shut = Shut.FILES if not self.files.unchanged() else "" if writable else Shut.LOG
         if shut and shut != self._shut:
-            self._say(sentence_of(shut))
+            self.say(sentence_of(shut))
         elif self._shut and not shut:
-            self._say("something may leave again")
-        stale = not self._files.records_unchanged()
+            self.say("something may leave again")
+        stale = not self.files.records_unchanged()
         if stale and not self._stale:
-            self._say(STALE)
+            self.say(STALE)
         self._shut, self._stale = shut, stale
-        self._status.put(shut=shut, stale=stale)
+        self.status.put(shut=shut, stale=stale)
 
     def _put_down_withdrawal(self) -> None:
-        if not is_revoked(self._state):
+        if not is_revoked(self.state):
             self._withdrawn = False
         elif not self._withdrawn:
             # Until it can be written, the gate finds the file. One that cannot be removed is written down once.
-            before = self._log.chain.number
+            before = self.log.chain.number
             try:
-                put_down(self._log, self._state)
+                put_down(self.log, self.state)
             except Exception:
                 logger.exception("The withdrawn approval, or the file that says so, cannot be put down")
-            self._withdrawn = self._log.chain.number > before
+            self._withdrawn = self.log.chain.number > before
             if self._withdrawn:
-                self._say("the approval is withdrawn: nothing leaves")
+                self.say("the approval is withdrawn: nothing leaves")

@@ -126,31 +126,31 @@ _NAME_DIGITS: Final = 8
 Say = Callable[[str], None]
 
 
+@dataclass
 class Carrier:
     """Serves one SuperNode with the files of one folder, until ``stop`` is set."""
 
-    def __init__(self, supernode: SuperNode, secret: Path, files: Path, say: Say, stop: threading.Event) -> None:
-        self._supernode = supernode
-        self._secret = secret
-        self._files = files
-        self._say = say
-        self._stop = stop
-        self._odd: tuple[str, float] = ("", 0.0)
+    supernode: SuperNode
+    secret: Path
+    files: Path
+    say: Say
+    stop: threading.Event
+    _odd: tuple[str, float] = ("", 0.0)
 
     def run(self) -> None:
         """Carry one question after the other. Raises ConfigError for a secret or a folder that cannot be used."""
         trouble = ""
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             task = None
             try:
-                task, error = self._supernode.acquire(), ""
+                task, error = self.supernode.acquire(), ""
             except SuperNodeError as why:
                 error = str(why)
             if error and error != trouble:
-                self._say(f"{error}; trying again")
+                self.say(f"{error}; trying again")
             trouble = error
             if task is None:
-                self._stop.wait(_LOOK_SECONDS)
+                self.stop.wait(_LOOK_SECONDS)
             else:
                 self._carry(task)
 
@@ -165,35 +165,35 @@ class Carrier:
         # The message's own name comes from the coordinator, and could be a path.
         told = hashlib.sha256(task.message.metadata.message_id.encode()).hexdigest()[:_NAME_DIGITS]
         name = f"{task.run_id}-{told}"
-        question, answer = self._files / f"question-{name}{SUFFIX}", self._files / f"answer-{name}{SUFFIX}"
+        question, answer = self.files / f"question-{name}{SUFFIX}", self.files / f"answer-{name}{SUFFIX}"
         try:
-            seal(question, asked, self._secret)
+            seal(question, asked, self.secret)
         except OSError as error:
             # The medium is away or full. The SuperNode reports the task as failed after a minute.
-            self._say(f"the question of run {task.run_id} was not put into {question}: {error.strerror}")
+            self.say(f"the question of run {task.run_id} was not put into {question}: {error.strerror}")
             return
-        self._say(f"a question of run {task.run_id} is in {question}: carry it to the records, and bring {answer.name}")
+        self.say(f"a question of run {task.run_id} is in {question}: carry it to the records, and bring {answer.name}")
         try:
-            with self._supernode.kept_alive(task, lambda: None):
+            with self.supernode.kept_alive(task, lambda: None):
                 self._await(task, question, answer)
         finally:
             _remove(question)
 
     def _await(self, task: Task, question: Path, answer: Path) -> None:
         """Hand the answer over as soon as it is there, unless its task is lost."""
-        while not self._stop.wait(_LOOK_SECONDS):
+        while not self.stop.wait(_LOOK_SECONDS):
             if task.lost.is_set():
-                self._say(f"the coordinator no longer waits for an answer of run {task.run_id}: the question is void")
+                self.say(f"the coordinator no longer waits for an answer of run {task.run_id}: the question is void")
                 return
             payload = self._payload(question, answer)
             if payload is None:
                 continue
             try:
-                self._supernode.push(task, to_record(payload))
+                self.supernode.push(task, to_record(payload))
             except SuperNodeError as error:
-                self._say(f"the answer to run {task.run_id} was not handed over: {error}")
+                self.say(f"the answer to run {task.run_id} was not handed over: {error}")
                 continue
-            self._say(f"the answer in {answer.name} was handed over")
+            self.say(f"the answer in {answer.name} was handed over")
             _remove(answer)
             return
 
@@ -206,12 +206,12 @@ class Carrier:
         if self._odd == (answer.name, changed):
             return None
         try:
-            found = unseal(Answer, answer, self._secret)
+            found = unseal(Answer, answer, self.secret)
             if found.question == digest(question):
                 return found.payload
-            self._say(f"{answer} answers another question: bring the answer to {question.name}")
+            self.say(f"{answer} answers another question: bring the answer to {question.name}")
         except FedctError as error:
-            self._say(str(error))
+            self.say(str(error))
         self._odd = (answer.name, changed)
         return None
 

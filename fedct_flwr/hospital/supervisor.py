@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -47,51 +48,50 @@ _CALL_PAUSE: Final = 5.0
 Say = Callable[[str], None]
 
 
+@dataclass
 class Supervisor:
     """Runs ``command``, which is a SuperNode that writes looks, until ``stop`` is set or nothing can be done.
 
     ``ask`` calls the coordinator, and returns what is wrong as ``LinkError`` writes it, empty if it answers.
     """
 
-    def __init__(
-        self, command: Sequence[str], ask: Callable[[], str], say: Say, stop: threading.Event, status: Path | None
-    ) -> None:
-        self._command = command
-        self._ask = ask
-        self._say = say
-        self._stop = stop
-        self._status = status
-        self._heard = time.time()
-        self._error = self._said = ""
-        self._connected = False
+    command: Sequence[str]
+    ask: Callable[[], str]
+    say: Say
+    stop: threading.Event
+    status: Path | None
+    _heard: float = field(default_factory=time.time)
+    _error: str = ""
+    _said: str = ""
+    _connected: bool = False
 
     def run(self) -> int:
         """The exit code."""
         pause = _PAUSES[0]
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             began = time.monotonic()
             code, why = self._one()
-            if self._stop.is_set():
+            if self.stop.is_set():
                 break
             if code == SETTINGS_CODE or (code == 0 and not self._connected and not why):
                 # Wrong options; or it was asked for its version or for help alone.
                 return code
-            if not self._connected and self._ask() == LinkError.CERTIFICATE:
-                self._say(f"the SuperNode has ended: {sentence_of(LinkError.CERTIFICATE)}")
+            if not self._connected and self.ask() == LinkError.CERTIFICATE:
+                self.say(f"the SuperNode has ended: {sentence_of(LinkError.CERTIFICATE)}")
                 return SETTINGS_CODE
             if time.monotonic() - began > _PAUSES[1]:
                 pause = _PAUSES[0]
-            self._say(f"{why or self._ended(code)}: it is started again in {pause:.0f} s")
-            self._error = self._ask()
+            self.say(f"{why or self._ended(code)}: it is started again in {pause:.0f} s")
+            self._error = self.ask()
             self._tell()
             self._write()
-            self._stop.wait(pause)
+            self.stop.wait(pause)
             pause = min(2 * pause, _PAUSES[1])
         return 0
 
     def _ended(self, code: int) -> str:
         ended = f"the SuperNode has ended (exit code {code})"
-        self._error = self._ask()
+        self._error = self.ask()
         if self._error or code <= 0:
             return ended
         return (
@@ -104,7 +104,7 @@ class Supervisor:
         looks, written = os.pipe()
         os.set_blocking(looks, False)
         process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, pass_fds=[written], env={**os.environ, LOOKS: str(written)},
+            self.command, stdin=subprocess.PIPE, pass_fds=[written], env={**os.environ, LOOKS: str(written)},
             # What is typed at a terminal is for this process, which hands it on.
             start_new_session=True,
         )  # fmt: skip
@@ -112,13 +112,13 @@ class Supervisor:
         why, failed, back, asked = "", False, 0.0, 0.0
         last = time.monotonic()
         try:
-            while process.poll() is None and not why and not self._stop.wait(_POLL_SECONDS):
+            while process.poll() is None and not why and not self.stop.wait(_POLL_SECONDS):
                 now = time.monotonic()
                 if _drained(looks):
                     last, failed, back = now, False, 0.0
                     self._answered()
                 elif now - last > _QUIET_SECONDS and now - asked > _CALL_PAUSE:
-                    asked, self._error = now, self._ask()
+                    asked, self._error = now, self.ask()
                     failed = failed or bool(self._error)
                     back = 0.0 if self._error else back or now
                     self._tell()
@@ -144,17 +144,17 @@ class Supervisor:
         if self._said or not self._connected:
             silent = span(time.time() - self._heard)
             again = f"the coordinator answers again, after {silent}"
-            self._say(again if self._connected else "connected to the coordinator")
+            self.say(again if self._connected else "connected to the coordinator")
         self._heard, self._error, self._said, self._connected = time.time(), "", "", True
 
     def _tell(self) -> None:
         if self._error and self._error != self._said:
-            self._say(f"no answer from the coordinator: {sentence_of(self._error)}; trying again")
+            self.say(f"no answer from the coordinator: {sentence_of(self._error)}; trying again")
             self._said = self._error
 
     def _write(self) -> None:
-        if self._status:
-            LinkStatus(time.time(), self._heard, self._error, self._connected).write(self._status)
+        if self.status:
+            LinkStatus(time.time(), self._heard, self._error, self._connected).write(self.status)
 
 
 def main() -> None:

@@ -112,7 +112,7 @@ def size(value: float) -> str:
 
 
 def mean(values: Values) -> float:
-    """The mean of all known values; NaN without any, as in folders of older versions.
+    """The mean of all known values; NaN without any.
 
     >>> mean(np.array([1.0, np.nan, 3.0])), mean(np.array([np.nan]))
     (2.0, nan)

@@ -8,7 +8,6 @@ import shlex
 import signal
 import sys
 import threading
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -21,6 +20,7 @@ from fedct_flwr.config.settings import split_address
 from fedct_flwr.flower.runtime_client import SuperNode
 from fedct_flwr.hospital import supervisor
 from fedct_flwr.hospital.agent_status import status_file
+from fedct_flwr.hospital.log_line import log_line
 from fedct_flwr.hospital.offline_transport import Carrier
 from fedct_flwr.hospital.supervisor import SILO
 from fedct_flwr.text.printable import printable
@@ -109,7 +109,7 @@ def carry(
         signal.signal(number, lambda *_: stop.set())
 
     def say(sentence: str) -> None:
-        out.say(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}  {printable(sentence)}")
+        out.say(log_line(printable(sentence)))
 
     say(f"questions for {connection.supernode}'s silo are put into {files.absolute()}")
     try:

@@ -134,7 +134,7 @@ def released(folder: Folder = None) -> None:
             writer.writerow([entry.number, entry.run, entry.round, example, label, number])
     echo(table.getvalue(), data=True)
     if missing:
-        out.warn(f"replies that an older version let out: {missing:,}; the log has their digests alone")
+        out.warn(f"replies that are no longer kept: {missing:,}; the log has their digests alone")
 
 
 def _rows(query: NDArray[np.intp], votes: Votes, terms: Terms) -> Iterator[tuple[int, str, float | str]]:
