@@ -89,10 +89,13 @@ def test_a_model_reads_frames_and_answers_in_the_labels_own_words(run: Run) -> N
     for model in run.models.values():
         # The label column may still be there: it is not looked at.
         assert (model.predict(new) == model.predict(new.drop(columns="ill"))).all()
+        assert (model.predict(new) == model.predict(new.drop(columns="ill").to_numpy())).all()
         assert (model.predict(new) == new["ill"]).mean() > 0.9
         np.testing.assert_allclose(model.predict_proba(new).sum(axis=1), 1)
     with pytest.raises(DataError, match="missing 'crp'"):
         run.models["essen"].predict(new.drop(columns="crp"))
+    with pytest.raises(DataError, match="'sex' must hold text"):
+        run.models["essen"].predict(np.ones((2, 3)))
 
 
 # --- data

@@ -11,6 +11,7 @@
 | 129, 130, 143 | hung up, interrupted (Ctrl-C), terminated |
 """
 
+import os
 import signal
 import sys
 import traceback
@@ -100,6 +101,8 @@ def dispatch() -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # Windows knows no SIGHUP
             signal.signal(getattr(signal, name), lambda number, frame: sys.exit(128 + number))
+    if os.environ.get("COLUMNS") == "0":
+        del os.environ["COLUMNS"]  # of a terminal without a size, on which nothing would be printed
     sys.excepthook = _show_unexpected
     escape_warnings()
     try:

@@ -188,6 +188,12 @@ def table_of(given: Any, where: str) -> pa.Table:
     )
 
 
+def named(X: NDArray[Any], names: Sequence[str], where: str) -> pa.Table:
+    """An array ``(records, features)`` of any cells as a table with these columns."""
+    columns = [_array(X[:, number], f"column {quoted(name)} of {where}") for number, name in enumerate(names)]
+    return _table(pa.table(dict(zip(names, columns, strict=True))).columns, [*names])
+
+
 def as_array(given: Any) -> NDArray[Any]:
     """Arrays of NumPy, SciPy and torch, and lists: dense, in this machine's byte order, masked where they were."""
     if hasattr(given, "toarray"):

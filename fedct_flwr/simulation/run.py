@@ -39,7 +39,7 @@ from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, notes
-from fedct_flwr.simulation.given import as_array, table_of
+from fedct_flwr.simulation.given import as_array, named, table_of
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, RunError, SiloName
@@ -95,8 +95,8 @@ class SiloModel:
     def predict(self, records: Any) -> NDArray[Any]:
         """The class of each record, or its value, ``(n,)``.
 
-        ``records`` are a DataFrame with the columns that the silos have, an array ``(n, features)`` of numbers, or a
-        folder of images, which come by name.
+        ``records`` are a DataFrame with the columns that the silos have, an array ``(n, features)`` with the same cells
+        in the silos' order, or a folder of images, which come by name.
         Raises DataError for columns that do not fit, TrainingError for a model that cannot predict.
         """
         X = self._features(records)
@@ -143,7 +143,10 @@ class SiloModel:
         if form and isinstance(records, str | Path):
             return read_images(images_in(Path(records)), *form)
         if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
-            return as_array(records)
+            if records.dtype.kind in "biuf" and not any(column.categories or column.text for column in columns):
+                return as_array(records)
+            # The positions of categories are no values that a caller knows.
+            records = named(records, [column.name for column in columns], "the table of records")
         table = table_of(records, "the table of records")
         if self._label in table.column_names:
             table = table.drop_columns([self._label])
