@@ -66,7 +66,7 @@ def normalized(requirement: str) -> str:
 DISTRIBUTIONS = packages_distributions()  # reads every installed file list, half a second
 # Files that only need what they import for what that extra is for.
 EXTRAS = {
-    "fedct_flwr/silo/release.py": "privacy",
+    **{f"fedct_flwr/silo/{name}.py": "privacy" for name in ("release", "noisy_sum")},
     **{
         f"fedct_flwr/labelers/{name}.py": "privacy"
         for name in ("labeler", "dp_linear", "randomized", "transfer", "students")

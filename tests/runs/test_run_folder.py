@@ -104,11 +104,6 @@ class TestVersion:
         with pytest.raises(RunError, match="update fedct-flwr"):
             RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
 
-    @pytest.mark.parametrize("version", ["0.0.1", "", "unknown"])
-    def test_older_ones_are_fine(self, folder: RunFolder, version: str):
-        written_by(folder, version)
-        assert folder.settings() == SETTINGS
-
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"round": Infinity}\n'], ids=["nested without end", "infinite"])
 def test_files_that_no_run_wrote_are_damaged(folder: RunFolder, text: str):
@@ -179,14 +174,6 @@ class TestDamagedCheckpoint:
 
 
 class TestResume:
-    def test_goes_on_from_the_checkpoint(self, folder: RunFolder):
-        run_rounds(folder, 2)
-        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
-        assert resumed.path == folder.path
-        assert checkpoint.round == 2
-        assert checkpoint.targets.tolist() == TARGETS.tolist()
-        assert [line["round"] for line in resumed.rounds()] == [1, 2]
-
     def test_names_the_settings_that_changed(self, folder: RunFolder):
         run_rounds(folder, 1)
         with pytest.raises(RunError, match=r"other settings: set back learner, seed$"):
@@ -216,10 +203,6 @@ class TestResume:
         with pytest.raises(RunError):
             RunFolder.resume(folder.path, {}, FACTS, NOTHING_MAY_CHANGE)
         assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
-
-    def test_needs_a_run(self, tmp_path: Path, wording: SnapshotAssertion):
-        said = sentence(RunError, RunFolder.resume, tmp_path / "nowhere", SETTINGS, FACTS, NOTHING_MAY_CHANGE)
-        assert said == wording
 
     @pytest.mark.parametrize("content", ["", "{", "{}", "[]", "null", '{"settings": null}', '{"settings": []}'])
     def test_a_damaged_config_is_refused(self, content: str, folder: RunFolder):
