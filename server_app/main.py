@@ -15,6 +15,7 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Roster, Study, Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.flower.grid import PollingGrid, PromptGrid
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import failures_noted
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
@@ -64,7 +65,12 @@ def main(grid: Grid, context: Context) -> None:
             from fedct_flwr.silo.noisy_sum import charge_simulated  # needs the extra privacy
 
             charge_simulated(config, dataset, folder)
-        _run(algorithm, Study(config, dataset, subject, terms, roster, folder, checkpoint), grid)
+        _run(algorithm, Study(config, dataset, subject, terms, roster, folder, checkpoint), _prompt(grid))
+
+
+def _prompt(grid: Grid) -> Grid:
+    """The same Grid, made to notice replies soon."""
+    return grid if isinstance(grid, PromptGrid) else PollingGrid(grid)
 
 
 def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Subject, Sequence[SiloName]]:

@@ -15,7 +15,6 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
-from flwr.serverapp.strategy import Result
 from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
@@ -24,7 +23,6 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.study import Roster, Study
 from fedct_flwr.datasets.federated import FederatedDataset, Query
-from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
 from fedct_flwr.runs.records import WeightsRecord, WeightsSent
@@ -72,10 +70,6 @@ class Averaging(FlowerFedAvg):
         self._score = score
         self._sent = ArrayRecord()
         self._record: WeightsRecord | None = None
-
-    def start(self, grid: Grid, *args: Any, **kwargs: Any) -> Result:
-        """Run Flower's own loop, over a Grid that notices replies soon."""
-        return super().start(prompt(grid), *args, **kwargs)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fedct_flwr.config.settings import ClassName, Name, Names, Settings, kebab
-from fedct_flwr.text.spelling import normalized
+from fedct_flwr.text.printable import normalized
 
 DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""

@@ -23,7 +23,6 @@ from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.datasets.federated import Query
-from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds.base import Decision, Facts
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
@@ -124,7 +123,6 @@ class CoTraining(Strategy):
         result = Result(arrays=initial_arrays)
         if self._is_over(num_rounds):
             return result
-        grid = prompt(grid)
         self._roster.wait(grid)
         train_config = train_config or ConfigRecord()
 

@@ -38,13 +38,11 @@ def add_global_model(
 ) -> dict[str, Any]:
     """Train the student that the run config names on ``targets`` ``(num_public,)``, and keep it with its card.
 
-    ``privacy`` is what the card says is promised. Returns what ``result.json`` tells: nothing where no student is
-    wanted. Scores are of the pooled test set, where there is one. Raises RunError if no example is labeled or the files
+    ``privacy`` is what the card says is promised. Returns what ``result.json`` tells.
+    Scores are of the pooled test set, where there is one. Raises RunError if no example is labeled or the files
     cannot be written, TrainingError.
     """
     config, subject, folder = study.config, study.subject, study.folder
-    if not config.student:
-        return {}
     student = make_student(config, subject.schema, subject.public)
     labels = train_student(student, subject.public, targets)
     path = folder.global_model(suffix(student.learner))

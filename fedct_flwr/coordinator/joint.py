@@ -154,7 +154,7 @@ class Training:
             **({"lost": lost} if lost else {}),
         }  # fmt: skip
         algorithm, promise = self._algorithm, promised_together(study.config, plan.epsilon, plan.delta)
-        made = add_global_model(study, labels, algorithm.title, promise)
+        made = add_global_model(study, labels, algorithm.title, promise) if study.config.student else {}
         return {"joint": told, **made}
 
     def _opened(self, instruction: Instruction) -> NDArray[np.uint64] | None:

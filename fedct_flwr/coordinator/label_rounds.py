@@ -70,12 +70,11 @@ def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:
         asked = config.asked_about(terms.num_public)
         raise RunError(f"no label was agreed upon for any of {asked} public examples: {advice}")
     study.folder.save_labels(targets, terms.classes)
+    told = {"fixed_point": strategy.fixed_point, **({"privacy": spent.to_result()} if spent else {})}
+    if not config.student:
+        return told
     promise = promised_by_noise(spent) if spent else promised(config, method.kind)
-    return {
-        "fixed_point": strategy.fixed_point,
-        **({"privacy": spent.to_result()} if spent else {}),
-        **add_global_model(study, targets, method.title, promise),
-    }
+    return told | add_global_model(study, targets, method.title, promise)
 
 
 def _consensus(method: "LabelSharing", study: Study) -> tuple[Consensus, Spending | None, float]:

@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from fedct_flwr.consensus.counting import Consensus, State
 from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.datasets.federated import Query
-from fedct_flwr.flower.grid import ErrorCode, PromptGrid, seconds_of
+from fedct_flwr.flower.grid import ErrorCode, seconds_of
 from fedct_flwr.kinds import kind_by
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.seeding import seed_words
@@ -101,7 +101,7 @@ class Questions:
         ]
         return self._messages
 
-    def receive(self, grid: PromptGrid, deadline: float) -> list[Message]:
+    def receive(self, grid: Grid, deadline: float) -> list[Message]:
         """Send the round's question, and return the replies of ``deadline`` seconds."""
         return list(grid.send_and_receive(self._messages, timeout=deadline))
 

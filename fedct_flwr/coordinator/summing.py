@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
 from fedct_flwr.coordinator.study import Roster, Study, Subject
-from fedct_flwr.flower.grid import prompt
 from fedct_flwr.kinds.joint import NoisySum
 from fedct_flwr.runs.records import IN_WRONG_SUM, RoundRecord, SiloRecord
 from fedct_flwr.secure_sum.coordinator import (
@@ -66,7 +65,6 @@ def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeou
     ``nodes``: the node of each silo, by name; a silo without one is not asked. ``timeout``: seconds until a silo that
     has not answered counts as missing. An error, or a reply of another form, counts as missing too.
     """
-    quick = prompt(grid)
 
     def exchange(requests: Requests) -> Replies:
         asked = {nodes[name]: name for name in requests if name in nodes}
@@ -75,7 +73,7 @@ def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeou
             for node, name in asked.items()
         ]
         replies = {}
-        for reply in quick.send_and_receive(messages, timeout=timeout):
+        for reply in grid.send_and_receive(messages, timeout=timeout):
             name = asked.get(reply.metadata.src_node_id)
             if name is None or reply.has_error():
                 continue
@@ -143,7 +141,7 @@ class NoisySums:
     """Those of one run."""
 
     def __init__(self, study: Study, grid: Grid, kind: NoisySum) -> None:
-        self._study, self._grid, self._kind = study, prompt(grid), kind
+        self._study, self._grid, self._kind = study, grid, kind
         self._questions = Questions(study.roster, study.config.min_silos)
         self._terms = sum_terms(study)
         self._sums = Sums(self._terms, study.roster)

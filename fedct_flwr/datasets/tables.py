@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from fedct_flwr.datasets.schema import Column, check_names
 from fedct_flwr.datasets.table_files import NUMBER, is_number, is_text, usual
-from fedct_flwr.text.printable import count, listed, quoted, suggest
-from fedct_flwr.text.spelling import normalized, without_accents
+from fedct_flwr.text.printable import count, listed, normalized, quoted, suggest
+from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, Values
 
 _UNNAMED: Final = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?|__index_level_\d+__|\.\.\.\d+")

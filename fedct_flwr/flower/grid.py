@@ -62,11 +62,6 @@ class PromptGrid(Grid, ABC):
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
 
-def prompt(grid: Grid) -> PromptGrid:
-    """The same Grid, made to notice replies soon."""
-    return grid if isinstance(grid, PromptGrid) else PollingGrid(grid)
-
-
 class _Question(NamedTuple):
     """A message that was sent, its ids, when (in seconds), and which start of the node it was sent again for."""
 

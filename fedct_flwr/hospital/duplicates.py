@@ -34,7 +34,7 @@ from scipy.stats import binom, poisson
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.text.spelling import normalized
+from fedct_flwr.text.printable import normalized
 from fedct_flwr.types import DataError, Features
 
 SIGNIFICANCE: Final = 0.01

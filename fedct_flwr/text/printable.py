@@ -7,7 +7,8 @@ Formal guarantee: what ``printable`` returns holds no character of the Unicode c
 but those to keep, none that shows as nothing, and no more than ``MOST_MARKS`` combining marks in a row. Not covered:
 letters that only look alike, and the order in which a terminal puts letters that are written from right to left.
 
-Also what messages are made of: the logger, counts with their nouns, and the nearest known name.
+Also what messages are made of (the logger, counts with their nouns, the nearest known name), and Unicode's normal forms
+in time that is proportional to the text.
 """
 
 import difflib
@@ -16,14 +17,15 @@ import logging
 import math
 import re
 import shlex
+import sys
 import traceback
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 logger: Final = logging.getLogger("flwr.fedct")
 """Below Flower's own logger, whose lines and form it has."""
@@ -34,6 +36,8 @@ MOST_MARKS: Final = 4
 """Combining marks on one character: written languages stack fewer, and a flood of them covers the lines around it."""
 HIDDEN_BELOW: Final = 5
 """Smaller counts are hidden at a real silo, as they may identify a person."""
+_MOST_IN_WRITING: Final = 30
+"""On one letter, as in Unicode's stream-safe text format (UAX #15): no written language has as many."""
 _SHOWN: Final = 40
 _LONGEST_WARNING: Final = 1000
 _LISTED: Final = 10
@@ -284,3 +288,23 @@ def suggest(name: str, known: Iterable[str]) -> str:
     folded = {known.casefold(): known for known in names}
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
     return f"did you mean {folded[near[0]]!r}?" if near else f"there are {', '.join(names) or 'none'}"
+
+
+def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
+    r"""The text in this form. One with more marks on a letter than any language has stays as it is.
+
+    Python sorts the marks on one letter by comparing each with all before it: a million of them would take an hour.
+
+    >>> normalized("NFC", "e\u0301")
+    'é'
+    """
+    if text.isascii() or _flood().search(text):
+        return text
+    return unicodedata.normalize(form, text)
+
+
+@cache
+def _flood() -> re.Pattern[str]:
+    """Too many marks in a row."""
+    marks = "".join(char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.combining(char))
+    return re.compile(f"[{marks}]{{{_MOST_IN_WRITING + 1}}}")

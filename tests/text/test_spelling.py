@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.text.spelling import normalized
+from fedct_flwr.text.printable import normalized
 
 
 @given(st.text(max_size=30))
