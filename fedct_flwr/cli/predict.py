@@ -13,8 +13,8 @@ import typer
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.run_options import Package
 from fedct_flwr.datasets.inspection.finding import gathered
+from fedct_flwr.datasets.inspections import Unlabeled, read_unlabeled
 from fedct_flwr.datasets.table_files import as_written
-from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
 from fedct_flwr.evaluation.references import model_in
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel

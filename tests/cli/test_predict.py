@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.datasets.inspections import read_unlabeled
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.models.model_file import load_model, save_model

@@ -8,8 +8,7 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.inspection.finding import CODES, Finding, Severity
-from fedct_flwr.datasets.inspections import inspect_folder
-from fedct_flwr.datasets.unlabeled import read_unlabeled
+from fedct_flwr.datasets.inspections import inspect_folder, read_unlabeled
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.cases import REFUSED, SAID, Case
 from tests.messy.patients import LABEL, SILOS, load, patients

@@ -10,8 +10,8 @@ from fedct_flwr.cli.output import Json, check_new
 from fedct_flwr.cli.predict import Accept, CsvFile, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import silo_file
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.inspections import read_unlabeled
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.silo.context import model_before, model_of
 from fedct_flwr.silo.site import real_site
