@@ -20,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.by_class import by_number, copied, for_classes, wants_dense
-from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, SOME_REGRESSORS, package
+from fedct_flwr.learners.catalog import CLASSIFIERS, LIBRARIES, NOT_SOFT, SOME_REGRESSORS, package
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.output_validation import classes_of, probabilities_of, values_of
 from fedct_flwr.learners.preprocessing import apply
@@ -59,6 +59,8 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
 
 
 _LONGEST_REASON: Final = 300
+_OF_A_TABLE: Final = (IndexError, AttributeError)
+"""What an array raises where it is asked for columns by name."""
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
 _TREES: Final = 25
 """Of forests that show how good labels of others are."""
@@ -166,11 +168,14 @@ class SklearnLearner:
 
     def _train(self, fresh: Callable[[Any], Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
         """Train what is made ``fresh`` of the template. Raises TrainingError."""
+        kind, given = type(self._template), None
         try:
-            model = fresh(self._template)
-            model.fit(self._transform(X), y, **weights)
+            model, given = fresh(self._template), self._transform(X)
+            model.fit(given, y, **weights)
         except Exception as error:
-            raise TrainingError(f"{type(self._template).__name__} could not be trained: {said(error)}") from error
+            own = package(kind.__module__) not in LIBRARIES and isinstance(given, np.ndarray)
+            hint = " (with preprocessing = 'none' it gets the table)" if own and isinstance(error, _OF_A_TABLE) else ""
+            raise TrainingError(f"{kind.__name__} could not be trained: {said(error)}{hint}") from error
         self._trained = model
         return self
 

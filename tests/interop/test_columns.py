@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -14,7 +14,7 @@ from xgboost import XGBClassifier
 
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import DataError, LearnerError
+from fedct_flwr.types import DataError, LearnerError, RunError
 
 pd = pytest.importorskip("pandas")
 
@@ -88,6 +88,23 @@ def test_the_column_that_is_meant_is_the_one_that_is_used(kind: str, preprocessi
 def test_a_column_that_is_not_there_is_refused_before_a_round(kind: Any) -> None:
     with pytest.raises(LearnerError, match="names the column 'agee': did you mean 'age'"):
         run(kind)
+
+
+class ByName(ClassifierMixin, BaseEstimator):
+    """A classifier of one's own, which preprocessing hands an array."""
+
+    def fit(self, X: Any, y: Any) -> "ByName":
+        self.classes_, self.highest_ = np.unique(y), X["age"].max()
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return (X["age"] > self.highest_).astype(int)
+
+
+def test_ones_own_classifier_that_wants_the_table_is_told_how_to_get_it() -> None:
+    with pytest.raises(RunError, match="with preprocessing = 'none' it gets the table"):
+        run(ByName())
+    assert run(ByName(), preprocessing="none").status == "completed"
 
 
 def test_teachers_get_them_as_well() -> None:
