@@ -15,7 +15,6 @@ from fedct_flwr.types import TrainingError
 from fedct_flwr.wire.messages import (
     ARRAYS,
     CONFIG,
-    question_digest,
     to_reply,
     to_weights,
     with_control,
@@ -89,29 +88,24 @@ def drift_of(settings: Mapping[str, Any], control: Vector, reach: float | None) 
 def train_on(content: RecordDict, context: SiloContext, run_id: int) -> RecordDict:
     """Train the global weights for one round on private records alone, and return the silo's.
 
-    The last question asked again is answered the same. Raises Refused (WEIGHTS) for a real silo or a learner without
-    weights, and TrainingError.
+    Raises Refused (WEIGHTS) for a real silo or a learner without weights, and TrainingError.
     """
     site, state, learner = context.site, context.state, context.site.learner
     if not (context.hands_out_weights and isinstance(learner, Correctable)):
         raise Refused(Refusal.WEIGHTS)
     begun, control = without_control(to_weights(content.array_records[ARRAYS]))
     drift = drift_of(content.config_records[CONFIG], control, learner.reach)
-    run, question = f"run-{run_id}", question_digest(content)
-    again = state.get(f"{run}-question") == question
+    run = f"run-{run_id}"
     set_back(learner, state.get(f"{run}-learner"), kept=None)
     own = _unpacked(state.get(f"{run}-drift"))
-    if not again:
-        nothing_yet = {name: np.zeros_like(begun[name]) for name in learner.parameters}
-        learner.set_weights(begun)
-        learner.advance_corrected(site.private, drift.correction(own or nothing_yet))
+    nothing_yet = {name: np.zeros_like(begun[name]) for name in learner.parameters}
+    learner.set_weights(begun)
+    learner.advance_corrected(site.private, drift.correction(own or nothing_yet))
     reached = learner.weights()
     # Running statistics drift too, but no gradient tells where to.
     change = drift.change(*({name: weights[name] for name in learner.parameters} for weights in (begun, reached)))
-    if not again:
-        state.put(f"{run}-learner", learner.dump())
-        state.put(f"{run}-drift", _packed({name: value + own.get(name, 0) for name, value in change.items()}))
-        state.put(f"{run}-question", question)
+    state.put(f"{run}-learner", learner.dump())
+    state.put(f"{run}-drift", _packed({name: value + own.get(name, 0) for name, value in change.items()}))
     return to_reply(site.silo, with_control(reached, change if drift.sends_change else {}), site.private.size)
 
 

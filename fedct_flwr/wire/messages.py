@@ -6,7 +6,6 @@ under ``metrics``, its name under ``silo``. What else is of the weights' shapes 
 among them, as Flower averages one record: their names begin with ``control/``.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -76,15 +75,6 @@ def without_control(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str
     """The two that ``with_control`` joined."""
     control = {name.removeprefix(_CONTROL): value for name, value in weights.items() if name.startswith(_CONTROL)}
     return {name: value for name, value in weights.items() if not name.startswith(_CONTROL)}, control
-
-
-def question_digest(content: RecordDict) -> bytes:
-    """32 bytes that tell one question from another: a round asked again is the same one."""
-    settings = sorted(content.config_records.get(CONFIG, ConfigRecord()).items())
-    digest = hashlib.sha256(repr(settings).encode())
-    for name, array in content.array_records[ARRAYS].items():
-        digest.update(name.encode() + b"\0" + array.data)
-    return digest.digest()
 
 
 def asks_for_weights(content: RecordDict) -> bool:
