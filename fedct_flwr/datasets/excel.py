@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.delimited import TOO_LARGE, KindError, Look, most_unpacked, parse
+from fedct_flwr.datasets.delimited import TOO_LARGE, FormError, KindError, Look, most_unpacked, parse
 from fedct_flwr.text.printable import quoted, suggest
 from fedct_flwr.types import ConfigError, DataError
 
@@ -28,6 +28,11 @@ _SEPARATOR: Final = "\x1f"
 """Excel lets no control character into a cell, so none is ever between two fields by chance."""
 _CELL: Final = re.compile(rb"""<(?:\w+:)?c\b(?:[^>]*?\br=["']([A-Z]+)([^"']*))?""")
 _ROW: Final = re.compile(rb"""<(?:\w+:)?row\b(?:[^>]*?\br=["']([^"']*))?""")
+_NEVER_COMPUTED: Final = re.compile(
+    # An empty text that a formula gives has a kind of its own.
+    rb"""<(?:\w+:)?c\b(?![^>]*\bt=["']str)[^>]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*</(?:\w+:)?f>)\s*"""
+    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+)
 _MOST_CELLS: Final = 1 << 24
 """Cells of a sheet, empty ones too."""
 _DIGITS: Final = 8
@@ -44,6 +49,7 @@ def read_excel(path: Path, text: Collection[str], tables: TableSettings) -> pa.T
         rows = _rows(sheet)
     if not rows:
         raise DataError(f"cannot read {path}: its sheet {quoted(sheet.name)} is empty")
+    _check_merged(sheet, path, rows)
     data = _as_csv([row for row in rows if row], tables).encode()
     try:
         return parse(
@@ -95,17 +101,22 @@ def _workbook(path: Path) -> "Iterator[CalamineWorkbook]":
 
 
 def _check_parts(path: Path) -> None:
-    """Raise DataError for what would fill the memory."""
+    """Raise DataError for what would fill the memory, or that the reader does not tell: formulas without a value."""
     most = most_unpacked(path)
     with zipfile.ZipFile(path) as parts:
         if sum(part.file_size for part in parts.infolist()) > most:
             raise KindError(f"cannot read {path}: {TOO_LARGE}")
         sheets = [name for name in parts.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
         for sheet in sheets:
-            if _reach(parts.read(sheet)) > _MOST_CELLS:
+            content = parts.read(sheet)
+            if _reach(content) > _MOST_CELLS:
                 raise DataError(
                     f"cannot read {path}: a sheet reaches much further than its table: delete the rows and columns "
                     "outside of it, or save the table as CSV"
+                )
+            if _NEVER_COMPUTED.search(content):
+                raise DataError(
+                    f"{path} has formulas that were never computed: open the file in a spreadsheet, and save it there"
                 )
 
 
@@ -163,6 +174,19 @@ def _as_csv(rows: list[list[Any]], tables: TableSettings) -> str:
     for row in rows:
         writer.writerow([_written(value, tables) for value in row] + [""] * (width - len(row)))
     return content.getvalue()
+
+
+def _check_merged(sheet: "CalamineSheet", path: Path, rows: list[list[Any]]) -> None:
+    """Raise DataError for merged cells of several records: a spreadsheet keeps the value of the first one alone."""
+    # Notes stand below a table, and next to it.
+    filled = [number for number, row in enumerate(rows) if row]
+    header, last = filled[0], filled[-1]
+    for (top, left), (bottom, _) in sheet.merged_cell_ranges or []:
+        if header < top < bottom <= last and left < len(rows[header]):
+            raise FormError(
+                f"cannot read {path}: rows {top + 1:,} to {bottom + 1:,} of its sheet share merged cells, of which "
+                "all but the first are empty, so unmerge them and fill in each"
+            )
 
 
 def _written(value: Any, tables: TableSettings) -> str:

@@ -1,15 +1,19 @@
-"""What networks are asked to do: steps of training on batches, by a silo's network or by many as one."""
+"""What networks are asked to do: steps of training on batches, and labels; by a silo's network or by many as one."""
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedct_flwr.config.learner import Optimizer
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
+from fedct_flwr.learners.trained_network import over
+from fedct_flwr.types import HardLabels
 
 _LAST_RATE: Final = 0.01
 """The share of the learning rate that is left of it in the end, where it falls."""
@@ -117,3 +121,26 @@ class Course:
         """That of the network's steps."""
         precision: torch.autocast = self.learner.precision(self.batches.of(slice(1))[0][0])
         return precision
+
+
+@dataclass(eq=False)
+class Labeling:
+    """One call to label examples: those at some ``rows`` of ``X``, or all of them."""
+
+    learner: Any
+    X: Tensor
+    rows: NDArray[np.intp] | None
+    labels: HardLabels | None = None
+
+    def take(self) -> None:
+        """Label them, alone. Raises TrainingError."""
+        self.labels = self.learner.labels_of(self.examples)
+
+    @property
+    def examples(self) -> Tensor:
+        """Those to label ``(n, ...)``."""
+        return self.X if self.rows is None else self.X[over(self.rows).to(self.X.device)]
+
+    def same(self, other: "Labeling") -> bool:
+        """Whether the other one is about the same examples."""
+        return self.X is other.X and np.array_equal(self.rows, other.rows)  # type: ignore[arg-type]

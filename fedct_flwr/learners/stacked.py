@@ -4,7 +4,7 @@ Between two messages silos are independent, so this computes what one after the 
 batches, dropout and augmentation are drawn by generators of its own. Ensembles by ``torch.func`` (``functional_call``
 and ``vmap``). FedJAX (Ro, Suresh, Wu, arXiv:2108.02117) trains clients one after the other, or one on each device.
 
-On CUDA the step is a graph (``cuda_graph``).
+On CUDA the step is a graph (``cuda_graph``), and public examples are labeled as one, too.
 """
 
 import copy
@@ -17,11 +17,12 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
 
-from fedct_flwr.learners.courses import Course
+from fedct_flwr.learners.courses import Course, Labeling
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.networks import augmented
 from fedct_flwr.learners.trained_network import as_floats, is_of_memory, without_denormals
 from fedct_flwr.text.printable import logger
+from fedct_flwr.types import LABEL_DTYPE
 
 _MOST_ON_CPU: Final = 32
 """Networks at once: the more, the less of them stays in the cache."""
@@ -33,6 +34,8 @@ _SHARE: Final = 0.8
 """Of the memory that is free."""
 _BLOCK: Final = 32 << 20
 """Bytes of batches that are gathered at a time."""
+_LABELED: Final = 1 << 14
+"""Examples of all networks that are labeled at a time."""
 _DROPOUT: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 _NEAR: Final = 1e-3
 """By how much a stack's logits may differ from those of its networks."""
@@ -46,21 +49,37 @@ class Stacks:
         self._stacks: dict[tuple[Any, ...], Stack] = {}
         self._checked: WeakSet[Any] = WeakSet()
         self._unable: set[str] = set()
+        self._said: set[str] = set()
 
-    def train(self, courses: Sequence[Course]) -> list[Exception | None]:
-        """Take all courses, those that differ one after the other; what went wrong with each."""
+    def train(self, requests: Sequence[Course | Labeling]) -> list[Exception | None]:
+        """Take all courses and label all that is to be labeled; what went wrong with each.
+
+        What differs is done one after the other.
+        """
         alike: dict[Any, list[Course]] = {}
         # Threads come in any order, and stacks of the round before are of networks in one order.
-        for course in sorted(courses, key=lambda course: id(course.learner)):
+        in_order = sorted(requests, key=lambda request: id(request.learner))
+        for course in (request for request in in_order if isinstance(request, Course)):
             alike.setdefault((_form(course), _standing(course)), []).append(course)
+        if len({form[:2] for form, _ in alike}) > 1:
+            self._say("Silos' networks differ: those of each architecture train by themselves")
+        self._label([request for request in in_order if isinstance(request, Labeling)])
         failed: dict[Any, Exception] = {}
-        known, self._stacks = self._stacks, {}
+        known, self._stacks = self._stacks, {} if alike else self._stacks
         for group in alike.values():
             together = tuple(course.learner for course in group) in known
             most = self._at_once or (len(group) if together else _fitting(group[0]))
+            if len(group) > most == 1 != self._at_once:
+                self._say("Silos' networks train one after the other, which is faster on a CPU for networks like these")
             for first in range(0, len(group), most):
                 failed |= self._taken(group[first : first + most], known)
-        return [failed.get(course) for course in courses]
+        return [failed.get(request) for request in requests]
+
+    def _say(self, sentence: str) -> None:
+        """Once in a run."""
+        if sentence not in self._said:
+            self._said.add(sentence)
+            logger.info(sentence)
 
     def _taken(self, courses: Sequence[Course], known: dict[Any, "Stack"]) -> dict[Any, Exception]:
         name = repr(courses[0].network)
@@ -82,6 +101,16 @@ class Stacks:
             except Exception as error:  # it is this silo's alone
                 failed[course] = error
         return failed
+
+    def _label(self, labelings: Sequence[Labeling]) -> None:
+        """Label what networks of one stack are asked about as one; others label for themselves."""
+        stack = self._stacks.get(tuple(labeling.learner for labeling in labelings))
+        if stack and all(labeling.same(labelings[0]) for labeling in labelings):
+            try:
+                stack.label(labelings)
+            except RuntimeError as error:
+                if not is_of_memory(error):
+                    raise
 
     def _as_one(self, courses: Sequence[Course], known: dict[Any, "Stack"]) -> None:
         learners = tuple(course.learner for course in courses)
@@ -177,6 +206,23 @@ class Stack:
                             state[key] = (value[number] if value.ndim else value).clone()
         for course, worst in zip(courses, self._worst.tolist(), strict=True):
             course.worst = worst
+
+    @torch.no_grad()
+    def label(self, labelings: Sequence[Labeling]) -> None:
+        """Label the examples that all networks are asked about, but for a network that answers NaN."""
+        self._load([labeling.learner.network for labeling in labelings])
+        self._network.eval()
+        silos, X = len(labelings), labelings[0].examples
+        with self._precision:
+            parts = [
+                self._logits(as_floats(part).expand(silos, *part.shape))
+                for part in torch.split(X, -(-_LABELED // silos))
+            ]
+        logits = torch.cat(parts, dim=1)
+        unknown = logits.isnan().flatten(1).any(dim=1).tolist()
+        labels = logits.argmax(dim=2).cpu().numpy().astype(LABEL_DTYPE)
+        for labeling, own, lost in zip(labelings, labels, unknown, strict=True):
+            labeling.labels = None if lost else own
 
     def _tensors(self, networks: Sequence[nn.Module]) -> Iterator[tuple[Tensor, list[Tensor]]]:
         """Each stacked tensor, and the networks' own ones."""

@@ -19,7 +19,7 @@ from torch.nn.utils import skip_init
 
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
-from fedct_flwr.learners.courses import Batches, Course, Training
+from fedct_flwr.learners.courses import Batches, Course, Labeling, Training
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.learners.networks import augmented
@@ -107,6 +107,13 @@ class TorchLearner(TrainedNetwork):
     def network(self) -> nn.Module:
         """The network as it is now."""
         return self._network
+
+    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
+        labeling = Labeling(self, self._on_device(public), positions if len(positions) < len(public) else None)
+        meeting = MEETING.get()
+        if meeting and self._device.type == "cuda":
+            meeting.train(labeling)
+        return self.labels_of(labeling.examples) if labeling.labels is None else labeling.labels
 
     @property
     def parameters(self) -> tuple[str, ...]:

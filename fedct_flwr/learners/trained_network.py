@@ -141,7 +141,7 @@ class TrainedNetwork:
             )
 
     def predict(self, X: Features) -> HardLabels:
-        return self._labels_of(self._tensor(X))
+        return self.labels_of(self._tensor(X))
 
     @torch.inference_mode()
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
@@ -177,8 +177,8 @@ class TrainedNetwork:
     def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
         everything = self._on_device(public)
         if len(positions) == len(public):
-            return self._labels_of(everything)
-        return self._labels_of(everything[over(positions).to(self._device)])
+            return self.labels_of(everything)
+        return self.labels_of(everything[over(positions).to(self._device)])
 
     def dump(self) -> bytes:
         """Network and optimizer in safetensors format."""
@@ -217,7 +217,8 @@ class TrainedNetwork:
         self._optimizer.state.clear()
         self._optimizer.state.update(_copied(moments))
 
-    def _labels_of(self, X: Tensor) -> HardLabels:
+    def labels_of(self, X: Tensor) -> HardLabels:
+        """The class of each example ``(n, ...)`` that is on the device. Raises TrainingError where an answer is NaN."""
         labels: HardLabels = self._logits(X).argmax(dim=1).cpu().numpy().astype(LABEL_DTYPE)
         return labels
 

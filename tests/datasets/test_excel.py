@@ -103,10 +103,32 @@ def test_formulas_are_what_they_last_gave(path: Path) -> None:
     assert read(path) == {"a": [1, 2, 3], "double": [2, 4.5, None]}
 
 
+def test_formulas_that_nobody_has_computed_are_no_missing_values(path: Path) -> None:
+    write(path, [["a", "double"], [1, "=A2*2"], [2, 4]])
+    assert "never computed" in error(path)
+
+
 def test_the_first_sheet_with_contents_is_read_and_the_others_are_named(path: Path) -> None:
     write(path, [], [["a"], [1]], [["b"], [2]], [])
     assert read(path) == {"a": [1]}
     assert other_sheets(path, TableSettings()) == ["S3"]
+
+
+ROWS = [["age", "ward"], [61, "a"], [52, "b"], [43, "c"], [None, None], ["source: ward book"]]
+
+
+def merged(path: Path, cells: str) -> None:
+    book = openpyxl.Workbook()
+    for row in [["table 1"], *ROWS] if cells == "A1:B1" else ROWS:
+        book.active.append(row)
+    book.active.merge_cells(cells)
+    book.save(path)
+
+
+@pytest.mark.parametrize("cells", ["B2:B4", "A3:B4"])
+def test_merged_cells_of_several_records_are_no_missing_values(path: Path, cells: str) -> None:
+    merged(path, cells)
+    assert "share merged cells, of which all but the first are empty, so unmerge them" in error(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK nothing", SECRET.encode(), b"\xd0\xcf\x11\xe0 an older Excel's"])

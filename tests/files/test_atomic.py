@@ -46,6 +46,12 @@ def test_a_target_that_cannot_be_replaced_leaves_nothing_behind(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def test_content_that_is_no_bytes_leaves_nothing_behind(tmp_path: Path):
+    with pytest.raises(TypeError):
+        write_atomically(tmp_path / "file", "text")  # type: ignore[arg-type]
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_missing_folder_is_an_os_error(tmp_path: Path):
     with pytest.raises(FileNotFoundError) as caught:
         write_atomically(tmp_path / "missing" / "file", b"content")

@@ -13,7 +13,7 @@ from torch import nn
 
 from fedct_flwr.learners import networks, stacked
 from fedct_flwr.learners.base import Correction
-from fedct_flwr.learners.courses import Course, Training
+from fedct_flwr.learners.courses import Course, Labeling, Training
 from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.stacked import Stacks
 from fedct_flwr.learners.torch_net import TorchLearner
@@ -125,7 +125,7 @@ def test_stacked_networks_learn_what_they_do_one_after_the_other(way: str, stack
         alike(before, after)
 
 
-def test_a_stack_goes_on_in_the_next_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_goes_on_in_the_next_round_and_labels_as_its_networks_do(monkeypatch: pytest.MonkeyPatch) -> None:
     made, make = [], stacked.Stack
 
     def counted(courses: Sequence[Course]) -> stacked.Stack:
@@ -143,8 +143,17 @@ def test_a_stack_goes_on_in_the_next_round(monkeypatch: pytest.MonkeyPatch) -> N
         for silo, learner in enumerate(one):
             round_of(learner, silo)
     assert made == [SILOS]
-    for before, after in zip(one, other, strict=True):
-        alike(before, after)
+    for rows in (None, np.arange(3, 9)):
+        labelings = [Labeling(learner, torch.from_numpy(TABLE), rows) for learner in reversed(other)]
+        for labeling in labelings[1:]:
+            labeling.X = labelings[0].X
+        assert stacks.train(labelings) == [None] * SILOS
+        for before, labeling in zip(reversed(one), labelings, strict=True):
+            wanted = before.predict(TABLE if rows is None else TABLE[rows])
+            np.testing.assert_array_equal(labeling.labels, wanted)
+    labelings[0].learner.network.get_parameter("0.weight").data.fill_(math.nan)
+    stacks.train(labelings)
+    assert [labeling.labels is None for labeling in labelings] == [True, False, False]
 
 
 def test_a_marked_network_is_put_back_to_where_it_stood() -> None:
@@ -163,11 +172,14 @@ def test_a_marked_network_is_put_back_to_where_it_stood() -> None:
         one.restore(mark)
 
 
-def test_networks_of_other_shapes_train_by_themselves(stacks: list[int]) -> None:
+def test_networks_of_other_shapes_train_by_themselves_and_it_is_said(
+    stacks: list[int], said: Callable[[], list[str]]
+) -> None:
     narrow, wide = learners(partial(networks.mlp, 6, 3, 4)), learners(partial(networks.mlp, 6, 3, 8))
     mixed = [narrow[0], wide[1], narrow[2]]
     together([partial(learn, learner, TABLE, silo) for silo, learner in enumerate(mixed)], Stacks(SILOS).train)
     assert stacks == [2, 2]
+    assert said() == ["Silos' networks differ: those of each architecture train by themselves"]
     for silo, other in enumerate(learners(partial(networks.mlp, 6, 3, width)) for width in (4, 8, 4)):
         learn(other[silo], TABLE, silo)
         alike(other[silo], mixed[silo])
@@ -235,8 +247,9 @@ def test_a_loss_that_is_not_finite_stops_its_silo_alone_in_its_last_good_state()
     alike(one[0], other[0])
 
 
-def test_only_small_networks_of_full_layers_pay_on_a_cpu(stacks: list[int]) -> None:
+def test_only_small_networks_of_full_layers_pay_on_a_cpu(stacks: list[int], said: Callable[[], list[str]]) -> None:
     for make, X in ((partial(networks.mlp, 6, 3, 16), TABLE), (cnn, IMAGES)):
         silos = enumerate(learners(make))
         together([partial(learn, learner, X, silo) for silo, learner in silos], Stacks().train)
     assert stacks == [SILOS] * 2
+    assert said() == ["Silos' networks train one after the other, which is faster on a CPU for networks like these"]

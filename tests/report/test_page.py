@@ -18,6 +18,7 @@ from fedct_flwr.report.sections import table_of_silos
 from fedct_flwr.report.summary import Course, read_course, read_run
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import OnTest, save
+from fedct_flwr.types import RunError
 from tests.report.folders import (
     CLASSES,
     SILOS,
@@ -191,6 +192,14 @@ def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path,
     assert "Lines lead" not in figure.note
 
 
+@pytest.mark.parametrize("name", ["scores.json", "rounds.jsonl"])
+def test_numbers_that_no_float_holds_are_damage(tmp_path: Path, name: str):
+    path = finished(tmp_path / "run").path / name
+    path.write_text(path.read_text().replace("0.6", "1" + "0" * 400))
+    with pytest.raises(RunError, match=f"{name} is damaged"):
+        read_run(path.parent)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     return begin(tmp_path / "run")
@@ -210,3 +219,17 @@ def test_columns_have_a_row_for_each_round_and_a_column_for_each_silo(folder: Ru
     np.testing.assert_array_equal(course.classes, [[10, 30], [10, 30]])
     assert course.absences == ((2, "cairo", "no reply"),)
     assert course.shares_labels
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no json\n",
+        '{"round": 1}\n',
+        f'{{"round": 1{"0" * 30}, "silos": {{}}}}\n',
+    ],
+)
+def test_a_damaged_log_is_said(folder: RunFolder, line: str):
+    (folder.path / "rounds.jsonl").write_text(line)
+    with pytest.raises(RunError, match=r"rounds\.jsonl is damaged"):
+        read(folder)
