@@ -31,7 +31,7 @@ from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make, silos_in
 from tests.hospital.test_adding import opened
-from tests.hospital.test_noise_in_shares import answer, asked
+from tests.hospital.test_noise_in_shares import asked
 from tests.hospitals import write_silo_folder
 from tests.patience import eventually
 
@@ -170,7 +170,7 @@ def test_a_sum_with_noise_is_answered_and_charged_whatever_a_record_does_to_the_
             hospital = opened(tmp_path / name, stack, tables=tables, kinds=[kind], sum_epsilon=20.0)["cleveland"]
             change_records(hospital.silo.config.study.parent, change)
             question = asked(hospital, votes=2 if kind == "count-sum" else 0)
-            reply = answer(hospital, question)
+            reply = hospital.ask(question)
             assert not isinstance(reply, Refusal)
             found.add((len(reply), account_of_sums(hospital.silo.config, hospital.silo.terms.study).epsilon))
     assert len(found) == 1
