@@ -302,7 +302,8 @@ class Tables:
         self.public = public
         self.silos = dict(silos)
         self.tests = {silo: tests[silo] for silo in self.silos if silo in tests}
-        _HELD[self.digest] = self
+        # Of two runs of the same tables one may end, and the other still needs what is found under their digest.
+        self._held = _HELD.setdefault(self.digest, self)
 
     @cached_property
     def digest(self) -> str:
