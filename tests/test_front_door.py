@@ -28,6 +28,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 def test_simulate_waits_for_no_network() -> None:
     assert not {"torch", "sqlalchemy", "fastapi"} & loaded_after("from fedct_flwr import simulate")
+    assert not {"torch", "sklearn", "flwr"} & loaded_after("from fedct_flwr import FedCT")
 
 
 @pytest.mark.parametrize("name", fedct_flwr.__all__)

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fedct_flwr import DataError, datasets, simulate
+from fedct_flwr import ConfigError, DataError, datasets, simulate
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.simulation.given import data_of
@@ -60,6 +60,12 @@ def test_columns_that_do_not(column: Made, said: str) -> None:
     text = error(column)
     assert said in text
     assert "'x'" in text
+
+
+def test_tests_that_name_no_silos() -> None:
+    table = frame(6, "x", range, truth)
+    with pytest.raises(ConfigError, match="tests is of type DataFrame: give test tables by the names of silos"):
+        data_of({"north": table, "south": table}, frame(4, "x", range), "ill", table)  # type: ignore[arg-type]
 
 
 def test_columns_of_the_same_name() -> None:

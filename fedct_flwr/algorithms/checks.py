@@ -14,7 +14,7 @@ from fedct_flwr.config.privacy import OF_PROTECTION
 from fedct_flwr.config.settings import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.coordinator.global_model import check_student, make_student
-from fedct_flwr.coordinator.joint import real_plan
+from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
 from fedct_flwr.datasets import OF_PUBLIC, FederatedDataset

@@ -33,7 +33,7 @@ from fedct_flwr.consensus.counting import (
     shares_of_votes,
 )
 from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, LabelSharing, Summable
-from fedct_flwr.coordinator.joint import JointSettings, simulated_plan
+from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
 from fedct_flwr.datasets.federated import FederatedDataset, check_protected
 from fedct_flwr.kinds import GRADIENTS, SHARES
 from fedct_flwr.kinds.base import Kind

@@ -3,84 +3,33 @@
 The labeler: ``labelers/joint_linear.py``. Each step is a round, in which each silo adds a noisy gradient; in one more
 round each silo's own model learns the labels, whatever learner it is, and nothing leaves.
 
-A step whose sum cannot be opened is lost (``summing.py``): training goes on with the next one from the same weights.
-
-The plan is agreed upon before the first step. In a simulation it follows from the run's settings. Real silos have
-approved it as ``[joint]`` in ``study.toml``, so a run has no say in it, and no silo tells how many records it has.
+A step whose sum cannot be opened is lost (``noisy_sums.py``): training goes on with the next one from the same weights.
 """
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.config.run import of_run
-from fedct_flwr.coordinator.algorithm import Algorithm, Silos
 from fedct_flwr.coordinator.global_model import add_global_model
+from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulated_plan
 from fedct_flwr.coordinator.questions import no_targets
-from fedct_flwr.coordinator.study import Study, Subject
+from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Lost, NoisySums
-from fedct_flwr.datasets.federated import FederatedDataset, Query
+from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds import GRADIENTS
 from fedct_flwr.kinds.base import Decision
-from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.privacy.budget import unit_of
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ConfigError, RunError
-from fedct_flwr.wire.content import Instruction, Joint
+from fedct_flwr.types import RunError
+from fedct_flwr.wire.content import Instruction
 
 if TYPE_CHECKING:
+    # Needs the extra privacy.
     from fedct_flwr.labelers.joint_linear import Descent
-
-
-@dataclass(frozen=True)
-class JointSettings(Algorithm):
-    """The settings of the algorithm that the plan follows from."""
-
-    epsilon: float = of_run("epsilon")
-    """In total, for each record."""
-    delta: float = of_run("delta")
-    joint_labeler: Literal["linear", "additive"] = "linear"
-    """A linear model on features of the public set, or one that adds up a curve for each column."""
-    min_summands: Silos = field(default=0, kw_only=True)
-    """Fewest silos whose sum is opened; 0: all."""
-    may_collude: Silos = field(default=1, kw_only=True)
-    """Silos that may collude with the coordinator, and learn no other silo's gradient."""
-
-    def fewest_summands(self, num_silos: int) -> int:
-        """All silos, whose noise adds up, unless fewer are named."""
-        return self.min_summands or num_silos
-
-
-def simulated_plan(method: JointSettings, config: RunConfig, dataset: FederatedDataset, num_silos: int) -> Joint:
-    """The plan of a simulation with ``num_silos`` silos, without weights. Raises ConfigError."""
-    from fedct_flwr.privacy.noise_shares import surely_honest
-
-    silos = [silo for silo in dataset.silos if not config.roster or silo.name in config.roster]
-    return Joint(
-        records=sum(silo.units for silo in silos),
-        steps=STEPS,
-        epsilon=method.epsilon,
-        delta=method.delta,
-        honest=surely_honest(method.fewest_summands(num_silos), method.may_collude),
-        columns=0 if method.joint_labeler == "linear" else len(dataset.schema.without_texts),
-        seed=config.seed,
-    )
-
-
-def real_plan(subject: Subject, seed: int = 0) -> Joint:
-    """The plan that real silos have approved, without weights. Raises ConfigError where their study has none."""
-    if subject.joint is None:
-        raise ConfigError(
-            "the joint labeler needs [joint] in study.toml, with about how many records all silos have: add it and let "
-            "the silos approve, or choose another algorithm"
-        )
-    return subject.joint._replace(seed=seed)
 
 
 _LOST_IN_A_ROW: Final = 3

@@ -61,6 +61,8 @@ def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any]
 
 def _data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None) -> Data:
     if isinstance(silos, Mapping):
+        if not isinstance(tests, Mapping | None):
+            raise ConfigError(f"tests is of type {type(tests).__name__}: give test tables by the names of silos")
         return _in_memory(silos, public, label, tests or {})
     if tests is not None:
         raise ConfigError(

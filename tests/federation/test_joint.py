@@ -13,7 +13,7 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import JointLabeler
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.joint import simulated_plan
+from fedct_flwr.coordinator.joint_plan import simulated_plan
 from fedct_flwr.kinds.joint import STEPS as JOINT_STEPS
 from fedct_flwr.labelers.joint_linear import JointLinear, train_together
 from fedct_flwr.privacy.ledger import Ledger
