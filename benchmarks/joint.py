@@ -26,7 +26,7 @@ from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.joint_linear import train_together
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.guard import Guard
+from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.privacy.noise_shares import surely_honest
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.scoring import balanced_accuracy
@@ -158,8 +158,9 @@ def own_models(
             for place in places:
                 silo = dataset.silos[place]
                 model = build_learner(config, dataset, place, silo.private.X)
-                guard = Guard(silo.private, len(dataset.schema.classes), config.seed, silo.name) if guarded else None
-                cotrain(model, silo.private, dataset.public, targets, Query(seed=0, size=1), guard=guard)
+                made = Safeguard(silo.private, len(dataset.schema.classes), config.seed, silo.name)
+                given = made if guarded else None
+                cotrain(model, silo.private, dataset.public, targets, Query(seed=0, size=1), safeguard=given)
                 models.append(model)
             yield f"{'guarded' if guarded else 'own'} {epsilon:g}", _mean(models, dataset.test)
 

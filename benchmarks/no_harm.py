@@ -28,7 +28,7 @@ from fedct_flwr.datasets.federated import FederatedDataset, Query
 from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.guard import Guard
+from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.scoring.intervals import CHANCE, verdict
 from fedct_flwr.seeding import generator
@@ -121,7 +121,7 @@ class Silos:
         """Co-train to the fixed point or the last round."""
         config, silos = self._config, self._dataset.silos
         guards = [
-            Guard(silo.private, self._num_classes, config.seed, silo.name, silo.groups) if guarded else None
+            Safeguard(silo.private, self._num_classes, config.seed, silo.name, silo.groups) if guarded else None
             for silo in silos
         ]
         method = RunConfig.from_flower({**config.to_flower(), "algorithm": algorithm}).method
@@ -145,7 +145,7 @@ class Silos:
                 scores["verdicts"].append(found.word)
         return scores
 
-    def _votes(self, targets: HardLabels, guards: Sequence[Guard | None]) -> list[HardLabels]:
+    def _votes(self, targets: HardLabels, guards: Sequence[Safeguard | None]) -> list[HardLabels]:
         public = self._dataset.public
         everything = Query(0, len(public))
         for guard in filter(None, guards):

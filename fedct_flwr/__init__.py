@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, JointLabeler, Plurality, Qualified
     from fedct_flwr.algorithms.fedkt import PATE, FedKT, PrivatePATE
     from fedct_flwr.algorithms.prediction import DistributedDistillation, FedMD, PredictionConsensus
+    from fedct_flwr.baselines.client_drift import FedDyn, FedProx, Scaffold
     from fedct_flwr.baselines.dp_fedavg import PrivateFedAvg
-    from fedct_flwr.baselines.drift import FedDyn, FedProx, Scaffold
     from fedct_flwr.baselines.feddf import FedDF
     from fedct_flwr.baselines.pfnm import PFNM
     from fedct_flwr.baselines.weight_sharing import FedAvg
@@ -37,7 +37,7 @@ _WHERE: Final = {
     "baselines.dp_fedavg": ("PrivateFedAvg",),
     "baselines.weight_sharing": ("FedAvg",),
     "baselines.feddf": ("FedDF",),
-    "baselines.drift": ("FedDyn", "FedProx", "Scaffold"),
+    "baselines.client_drift": ("FedDyn", "FedProx", "Scaffold"),
     "baselines.pfnm": ("PFNM",),
     "drawing.simulated": ("Drawn",),
     "privacy.budget": ("PrivacyWarning",),

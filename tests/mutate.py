@@ -148,7 +148,7 @@ FAULTS = [
     ),
     # The guard judges by records that a model has not seen.
     Fault(
-        "learners/guard.py",
+        "learners/safeguard.py",
         "most * evidence.error - margin",
         "9 * most * evidence.error - margin",
         "learners/test_guard.py",

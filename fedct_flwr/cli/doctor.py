@@ -74,8 +74,8 @@ def packages(_: None) -> Iterator[Finding]:
     if there := [name for name, whole in extras.items() if whole]:
         yield good(f"extras: {', '.join(there)}")
     if missing := [name for name, whole in extras.items() if not whole]:
-        said = f"extras not installed: {', '.join(missing)}"
-        yield warning(said, f"where you need one: pip install -c constraints.txt -e '.[{missing[0]}]'")
+        message = f"extras not installed: {', '.join(missing)}"
+        yield warning(message, f"where you need one: pip install -c constraints.txt -e '.[{missing[0]}]'")
 
 
 def machine(_: None) -> Iterator[Finding]:

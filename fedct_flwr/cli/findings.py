@@ -43,35 +43,35 @@ class Finding:
     """One line of a check. ``fix`` says what to do; ``details`` may quote files and are not for others."""
 
     mark: Mark
-    said: str
+    message: str
     fix: str = ""
     details: str = ""
     code: str = ""
     """The stable name of a finding about data, with the column concerned: ``unknown-values:sex``."""
 
 
-def good(said: str) -> Finding:
+def good(message: str) -> Finding:
     """As it should be."""
-    return Finding(Mark.GOOD, said)
+    return Finding(Mark.GOOD, message)
 
 
-def warning(said: str, fix: str) -> Finding:
+def warning(message: str, fix: str) -> Finding:
     """Worth knowing, or still to be done."""
-    return Finding(Mark.WARNING, said, fix)
+    return Finding(Mark.WARNING, message, fix)
 
 
-def bad(said: str, fix: str, details: object = "") -> Finding:
+def bad(message: str, fix: str, details: object = "") -> Finding:
     """So it cannot work, or must not."""
-    return Finding(Mark.BAD, said, fix, str(details))
+    return Finding(Mark.BAD, message, fix, str(details))
 
 
-def by_amount(said: str, amount: float, least: tuple[float, str], better: tuple[float, str]) -> Finding:
+def by_amount(message: str, amount: float, least: tuple[float, str], better: tuple[float, str]) -> Finding:
     """Bad below ``least`` and worth knowing below ``better``: amounts, each with what to do where there is less."""
     enough, more = least
     if amount < enough:
-        return bad(said, more)
+        return bad(message, more)
     plenty, more = better
-    return warning(said, more) if amount < plenty else good(said)
+    return warning(message, more) if amount < plenty else good(message)
 
 
 class Unread(Exception):
@@ -121,7 +121,7 @@ def run_checks(out: Output, checks: Sequence[Check[T]], subject: T, *, more: str
         "bad": wrong,
         "warnings": open_,
         "findings": [
-            {"mark": finding.mark.value, "said": finding.said, "fix": finding.fix, "code": finding.code}
+            {"mark": finding.mark.value, "said": finding.message, "fix": finding.fix, "code": finding.code}
             for finding in found
         ],
     }
@@ -134,7 +134,7 @@ def show(console: Console, finding: Finding, *, details: bool) -> None:
     sign, plain, style = _SIGNS[finding.mark]
     table = Table.grid(padding=(0, 1))
     sign = sign if console.encoding.lower().startswith("utf") else plain
-    table.add_row(f"[{style}]{sign}[/]", escape(finding.said))
+    table.add_row(f"[{style}]{sign}[/]", escape(finding.message))
     if finding.fix:
         table.add_row("", f"fix: {escape(finding.fix)}")
     if details and finding.details:

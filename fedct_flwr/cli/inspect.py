@@ -107,4 +107,4 @@ def _sheets(found: FolderInspection) -> list[str]:
 
 def _shown(found: Finding) -> Shown:
     accepted = " (accepted)" if found.severity is Severity.ACCEPTED else ""
-    return Shown(_MARKS[found.severity], f"{found.said}{accepted} [{found.name}]", found.fix)
+    return Shown(_MARKS[found.severity], f"{found.message}{accepted} [{found.name}]", found.fix)

@@ -25,7 +25,8 @@ from fedct_flwr.text.printable import count, from_here, plain
 
 def finding_document(found: Finding) -> dict[str, Any]:
     """A finding of the inspection of tables for programs."""
-    return {name: getattr(found, name) for name in ("code", "severity", "column", "silo", "said", "fix")}
+    values = {name: getattr(found, name) for name in ("code", "severity", "column", "silo")}
+    return {**values, "said": found.message, "fix": found.fix}
 
 
 class PrintedRounds(Monitor):

@@ -35,7 +35,7 @@ from fedct_flwr.cli.run_options import (
     trusting,
 )
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.inspection.finding import Words, gathered
+from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
@@ -223,7 +223,7 @@ def _print_data(out: Output, simulation: Simulation) -> None:
     names = ", ".join(silo.name for silo in dataset.silos)
     console.print(f"[bold]{escape(simulation.config.study)}[/]: {escape(names)}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
-    if said := largest(simulation.table_one, Words()):
+    if said := largest(simulation.table_one, Redaction()):
         console.print(escape(said), soft_wrap=True)
 
 

@@ -91,7 +91,7 @@ class LearnerSettings(Training):
     """Installed packages whose learners may be trained, besides the short names: importing them runs their code."""
     pseudo_weight: PseudoWeight = 1.0
     """Weight of a pseudo-labeled public example, if a private one has 1; auto: the silo's own records decide, see
-    ``learners/guard.py``."""
+    ``learners/safeguard.py``."""
     seed: int = Field(default=0, ge=0, le=MAX_INT)
 
     @property

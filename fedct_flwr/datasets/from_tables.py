@@ -32,7 +32,7 @@ from fedct_flwr.datasets.federated import (
     split_silo,
 )
 from fedct_flwr.datasets.inspection.cells import TESTED, Cells
-from fedct_flwr.datasets.inspection.finding import Words, refuse
+from fedct_flwr.datasets.inspection.finding import Redaction, refuse
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import PLAIN, no_column, read_table
@@ -226,7 +226,7 @@ def _inspected(
             number=config.outcome == "number",
             settings=settings,
             accept=config.accept,
-            words=Words(settings=public.tables.place),
+            words=Redaction(settings=public.tables.place),
         )
     if config.data == MEMORY:
         _INSPECTED[key] = found

@@ -2,8 +2,8 @@
 
 New records are for a model to say the class of: a table with its columns among others, or a folder of images.
 
-Formal guarantee: what is found of a real silo's records tells as much as ``inspection.finding.Words`` with ``private``:
-names of the study and of settings, numbers of records where they are not small, SMDs to one decimal where there are 20
+Formal guarantee: what is found of a real silo's records tells as much as ``finding.Redaction`` with ``private``: names
+of the study and of settings, numbers of records where they are not small, SMDs to one decimal where there are 20
 records or more, and where in the file an example is.
 """
 
@@ -26,7 +26,7 @@ from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Kind, columns_of_arrays
 from fedct_flwr.datasets.inspection.cells import Column as Inspected
 from fedct_flwr.datasets.inspection.columns import of_silo
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, check_accept, refuse, with_accepted
+from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, refuse, with_accepted
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.inspection.labels import opposed
 from fedct_flwr.datasets.inspection.shared_records import shared_records
@@ -65,7 +65,7 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
     silos, schema = dataset.silos, dataset.schema
     tables = {**({} if drawn else {"": dataset.public.X}), **{silo.name: silo.private.X for silo in silos}}
     tests = {silo.name: silo.test.X for silo in silos if silo.test.size}
-    found = [*_of_groups(dataset), *shared_records(tables, tests, Words(), schema.categorical)]
+    found = [*_of_groups(dataset), *shared_records(tables, tests, Redaction(), schema.categorical)]
     if any(silo.groups is not None for silo in silos):
         # Records of one group may well be equal.
         found = [each for each in found if each.code != "repeated-records"]
@@ -100,8 +100,10 @@ def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
     for silo in dataset.silos:
         both = () if silo.groups is None or silo.test_groups is None else np.intersect1d(silo.groups, silo.test_groups)
         if len(both):
-            said = f"silo {silo.name} trains on {count(len(both), 'group')} of its test set, so its scores are too good"
-            yield Finding("shared-records", Severity.SAID, said, "remove them from one of the two", silo=silo.name)
+            message = (
+                f"silo {silo.name} trains on {count(len(both), 'group')} of its test set, so its scores are too good"
+            )
+            yield Finding("shared-records", Severity.SAID, message, "remove them from one of the two", silo=silo.name)
     found = [
         np.unique(np.concatenate([part for part in (silo.groups, silo.test_groups) if part is not None]))
         for silo in dataset.silos
@@ -109,9 +111,9 @@ def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
     ]
     groups, silos = np.unique(np.concatenate(found), return_counts=True) if found else (np.zeros(0), np.zeros(0))
     if shared := int((silos > 1).sum()):
-        said = f"{shared:,} of {count(len(groups), 'group')} have records at several silos"
+        message = f"{shared:,} of {count(len(groups), 'group')} have records at several silos"
         fix = "nothing, if each silo numbers its groups by itself; otherwise the pooled test score is too good"
-        yield Finding("shared-records", Severity.SAID, said, fix)
+        yield Finding("shared-records", Severity.SAID, message, fix)
 
 
 def inspect_folder(config: RunConfig) -> FolderInspection:
@@ -173,20 +175,20 @@ def _read(
             missing = [name for name in theirs if name not in there]
             extra = [name for name in names if name not in known]
             instead = f" (it has {listed(extra)})" if extra else ", or take them out of the public set"
-            said = f"lacks columns of the public set: {listed(missing)}; name them as there{instead}"
-            _check(not missing, source, said)
-            said = (
+            message = f"lacks columns of the public set: {listed(missing)}; name them as there{instead}"
+            _check(not missing, source, message)
+            message = (
                 f"has columns that the public set lacks: {listed(extra)}; take them out, or name them under leave-out"
             )
-            _check(not extra, source, f"{said} in data.toml")
+            _check(not extra, source, f"{message} in data.toml")
         except DataError as error:
             wrong.append(_unreadable(error, silo))
     return tables, wrong
 
 
-def _check(fine: object, source: Source, said: str) -> None:
+def _check(fine: object, source: Source, message: str) -> None:
     if not fine:
-        raise DataError(f"{source.where} {said}")
+        raise DataError(f"{source.where} {message}")
 
 
 def _unreadable(error: DataError, silo: SiloName) -> Finding:
@@ -199,7 +201,7 @@ def inspect_public(study: StudyFolder) -> Inspection:
     config = study.config
     if config.image_size:
         return _NOTHING
-    words = Words(settings=config.tables.place)
+    words = Redaction(settings=config.tables.place)
     return inspect_tables(read_table(config.public, tables=config.tables), {}, "", settings=config.tables, words=words)
 
 
@@ -219,7 +221,7 @@ def inspect_records(
         raise DataError(
             f"{data.source} has no records, or no column {data.label!r}: correct file or label in silo.toml"
         )
-    words = Words(private=True, settings=tables.place)
+    words = Redaction(private=True, settings=tables.place)
     accept = (*tables.accept, *agreed.accept)
     found = inspect_tables(
         read_table(study.config.public, tables=agreed),
@@ -248,9 +250,11 @@ def _outside_stated(table: TableOne, agreed: StudyTables, silo: SiloName) -> Ite
     for site in (each for each in sites if each.records >= FEWEST):
         for name, (low, high) in agreed.class_shares.items():
             if not low <= (site.words or {}).get(name, 0) / site.records <= high:
-                said = f"class {name!r} has a share outside of {low:.0%} to {high:.0%}, the range that the study states"
+                message = (
+                    f"class {name!r} has a share outside of {low:.0%} to {high:.0%}, the range that the study states"
+                )
                 fix = "check that the classes mean the same there"
-                yield Finding("class-shares", Severity.SAID, said, fix, silo=silo)
+                yield Finding("class-shares", Severity.SAID, message, fix, silo=silo)
 
 
 def _for_silo(findings: Collection[Finding]) -> list[Finding]:
@@ -315,7 +319,7 @@ def inspect_new(table: pa.Table, features: Sequence[Column], accept: Collection[
 
     Other columns are left aside. Raises ConfigError for names in ``accept`` that no finding has.
     """
-    say = Words(place="in the new records", settings="")
+    redaction = Redaction(place="in the new records", settings="")
     found: list[Finding] = []
     for column in features:
         if not column.text and column.name in table.column_names:
@@ -323,5 +327,5 @@ def inspect_new(table: pa.Table, features: Sequence[Column], accept: Collection[
             words = np.arange(2 * len(column.categories or ()), dtype=np.float64) // 2
             known = Cells(Kind.NUMBERS if column.categories is None else Kind.TEXT, words, column.categories or ())
             new = Inspected(column.name, known, {"": Cells.of(table.column(column.name))})
-            found += of_silo(new, "", say)
+            found += of_silo(new, "", redaction)
     return with_accepted(found, accept)

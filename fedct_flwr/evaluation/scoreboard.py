@@ -98,10 +98,10 @@ def summary(rows: Sequence[SiloScores]) -> str:
     if not known:
         return ""
     words = _by_word(known)
-    said = [f"{MARKS[word].strip()} {word}: {', '.join(names)}" for word, names in words.items() if names]
+    messages = [f"{MARKS[word].strip()} {word}: {', '.join(names)}" for word, names in words.items() if names]
     if others := len(known) - sum(map(len, words.values())):
-        said.append(f"no difference beyond chance for {count(others, 'silo')}")
-    return f"{'; '.join(said)} (own test records against the silo alone, exact test at {CHANCE:.0%})"
+        messages.append(f"no difference beyond chance for {count(others, 'silo')}")
+    return f"{'; '.join(messages)} (own test records against the silo alone, exact test at {CHANCE:.0%})"
 
 
 def after_first(found: Mapping[SiloName, Judgment]) -> str:
@@ -114,8 +114,8 @@ def after_first(found: Mapping[SiloName, Judgment]) -> str:
             first[silo] = judgment.tests[number]
     if not first:
         return ""
-    said = [f"{word}: {', '.join(names)}" for word, names in _by_word(first).items() if names]
-    return f"after round {number}, {'; '.join(said) or 'no silo had gained or lost beyond chance'}"
+    messages = [f"{word}: {', '.join(names)}" for word, names in _by_word(first).items() if names]
+    return f"after round {number}, {'; '.join(messages) or 'no silo had gained or lost beyond chance'}"
 
 
 def distrusts(said: Mapping[str, Any]) -> Iterator[str]:

@@ -192,12 +192,12 @@ class StatusFile:
                 self._written = time.monotonic()
                 self._write(json.dumps(asdict(self._status)))
 
-    def _write(self, said: str) -> None:
+    def _write(self, message: str) -> None:
         """Write over the file in one call, without its getting shorter: that needs no room on a full disk."""
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
             try:
-                os.write(file, said.encode().ljust(os.fstat(file).st_size))
+                os.write(file, message.encode().ljust(os.fstat(file).st_size))
             finally:
                 os.close(file)
             self.failed = False

@@ -16,7 +16,7 @@ from fedct_flwr.config import LearnerSettings, Policy
 from fedct_flwr.consensus.label_matrix import agreed
 from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.guard import Guard, SoftGuard
+from fedct_flwr.learners.safeguard import Safeguard, SoftSafeguard
 from fedct_flwr.scoring import both_accuracies
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, Examples, HardLabels, SiloName, Votes
 from fedct_flwr.wire import labels_pb2
@@ -124,13 +124,13 @@ def facts_of_labels(
         **agreeing,
         "class_counts": class_counts(targets, terms),
     }
-    said = f"{of_round['changed']} labels changed, {of_round['abstained']} abstained"
-    said += "" if agreement is None else f", silos agree with the consensus on {agreement:.1%}"
+    message = f"{of_round['changed']} labels changed, {of_round['abstained']} abstained"
+    message += "" if agreement is None else f", silos agree with the consensus on {agreement:.1%}"
     younger = {
         "churn": float(differs[had_one].mean()) if had_one.any() else None,
         "accuracy_spread": _spread(scores),
     }
-    return Facts(of_round, of_silos, ("changed", "abstained", *agreeing), said, younger)
+    return Facts(of_round, of_silos, ("changed", "abstained", *agreeing), message, younger)
 
 
 def class_counts(targets: Answers, terms: Terms) -> dict[str, int]:
@@ -197,11 +197,11 @@ class Bench(Protocol):
         """Its copy of the public set."""
 
     @property
-    def guard(self) -> Guard | None:
+    def safeguard(self) -> Safeguard | None:
         """What decides how much others' labels count; None where that is set."""
 
     @property
-    def soft_guard(self) -> SoftGuard | None:
+    def soft_safeguard(self) -> SoftSafeguard | None:
         """The same of others' probabilities or values; None where that is set, or cannot be weighed."""
 
     @property
@@ -309,9 +309,9 @@ class Kind(Protocol):
         """Whether an instruction gives the silo's own model something to learn."""
         return bool((instruction.targets != ABSTAIN).any())
 
-    def guard_of(self, bench: Bench) -> Guard | SoftGuard | None:
+    def guard_of(self, bench: Bench) -> Safeguard | SoftSafeguard | None:
         """What decides how much the silo learns of that; None where it is set, or cannot be weighed."""
-        return bench.guard
+        return bench.safeguard
 
     def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
         """How good a model is on a silo's own and on the pooled test set."""
@@ -348,8 +348,8 @@ class Kind(Protocol):
         """Limits of a policy that hold for each question of this kind: titles, and sentences below them."""
         if not self.for_numbers:
             return {}
-        said = (
+        message = (
             f"Others' {self.of} count at most {policy.max_consensus_weight:g} against 1 for the silo's records, when "
             "its model learns from both"
         )
-        return {f"Limits of each question for {self.of}": [said]}
+        return {f"Limits of each question for {self.of}": [message]}

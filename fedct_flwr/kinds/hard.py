@@ -14,8 +14,8 @@ from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind, as_kind
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.learners.base import Choosing, Learner, Resumable
-from fedct_flwr.learners.guard import Guard, NetworkGuard
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
+from fedct_flwr.learners.safeguard import NetworkSafeguard, Safeguard
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLabels, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Instruction, Soft, Terms
@@ -59,7 +59,7 @@ class Hard(Kind):
         targets, query = instruction.targets, instruction.query
         weight = bench.settings.full_weight
         trial = math.ceil(_TRIAL / bench.settings.local_steps)
-        return cotrain(bench.learner, bench.private, bench.public, targets, query, weight, bench.guard, trial)
+        return cotrain(bench.learner, bench.private, bench.public, targets, query, weight, bench.safeguard, trial)
 
 
 def labels_message(labels: HardLabels, terms: Terms) -> labels_pb2.Labels:
@@ -88,29 +88,29 @@ def cotrain(
     targets: HardLabels,
     query: Query,
     pseudo_weight: float = 1.0,
-    guard: Guard | None = None,
+    safeguard: Safeguard | None = None,
     trial: int = 1,
 ) -> HardLabels:
     """Train on private and pseudo-labeled examples, then label the queried ones: votes ``(query.size,)``.
 
     ``targets`` ``(num_public,)`` are the consensus labels, or ABSTAIN. A pseudo-labeled example weighs
-    ``pseudo_weight``, a private one 1, unless a ``guard`` decides: of a learner that trains on, after ``trial`` rounds
-    of what the consensus does to it. Raises TrainingError (Abourayya et al., arXiv:2310.05696, Alg. 1).
+    ``pseudo_weight``, a private one 1, unless a ``safeguard`` decides: of a learner that trains on, after ``trial``
+    rounds of what the consensus does to it. Raises TrainingError (Abourayya et al., arXiv:2310.05696, Alg. 1).
     """
     positions = query.positions(len(public))
     if isinstance(learner, Choosing):
         learner.choose(private)
     if isinstance(learner, Resumable):
-        if isinstance(guard, NetworkGuard):
-            trust = guard.weigh(learner, public.X, targets, trial)
-            private, pseudo_weight = guard.training, trust.weight or pseudo_weight
+        if isinstance(safeguard, NetworkSafeguard):
+            trust = safeguard.weigh(learner, public.X, targets, trial)
+            private, pseudo_weight = safeguard.training, trust.weight or pseudo_weight
             targets = targets if trust.weight else np.full_like(targets, ABSTAIN)
         learner.advance(private, public.X, targets, pseudo_weight)
         return learner.label(public.X, positions)
     weight = pseudo_weight
-    if guard:
-        trust = guard.trust(learner, public.X, targets)
-        weight, targets = trust.weight, guard.counted(trust, targets)
+    if safeguard:
+        trust = safeguard.trust(learner, public.X, targets)
+        weight, targets = trust.weight, safeguard.counted(trust, targets)
     labeled = np.flatnonzero(targets != ABSTAIN) if weight else np.zeros(0, dtype=np.intp)
     fit_with(learner, private, Pseudo(chosen(public.X, labeled), targets[labeled], weight))
     # A copy: a user's own learner may change what it is given.

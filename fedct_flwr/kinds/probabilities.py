@@ -14,7 +14,7 @@ from fedct_flwr.consensus.label_matrix import agreed
 from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds.base import CLASSES, DISTANCE, Bench, Cost, Decided, Decision, Facts, Kind, Near, facts_of_values
 from fedct_flwr.learners.base import Choosing, Distillable, Learner
-from fedct_flwr.learners.guard import Guard, Lesson, SoftGuard
+from fedct_flwr.learners.safeguard import Lesson, Safeguard, SoftSafeguard
 from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_on_values, train_soft
 from fedct_flwr.scoring import r_squared
 from fedct_flwr.types import ABSTAIN, Answers, ConfigError, Examples, Features, HardLabels, SiloName, SoftVotes, Votes
@@ -104,8 +104,8 @@ class Targeted(Kind):
 
     def _trusted(self, bench: Bench, targeted: Features, targets: SoftTargets) -> float:
         """What the targets count: as much as the coordinator says, or less where the silo's own records want that."""
-        guard, weight = bench.soft_guard, targets.weight
-        if guard is None or not weight:
+        safeguard, weight = bench.soft_safeguard, targets.weight
+        if safeguard is None or not weight:
             return weight
         learner, votes, width = bench.learner, targets.votes, bench.terms.num_classes
         self.check_learner(learner)
@@ -120,7 +120,7 @@ class Targeted(Kind):
             return found if width else found[:, 0]
 
         digest = hashlib.sha256(repr((targets.query, weight)).encode() + votes.tobytes()).digest()
-        return weight * guard.trust(Lesson(train, answer, digest)).weight
+        return weight * safeguard.trust(Lesson(train, answer, digest)).weight
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=learning)
@@ -151,8 +151,8 @@ class Targeted(Kind):
     def teaches(self, instruction: Instruction) -> bool:
         return self.soft_targets(instruction) is not None
 
-    def guard_of(self, bench: Bench) -> Guard | SoftGuard | None:
-        return bench.soft_guard
+    def guard_of(self, bench: Bench) -> Safeguard | SoftSafeguard | None:
+        return bench.soft_safeguard
 
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         learning = instruction.soft or Soft()

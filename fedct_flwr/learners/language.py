@@ -263,6 +263,6 @@ def unusual(encoder: Encoder, texts: list[str]) -> str:
     long = [text for text in texts if len(text) > length]
     tokens = tokens_of(load_tokenizer(folder), long, length + 1) if long else []
     cut, empty = sum(len(found) > length for found in tokens), sum(not text.strip() for text in texts)
-    said = [f"{cut} have more than {length} tokens and are cut there"] if cut else []
-    said += [f"{empty} are empty"] if empty else []
-    return f"of {len(texts)} texts {' and '.join(said)}" if said else ""
+    message = [f"{cut} have more than {length} tokens and are cut there"] if cut else []
+    message += [f"{empty} are empty"] if empty else []
+    return f"of {len(texts)} texts {' and '.join(message)}" if message else ""

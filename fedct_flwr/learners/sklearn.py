@@ -301,7 +301,7 @@ def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
     if name == _LINEAR and params["tol"] < _TOLERANCE:
         return {"tol": _TOLERANCE}
     if name in _BOOSTED and params["learning_rate"] < _RATE:
-        # As far in all as before: on half the way an own model is weaker, and the guard trusts others too much.
+        # As far in all as before: on half the way an own model is weaker, and the safeguard trusts others too much.
         steps = max(1, round(params["max_iter"] * params["learning_rate"] / _RATE))
         return {"max_iter": steps, "learning_rate": _RATE, "max_bins": min(params["max_bins"], _BINS)}
     return {}

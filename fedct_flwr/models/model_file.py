@@ -228,10 +228,10 @@ def _text(description: ModelDescription) -> str:
     return json.dumps(description.model_dump(by_alias=True, exclude=set() if description.text else {"text"}))
 
 
-def _with_member(content: bytes, said: str) -> bytes:
+def _with_member(content: bytes, message: str) -> bytes:
     buffer = io.BytesIO(content)
     with zipfile.ZipFile(buffer, "a") as file:
-        file.writestr(_MEMBER, said)
+        file.writestr(_MEMBER, message)
     return buffer.getvalue()
 
 

@@ -166,8 +166,8 @@ def means_words(rows: Sequence[SiloScores]) -> str:
     }
     if len(rows) < 2:
         return ""
-    said = [f"{count} of {len(rows)} silos on {_NAMES[test]}" for test, count in short.items()]
-    return "every silo counts the same in the mean" + (f", over {' and '.join(said)}" if said else "")
+    messages = [f"{count} of {len(rows)} silos on {_NAMES[test]}" for test, count in short.items()]
+    return "every silo counts the same in the mean" + (f", over {' and '.join(messages)}" if messages else "")
 
 
 def _gaps(rows: Sequence[SiloScores]) -> Iterator[str]:

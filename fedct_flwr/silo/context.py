@@ -83,7 +83,7 @@ class SiloContext:
 
     @property
     def decision(self) -> Path | None:
-        """Where the silo keeps what its guard decided last, next to the judgment."""
+        """Where the silo keeps what its safeguard decided last, next to the judgment."""
         return self.judgment.with_suffix(".decision") if self.judgment else None
 
     @cached_property

@@ -16,8 +16,8 @@ from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Saveable
-from fedct_flwr.learners.guard import Decision, Guard, Trust
 from fedct_flwr.learners.out_of_fold import Evidence
+from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.scoring.intervals import Verdict, verdict
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.site import WRITING, LocalState, Site, set_back
@@ -129,8 +129,8 @@ class Judge:
             found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
             tests |= {str(round_): found} if found else {}
         choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
-        guard = kind_of(question, site.terms).guard_of(site)
-        trust = guard.last if guard and learned else None
+        safeguard = kind_of(question, site.terms).guard_of(site)
+        trust = safeguard.last if safeguard and learned else None
         evidence = trust.evidence if trust else None
         return Judgment(
             round_,
@@ -141,7 +141,7 @@ class Judge:
             evidence.records if evidence else 0,
             tests,
             bool(trust and trust.foreign),
-            guard.decision.round if trust and isinstance(guard, Guard) and guard.decision else None,
+            safeguard.decision.round if trust and isinstance(safeguard, Safeguard) and safeguard.decision else None,
         )
 
     @property
@@ -267,14 +267,14 @@ class Personal:
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question.instruction)
         kind = kind_of(question.instruction, self._site.terms)
-        guard = kind.guard_of(self._site)
-        if isinstance(guard, Guard):
+        safeguard = kind.guard_of(self._site)
+        if isinstance(safeguard, Safeguard):
             path, resumed = self._context.decision, self._context.resumes
             asked = question.instruction.round
-            guard.before = read_decision(path, self._subject, asked, resumed=resumed) if path else None
+            safeguard.before = read_decision(path, self._subject, asked, resumed=resumed) if path else None
         votes = kind.cotrain(self._site, question.instruction)
-        if isinstance(guard, Guard) and kind.teaches(question.instruction):
-            guard.date(question.instruction.round)
+        if isinstance(safeguard, Safeguard) and kind.teaches(question.instruction):
+            safeguard.date(question.instruction.round)
         self._learned = question.digest
         return votes
 
@@ -355,8 +355,8 @@ class Personal:
             if found.says_something:
                 with WRITING:
                     found.write(path)
-            guard = kind_of(instruction, self._site.terms).guard_of(self._site)
-            decided = guard.decision if isinstance(guard, Guard) else None
+            safeguard = kind_of(instruction, self._site.terms).guard_of(self._site)
+            decided = safeguard.decision if isinstance(safeguard, Safeguard) else None
             if decided and decided.round == instruction.round and self._context.decision:
                 with WRITING:
                     write_decision(self._context.decision, self._subject, decided)

@@ -29,7 +29,7 @@ from fedct_flwr.labelers.students import transfer_for
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
-from fedct_flwr.learners.guard import Guard, NetworkGuard, SoftGuard
+from fedct_flwr.learners.safeguard import NetworkSafeguard, Safeguard, SoftSafeguard
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
@@ -169,7 +169,7 @@ class Site:
     """What the log tells of a query for the records, see ``result_of``."""
 
     @cached_property
-    def guard(self) -> Guard | None:
+    def safeguard(self) -> Safeguard | None:
         """What decides how much the consensus counts here; None where ``pseudo-weight`` is a number."""
         if not self.settings.guarded or self.schema.outcome.number:
             return None
@@ -177,18 +177,18 @@ class Site:
         if network and not held_out:
             self._say_in_full("warm-up-rounds is a number, and no record was held out")
             return None
-        kind = NetworkGuard if network else Guard
+        kind = NetworkSafeguard if network else Safeguard
         return kind(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
 
     @cached_property
-    def soft_guard(self) -> SoftGuard | None:
+    def soft_safeguard(self) -> SoftSafeguard | None:
         """The same of others' probabilities or values."""
         if not self.settings.guarded:
             return None
         if isinstance(self.learner, Resumable):
             self._say_in_full("a network that learns probabilities trains on from round to round")
             return None
-        return SoftGuard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
+        return SoftSafeguard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
 
     def _say_in_full(self, why: str) -> None:
         logger.info("Silo %s: %s, so pseudo-weight = 'auto' counts what others say in full", self.silo, why)

@@ -13,8 +13,8 @@ import numpy as np
 
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.learners.base import Averageable, Probabilistic, Resumable
-from fedct_flwr.learners.guard import NetworkGuard
 from fedct_flwr.learners.out_of_fold import HeldOut, losses, probabilities
+from fedct_flwr.learners.safeguard import NetworkSafeguard
 from fedct_flwr.silo.site import Site
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
@@ -48,11 +48,11 @@ def warm_up(site: Site, *, promised: bool) -> None:
 
     held = HeldOut(site.private, site.settings.seed, site.silo, site.groups)
     own, asked = held.rest, held.asked
-    if isinstance(site.guard, NetworkGuard):
-        site.guard.begin()
+    if isinstance(site.safeguard, NetworkSafeguard):
+        site.safeguard.begin()
     decides = rounds == AUTO and not promised and held.enough
     if not (decides and isinstance(learner, Averageable) and isinstance(learner, Probabilistic)):
-        known = site.guard.training if isinstance(site.guard, NetworkGuard) else site.private
+        known = site.safeguard.training if isinstance(site.safeguard, NetworkSafeguard) else site.private
         train(known, (_SET if rounds == AUTO else rounds) - 1)
         return
     # Worth asking is what says more than how frequent each class is.

@@ -15,7 +15,7 @@ Probe = Callable[[None], Iterator[Finding]]
 
 
 def said(probe: Probe) -> str:
-    return " | ".join(f"{finding.said}; {finding.fix}" for finding in probe(None))
+    return " | ".join(f"{finding.message}; {finding.fix}" for finding in probe(None))
 
 
 def test_this_machine_is_fit(fedct: Run) -> None:

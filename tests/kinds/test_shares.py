@@ -107,8 +107,14 @@ def bench_of(learner: Any, pseudo_weight: float = 1.0) -> Bench:
     private = Examples(np.float64([[10], [11]]), np.int16([0, 1]))
     settings = LearnerSettings.read({"name": "logistic-regression", "pseudo-weight": pseudo_weight}, "a test")
     found = SimpleNamespace(
-        learner=learner, public=public, private=private, settings=settings, terms=TERMS, guard=None, soft_guard=None
-    )
+        learner=learner,
+        public=public,
+        private=private,
+        settings=settings,
+        terms=TERMS,
+        safeguard=None,
+        soft_safeguard=None,
+    )  # fmt: skip
     return cast(Bench, found)
 
 

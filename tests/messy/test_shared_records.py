@@ -8,7 +8,7 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import load
-from fedct_flwr.datasets.inspection.finding import Words
+from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspections import inspect_dataset
 from fedct_flwr.simulation.given import data_of
@@ -86,16 +86,16 @@ def test_nothing_is_said_of_other_patients(seed: int) -> None:
 def test_a_test_part_that_is_trained_on_is_said() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 200, 4))
-    said = [each.said for each in shared_records({"": a[:9], "a": a[50:], "b": b}, {"a": a[40:80]}, Words())]
+    said = [each.message for each in shared_records({"": a[:9], "a": a[50:], "b": b}, {"a": a[40:80]}, Redaction())]
     assert said == ["30 records of the test part of silo a equal records that it trains on, so its scores are too good"]
 
 
 def test_repeated_records_are_said_where_others_do_not_repeat() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 100, 3))
-    (only,) = shared_records({"": b[50:], "a": np.concatenate([a, a[:7]]), "b": b[:50]}, {}, Words())
+    (only,) = shared_records({"": b[50:], "a": np.concatenate([a, a[:7]]), "b": b[:50]}, {}, Redaction())
     assert (only.code, only.silo) == ("repeated-records", "a")
-    assert only.said.startswith("7 records")
+    assert only.message.startswith("7 records")
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -103,4 +103,4 @@ def test_few_values_repeat_by_chance_and_are_no_copies(seed: int) -> None:
     rng = np.random.default_rng(seed)
     silos = {name: rng.integers(0, 2, size=(int(rng.integers(30, 300)), 5)).astype(float) for name in ["", *"abc"]}
     tests = {name: rng.integers(0, 2, size=(40, 5)).astype(float) for name in "abc"}
-    assert not list(shared_records(silos, tests, Words(), tuple(range(5))))
+    assert not list(shared_records(silos, tests, Redaction(), tuple(range(5))))

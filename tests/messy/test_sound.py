@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from numpy.random import Generator
 
-from fedct_flwr.datasets.inspection.finding import Words
+from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.tables import columns_of, encode
@@ -77,7 +77,7 @@ def test_nothing_is_said_of_sound_tables(kind: str, seed: int) -> None:
     assert not inspect_tables(public, tables, LABEL).findings
     arrays = {name: encode(table.drop_columns([LABEL]), columns_of(public, ""), "") for name, table in tables.items()}
     arrays[""] = encode(public, columns_of(public, ""), "")
-    assert not list(shared_records(arrays, {}, Words()))
+    assert not list(shared_records(arrays, {}, Redaction()))
 
 
 @pytest.mark.parametrize("classes", [("False", "True"), ("0.0", "1.0")])
@@ -87,6 +87,6 @@ def test_a_real_silo_may_write_classes_as_its_study_does(classes: tuple[str, str
     public = pa.table(with_costs(rng, 300)).drop_columns([LABEL])
     table = with_costs(rng, 300)
     table[LABEL] = np.where(table[LABEL] == "ill", classes[1], classes[0])
-    say = Words(private=True, settings="silo.toml")
+    say = Redaction(private=True, settings="silo.toml")
     found = inspect_tables(public, {"essen": pa.table(table)}, LABEL, agreed=classes, words=say).findings
-    assert not [each.said for each in found if each.silo]
+    assert not [each.message for each in found if each.silo]

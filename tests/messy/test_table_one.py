@@ -10,7 +10,7 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.inspection.cells import Cells, Column
-from fedct_flwr.datasets.inspection.finding import Words
+from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.table_one import cells_of, largest, row_of
 from fedct_flwr.datasets.inspections import inspect_folder
@@ -84,7 +84,7 @@ def test_faults_at_a_hospital_of_thirty_records_are_the_largest_difference(
         table.to_csv(tmp_path / f"{silo}.csv", index=False)
     config = {"study": "s", "data": "files", "data-dir": str(tmp_path), "label-column": "died"}
     found = inspect_folder(RunConfig.from_flower(config)).inspection
-    said = largest(found.table, Words())
+    said = largest(found.table, Redaction())
     assert said.startswith(f"largest differences; check unit, coding and join: '{name}' at silo c: ")
     assert not code or [(each.code, each.column, each.silo) for each in found.findings] == [(code, name, "c")]
 
@@ -93,7 +93,7 @@ def test_a_real_silo_sees_no_value_and_nothing_of_few_records() -> None:
     rng = np.random.default_rng(0)
     public, own = pa.Table.from_pandas(clinic(rng, 100).drop(columns="died")), clinic(rng, 40)
     own["age"] *= 12
-    say = Words(private=True)
+    say = Redaction(private=True)
     for records in (40, 19):
         found = inspect_tables(public, {"a": pa.Table.from_pandas(own[:records])}, "died", words=say)
         sentences = [largest(found.table, say), *(each.sentence for each in found.findings)]

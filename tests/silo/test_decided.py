@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.learners.guard import Decision, Guard, Trust
 from fedct_flwr.learners.out_of_fold import Evidence
+from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.silo.personal import Judgment, Subject, read_decision, write_decision
 from fedct_flwr.types import Examples
 from fedct_flwr.wire.content import Instruction
@@ -62,13 +62,13 @@ class Asked:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.weighed, self._folder = 0, folder
-        anew = Guard._anew
+        anew = Safeguard._anew
 
-        def counted(guard: Guard, *args: Any) -> Trust:
+        def counted(guard: Safeguard, *args: Any) -> Trust:
             self.weighed += 1
             return anew(guard, *args)
 
-        monkeypatch.setattr(Guard, "_anew", counted)
+        monkeypatch.setattr(Safeguard, "_anew", counted)
 
     def learn(self, number: int, changed: int, run: int = 5) -> np.ndarray:
         """A round in which this many labels are no longer those of a first model."""

@@ -104,7 +104,7 @@ def test_rounds_that_are_set_or_promised_do_not_depend_on_records(
         own = replace(own, private=type(own.private)(own.private.X[:20], own.private.y[:20]))
     warm_up(own, promised=promised)
     assert len(learner.trained) == trained
-    known = own.guard.training if rounds == "auto" else own.private
+    known = own.safeguard.training if rounds == "auto" else own.private
     assert all(np.array_equal(records.X, known.X, equal_nan=True) for records in learner.trained)
 
 

@@ -129,9 +129,13 @@ def disk(silo: Silo) -> Iterator[Finding]:
     """Room for the log and the model: what cannot be logged is not released."""
     state = silo.config.state
     free = shutil.disk_usage(next(folder for folder in (state, *state.parents) if folder.exists())).free // _MEGABYTE
-    said = f"disk: {free:,} MB are free where the log and the model are kept"
+    message = f"disk: {free:,} MB are free where the log and the model are kept"
     enough = free >= _LEAST_DISK
-    yield good(said) if enough else bad(said, f"make room, at least {_LEAST_DISK} MB: what cannot be logged stays here")
+    yield (
+        good(message)
+        if enough
+        else bad(message, f"make room, at least {_LEAST_DISK} MB: what cannot be logged stays here")
+    )
 
 
 # --- keys and the log

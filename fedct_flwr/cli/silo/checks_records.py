@@ -16,7 +16,7 @@ from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
-from fedct_flwr.datasets.inspection.finding import Severity, Words, gathered
+from fedct_flwr.datasets.inspection.finding import Redaction, Severity, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.schema import Column
@@ -82,7 +82,7 @@ def _table(silo: Silo) -> Iterator[Finding]:
     found, columns = set(table.column_names), [column.name for column in schema.columns]
     missing, extra = [name for name in columns if name not in found], found - {data.label, group, *columns}
     unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, data.source)]
-    said = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
+    message = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
     more = "take out of the file what is not in the public set; fedct silo check --details names them"
     correct = "correct {} in silo.toml"
     problems = (
@@ -90,7 +90,7 @@ def _table(silo: Silo) -> Iterator[Finding]:
         (data.label not in found, "the label column that silo.toml names is not there", correct.format("label")),
         (missing, f"missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does"),
         (group and group not in found, "the group column that silo.toml names is not there", correct.format("group")),
-        (extra, f"{said} not the study's", more),
+        (extra, f"{message} not the study's", more),
         (unfit, f"of another kind than in the public set: {listed(unfit, _LISTED)}", "numbers, or text, as there"),
     )
     # Only the study's own names are said: a file without a header has a record in their place.
@@ -123,8 +123,8 @@ def inspection(silo: Silo) -> Iterator[Finding]:
     marks = {Severity.REFUSED: Mark.BAD, Severity.SAID: Mark.WARNING, Severity.ACCEPTED: Mark.GOOD}
     for each in gathered(found.findings):
         accepted = " (accepted)" if each.severity is Severity.ACCEPTED else ""
-        yield Finding(marks[each.severity], f"data: {each.said}{accepted}", each.fix, code=each.name)
-    if said := largest(found.table, Words(private=True)):
+        yield Finding(marks[each.severity], f"data: {each.message}{accepted}", each.fix, code=each.name)
+    if said := largest(found.table, Redaction(private=True)):
         yield good(f"data: next to the public set, {said}")
     for place, column in enumerate(silo.study.schema.columns):
         form = None if column.text else silo.study.config.columns.get(column.name)
@@ -142,11 +142,11 @@ def class_counts(silo: Silo) -> Iterator[Finding]:
         return
     shown = [f"{quoted(name)} {rounded(number)}" for name, number in counts.items()]
     more = f" and {len(shown) - _CLASSES} more" if len(shown) > _CLASSES else ""
-    said = f"classes, to tens: {', '.join(shown[:_CLASSES])}{more}"
+    message = f"classes, to tens: {', '.join(shown[:_CLASSES])}{more}"
     if min(counts.values()) < HIDDEN_BELOW:
-        yield warning(said, "nothing, if that is so, but a class with few records is hard to learn")
+        yield warning(message, "nothing, if that is so, but a class with few records is hard to learn")
     else:
-        yield good(said)
+        yield good(message)
 
 
 def package(silo: Silo) -> None:

@@ -128,7 +128,7 @@ def make_silo(new: NewSilo) -> Path:
         "learner.packages": [] if new.learner in {*_LEARNERS} - {TORCHVISION} else [package(new.learner)],
         # Images have no label column, and no statistics of columns.
         "learner.preprocessing": "standard" if new.label else "none",
-        # A silo.toml without the key is one of before there was a guard, and stays as it was approved.
+        # A silo.toml without the key is one of before there was a safeguard, and stays as it was approved.
         "learner.pseudo-weight": AUTO,
         **({"policy.kinds": [VALUES.policy]} if agreed.number else {}),
         "policy.max-queries": rounds * public,

@@ -10,7 +10,7 @@ from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import likely_forms
 from fedct_flwr.datasets.inspection.cells import FEWEST, MISSING_CODES, Cells, Column, Floats, Ints, Kind, are_dates
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
+from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.text.spelling import spelled_alike
 from fedct_flwr.types import SiloName
 
@@ -20,38 +20,46 @@ _MANY: Final = 10
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
 
 
-def of_public(column: Column, say: Words, categories: Collection[str], dated: Collection[str]) -> Iterator[Finding]:
+def of_public(
+    column: Column, redaction: Redaction, categories: Collection[str], dated: Collection[str]
+) -> Iterator[Finding]:
     """What is refused of a public column. ``categories`` are names whatever they look like, ``dated`` columns days."""
     name, cells = column.name, column.public
     if cells is None:
         return
     if cells.kind is Kind.DATES:
-        yield say.refused("dates-as-text", name, "", "holds dates", _remedy(say, '"%Y-%m-%d"'), lifted=False)
-    elif cells.kind is Kind.TEXT and name not in categories and (found := _number_or_date(cells, name, say)):
+        yield redaction.refused(
+            "dates-as-text", name, "", "holds dates", _remedy(redaction, '"%Y-%m-%d"'), lifted=False
+        )
+    elif cells.kind is Kind.TEXT and name not in categories and (found := _number_or_date(cells, name, redaction)):
         yield found
     elif cells.kind is Kind.TEXT and cells.valid >= FEWEST and cells.distinct >= 0.9 * cells.valid:
         what = f"has {cells.distinct:,} different texts in {cells.valid:,} records, as names, identifiers and free text"
-        fix = f"{say.read_as_text(name)}, or {say.leave_out}" if cells.sentences and not say.private else say.leave_out
-        yield say.refused("one-per-record", name, "", f"{what} have", fix)
+        fix = (
+            f"{redaction.read_as_text(name)}, or {redaction.leave_out}"
+            if cells.sentences and not redaction.private
+            else redaction.leave_out
+        )
+        yield redaction.refused("one-per-record", name, "", f"{what} have", fix)
     elif cells.kind is Kind.NUMBERS and name not in dated and _numbers_rows(cells, name):
         what = f"{'' if name.strip() else 'without a name '}numbers the records"
-        yield say.refused("index-column", name, "", what, say.leave_out)
+        yield redaction.refused("index-column", name, "", what, redaction.leave_out)
 
 
-def of_silo(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
+def of_silo(column: Column, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
     """What is refused of a silo's column next to the public one."""
     public, own, name = column.public, column.silos[silo], column.name
     if public is None:
         return
     what = "holds {}, and numbers in the public set"
     if public.kind is Kind.NUMBERS and own.kind is Kind.TEXT:
-        what = what.format("text") + say.example(None, own.first([*own.counts])[0])
-        other = say.refused("number-as-text", name, silo, what, "write numbers")
-        yield _dates(own, name, silo, say) or number_as_text(own, name, silo, say) or other
+        what = what.format("text") + redaction.example(None, own.first([*own.counts])[0])
+        other = redaction.refused("number-as-text", name, silo, what, "write numbers")
+        yield _dates(own, name, silo, redaction) or number_as_text(own, name, silo, redaction) or other
     elif public.kind is Kind.NUMBERS and own.kind is Kind.DATES:
-        yield say.refused("dates-as-text", name, silo, what.format("dates"), "turn them into numbers")
+        yield redaction.refused("dates-as-text", name, silo, what.format("dates"), "turn them into numbers")
     elif public.kind is Kind.TEXT and own.kind is Kind.TEXT:
-        yield from _unknown(public, own, name, silo, say)
+        yield from _unknown(public, own, name, silo, redaction)
 
 
 def _numbers_rows(cells: Cells, name: str) -> bool:
@@ -61,9 +69,9 @@ def _numbers_rows(cells: Cells, name: str) -> bool:
     return whole and (counts or bool(_UNNAMED.fullmatch(name)))
 
 
-def _number_or_date(cells: Cells, name: str, say: Words) -> Finding | None:
+def _number_or_date(cells: Cells, name: str, redaction: Redaction) -> Finding | None:
     """Whether a public text column holds dates, or in half of its cells numbers, however they are written."""
-    if found := _dates(cells, name, "", say):
+    if found := _dates(cells, name, "", redaction):
         return found
     looks, words = cells.looks, [*cells.counts]
     numbers, bare = _cells(cells, looks.number), cells.valid - _cells(cells, looks.missing)
@@ -72,10 +80,10 @@ def _number_or_date(cells: Cells, name: str, say: Words) -> Finding | None:
     # Digits with leading zeros, or of one length, are codes.
     digits = bool(looks.plain.all()) and all(word.isdigit() for word in words)
     codes = digits and (len({len(word) for word in words}) == 1 or any(word[0] == "0" for word in words))
-    return None if codes else number_as_text(cells, name, "", say)
+    return None if codes else number_as_text(cells, name, "", redaction)
 
 
-def _dates(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | None:
+def _dates(cells: Cells, name: str, silo: SiloName, redaction: Redaction) -> Finding | None:
     """Whether 80% of a text column's cells are dates or times of day."""
     found = are_dates(cells.counts)
     if not found.any() or _cells(cells, found) < 0.8 * cells.valid:
@@ -83,15 +91,18 @@ def _dates(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | Non
     days = [word for word, is_date in zip(cells.counts, found, strict=True) if is_date]
     row, word = cells.first(days)
     forms = likely_forms(days)
-    fix = _remedy(say, " or ".join(f'"{form}"' for form in forms or ()))
-    return say.refused("dates-as-text", name, silo, f"holds dates{say.example(word, row)}", fix, lifted=not forms)
+    fix = _remedy(redaction, " or ".join(f'"{form}"' for form in forms or ()))
+    return redaction.refused(
+        "dates-as-text", name, silo, f"holds dates{redaction.example(word, row)}", fix, lifted=not forms
+    )
 
 
-def _remedy(say: Words, forms: str) -> str:
-    return f"turn them into numbers, such as an age{say.set('dates', forms) if forms else ''}, or {say.leave_out}"
+def _remedy(redaction: Redaction, forms: str) -> str:
+    how = redaction.set("dates", forms) if forms else ""
+    return f"turn them into numbers, such as an age{how}, or {redaction.leave_out}"
 
 
-def number_as_text(cells: Cells, name: str, silo: SiloName, say: Words) -> Finding | None:
+def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction) -> Finding | None:
     """The finding that some cells of a column of numbers are text, with the mend that fits most of them."""
     if cells.kind is not Kind.TEXT or not cells.looks.number.any():
         return None
@@ -101,66 +112,68 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, say: Words) -> Findi
     known = looks.comma | looks.bound | looks.missing
     shown = known if known.any() else bad if bad.any() else looks.plain
     if _cells(cells, looks.comma) > _cells(cells, bad) / 2:
-        shown, how = looks.comma, say.set("decimal", '","')
+        shown, how = looks.comma, redaction.set("decimal", '","')
         fix = f"write a point as the decimal sign, and no marks between thousands{how}"
     elif bad.any():
-        named = "" if say.private else ", ".join(f'"{word}"' for word in words[known][:3])
-        how = say.set("missing", f"[{named or '...'}]") if bad.sum() <= 3 else ""
+        named = "" if redaction.private else ", ".join(f'"{word}"' for word in words[known][:3])
+        how = redaction.set("missing", f"[{named or '...'}]") if bad.sum() <= 3 else ""
         fix = f"write only numbers there, or leave the cells empty{how}"
-    if not silo and (how := say.set("categories", f'["{name}"]')):
+    if not silo and (how := redaction.set("categories", f'["{name}"]')):
         fix += f"{how} if it holds codes"
     row, word = cells.first(words[shown].tolist())
     quote = bool((looks.number | looks.missing)[shown].any())
-    text = f", and {say.share(_cells(cells, bad), cells.valid)} are text{say.example(word if quote else None, row)}"
-    return say.refused("number-as-text", name, silo, f"holds numbers{text if bad.any() else ' as text'}", fix)
+    share, example = redaction.share(_cells(cells, bad), cells.valid), redaction.example(word if quote else None, row)
+    text = f", and {share} are text{example}"
+    return redaction.refused("number-as-text", name, silo, f"holds numbers{text if bad.any() else ' as text'}", fix)
 
 
-def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, say: Words) -> Iterator[Finding]:
+def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
     """Values unknown in public: said from 5% of the cells, with a chance below 0.1%; refused from 95%."""
     values = {word: cells for word, cells in own.counts.items() if word not in public.counts}
     cells = sum(values.values())
     # The chance that one more public value would be a new one, by the values that occur once (Good 1953).
     chance = (sum(number == 1 for number in public.counts.values()) + 1) / (public.valid + 1)
     if cells > 0.05 * own.valid and bdtrc(cells - 1, own.valid, chance) <= 0.001:
-        what = f"has values that the public set does not have, in {say.share(cells, own.valid)}{say.values(values)}"
-        fix = f"write them as the public set does{say.values(public.counts)}, or {say.leave_out}"
-        make = say.refused if cells >= 0.95 * own.valid else say.finding
+        share = redaction.share(cells, own.valid)
+        what = f"has values that the public set does not have, in {share}{redaction.values(values)}"
+        fix = f"write them as the public set does{redaction.values(public.counts)}, or {redaction.leave_out}"
+        make = redaction.refused if cells >= 0.95 * own.valid else redaction.finding
         yield make("unknown-values", name, silo, what, fix)
 
 
-def suspicious(column: Column, say: Words, categories: bool) -> Iterator[Finding]:
+def suspicious(column: Column, redaction: Redaction, categories: bool) -> Iterator[Finding]:
     """All that is suspicious of a column in some table, each thing at most once a table."""
     for silo, cells in column.tables.items():
         if column.of_numbers:
             if found := _sentinels(column, silo):
-                yield _sentinel(column.name, [f"{value:g}" for value in found], silo, say)
+                yield _sentinel(column.name, [f"{value:g}" for value in found], silo, redaction)
             else:
-                yield from _far_numbers(column, silo, say)
+                yield from _far_numbers(column, silo, redaction)
         elif cells.kind is Kind.TEXT:
             # Numbers such as 999 where all other values are words.
             words = [word for word in cells.counts if re.fullmatch(r"\s*(-?(9{1,5}|8{2,5}|7{2,5})|-1)\s*", word)]
             others = [word for word in cells.counts if word not in words]
             if not categories and words and len(others) > 1 and not any(map(str.isdigit, "".join(others))):
-                yield _sentinel(column.name, words[:3], silo, say)
+                yield _sentinel(column.name, words[:3], silo, redaction)
             if column.public is None or column.public.kind is Kind.TEXT:
-                yield from _spellings(column, silo, say)
+                yield from _spellings(column, silo, redaction)
 
 
-def _spellings(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """Words that differ in case, blanks, accents or the word for truth or sex alone, here or from public ones."""
+def _spellings(column: Column, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
+    """Redaction that differ in case, blanks, accents or the word for truth or sex alone, here or from public ones."""
     public, own, name = column.public, column.tables[silo], column.name
     both = {**(public.counts if silo and public else {}), **own.counts}
     for pair in spelled_alike(both) if own.distinct <= own.valid / 2 else ():
         if not own.counts.keys().isdisjoint(pair) and (not silo or not public or pair[1] not in public.counts):
-            what = f"has values that differ in spelling alone{say.values({word: both[word] for word in pair})}"
-            yield say.finding("value-spellings", name, silo, what, "write each value in one way")
+            what = f"has values that differ in spelling alone{redaction.values({word: both[word] for word in pair})}"
+            yield redaction.finding("value-spellings", name, silo, what, "write each value in one way")
             return
 
 
-def _sentinel(name: str, values: Sequence[str], silo: SiloName, say: Words) -> Finding:
-    how = "" if say.private else say.set("missing", "[" + ", ".join(f'"{value}"' for value in values) + "]")
-    what = f"has {'a number' if say.private else ', '.join(values)} where a value seems to be missing"
-    return say.finding("missing-as-number", name, silo, what, f"leave the cell empty where nothing is known{how}")
+def _sentinel(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> Finding:
+    how = "" if redaction.private else redaction.set("missing", "[" + ", ".join(f'"{value}"' for value in values) + "]")
+    what = f"has {'a number' if redaction.private else ', '.join(values)} where a value seems to be missing"
+    return redaction.finding("missing-as-number", name, silo, what, f"leave the cell empty where nothing is known{how}")
 
 
 def _sentinels(column: Column, silo: SiloName) -> list[float]:
@@ -197,7 +210,7 @@ def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: 
     )
 
 
-def _far_numbers(column: Column, silo: SiloName, say: Words) -> Iterator[Finding]:
+def _far_numbers(column: Column, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
     """Up to half of a table's numbers beyond a gap of 0.7 times the width of all others; or negative ones alone."""
     own = column.tables[silo].ordered
     others = [other.ordered for other in column.others(silo) if other.valid]
@@ -212,10 +225,10 @@ def _far_numbers(column: Column, silo: SiloName, say: Words) -> Iterator[Finding
         middle = min((float(each[len(each) // 2]) for each in others), default=0.0)
         negative = sign < 0 < far[0] and min((each[0] for each in others), default=0.0) > middle / 4 > 0
         if negative or _is_far(float(far[0]), min(ends), float(np.median(rest)), max(ends)):
-            value = f" ({sign * far[0]:g})" if far[0] == far[-1] and not say.private else ""
-            what = f"has numbers far from all others{value}, in {say.number(len(far), 'cell')}"
+            value = f" ({sign * far[0]:g})" if far[0] == far[-1] and not redaction.private else ""
+            what = f"has numbers far from all others{value}, in {redaction.number(len(far), 'cell')}"
             fix = "check unit and sign, correct them, leave the cells empty, or take a line of sums out"
-            yield say.finding("far-number", column.name, silo, what, fix)
+            yield redaction.finding("far-number", column.name, silo, what, fix)
 
 
 def _is_far(far: float, low: float, middle: float, high: float) -> Any:
@@ -224,7 +237,7 @@ def _is_far(far: float, low: float, middle: float, high: float) -> Any:
     return wide and (high - middle <= 2 * (middle - low) or (low > 0 and np.log(far / high) > 0.7 * np.log(high / low)))
 
 
-def constant(column: Column, say: Words) -> Iterator[Finding]:
+def constant(column: Column, redaction: Redaction) -> Iterator[Finding]:
     """A column with one value in all tables, or in one table where it is no chance that the others have others."""
     shown = {silo: cells for silo, cells in column.tables.items() if cells.valid >= FEWEST}
     alone = {silo: next(iter(cells.counts)) for silo, cells in shown.items() if cells.distinct == 1}
@@ -240,7 +253,7 @@ def constant(column: Column, say: Words) -> Iterator[Finding]:
         if (number or not silo) and share ** shown[silo].valid < 1e-6:
             what = f"has a single value, and other tables have others in {1 - share:.0%} of the records"
             fix = "write the values, or take the column out of all tables"
-            yield say.finding("constant-column", column.name, silo, what, fix)
+            yield redaction.finding("constant-column", column.name, silo, what, fix)
 
 
 def _cells(cells: Cells, mask: NDArray[np.bool_]) -> int:

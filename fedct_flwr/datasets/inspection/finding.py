@@ -34,7 +34,7 @@ class Finding:
 
     code: str
     severity: Severity
-    said: str
+    message: str
     fix: str
     column: str = ""
     silo: SiloName = ""
@@ -49,7 +49,7 @@ class Finding:
     @property
     def sentence(self) -> str:
         """What is wrong, where, and what to do."""
-        return f"{self.said}: {self.fix}" if self.fix else self.said
+        return f"{self.message}: {self.fix}" if self.fix else self.message
 
 
 def check_accept(accept: Iterable[str], where: str = "accept") -> None:
@@ -78,7 +78,7 @@ def gathered(findings: Iterable[Finding]) -> list[Finding]:
     """Equal findings as one: that of the first place, which names the others.
 
     >>> ages = [Finding("other-scale", Severity.SAID, f"'age' at {silo}", "", "age", silo) for silo in "ab"]
-    >>> [found.said for found in gathered(ages)]
+    >>> [found.message for found in gathered(ages)]
     ["'age' at a (the same: 'age at b')"]
     """
     findings = [*findings]
@@ -88,7 +88,7 @@ def gathered(findings: Iterable[Finding]) -> list[Finding]:
         places = dict.fromkeys(" at ".join(filter(None, (found.column, found.silo))) for found in [first, *others])
         same = listed([*places][1:], _MOST)
         same = f" (the same: {same})" if len(places) > 1 else f" (and {len(others):,} more)" if others else ""
-        together.append(replace(first, said=first.said + same))
+        together.append(replace(first, message=first.message + same))
     return together
 
 
@@ -102,7 +102,7 @@ def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> Non
 
 
 @dataclass(frozen=True)
-class Words:
+class Redaction:
     """How findings speak of cells: openly in a simulation, and without values and small counts at a real silo.
 
     ``private``: at a real silo, whose findings may be e-mailed. ``settings``: where ``TableSettings`` are written, as

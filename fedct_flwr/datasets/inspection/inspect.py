@@ -12,8 +12,8 @@ from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection import columns, table_one
 from fedct_flwr.datasets.inspection.cells import Cells, Column, Kind, columns_of_tables
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words, check_accept, with_accepted
-from fedct_flwr.datasets.inspection.labels import few_records, of_classes, telling
+from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
+from fedct_flwr.datasets.inspection.labels import few_records, leakage, of_classes
 from fedct_flwr.datasets.inspection.table_one import Row, TableOne
 from fedct_flwr.datasets.tables import class_name
 from fedct_flwr.types import SiloName
@@ -47,7 +47,7 @@ def inspect_tables(
     accept: Collection[str] = (),
     agreed: Collection[str] = (),
     mapping: Mapping[str, str] | None = None,
-    words: Words | None = None,
+    words: Redaction | None = None,
 ) -> Inspection:
     """Inspect the public table and the silos' tables, each with the column ``label``, with the public set's features.
 
@@ -55,7 +55,7 @@ def inspect_tables(
     ``mapping`` leads. ``accept`` are findings to accept, with those of the ``settings``. Columns that a table
     lacks, and labels that are missing, are for others to refuse. Raises ConfigError for names that no finding has.
     """
-    settings, say = settings or TableSettings(), words or Words()
+    settings, redaction = settings or TableSettings(), words or Redaction()
     check_accept([*settings.accept, *accept])
     unused = {label, *([settings.group] if settings.group else []), *settings.leave_out, *settings.text}
     features = public.select([at for at, name in enumerate(public.column_names) if name not in unused])
@@ -63,16 +63,16 @@ def inspect_tables(
     # Truth values are classes by name.
     answers = {s: Cells.of(own.cast(pa.string()) if pa.types.is_boolean(own.type) else own) for s, own in given.items()}
     rows: list[Row] = []
-    found = [*few_records({silo: table.num_rows for silo, table in silos.items()}, public.num_rows, say)]
+    found = [*few_records({silo: table.num_rows for silo, table in silos.items()}, public.num_rows, redaction)]
     if label and label in public.column_names:
         what = "has the name of the label column, and is not used"
         fix = "nothing, if these are answers to compare with later; a feature needs another name"
-        found.append(say.finding("label-in-public", label, "", what, fix))
+        found.append(redaction.finding("label-in-public", label, "", what, fix))
     if number:
         outcome = Column(label, None, answers)
         rows = [table_one.row_of(outcome.trained)]
-        texts = [columns.number_as_text(cells, label, silo, say) for silo, cells in answers.items()]
-        found += filter(None, texts) if any(texts) else columns.suspicious(outcome, say, categories=False)
+        texts = [columns.number_as_text(cells, label, silo, redaction) for silo, cells in answers.items()]
+        found += filter(None, texts) if any(texts) else columns.suspicious(outcome, redaction, categories=False)
         # Classes of a number to predict are its halves.
         middle = np.median(np.concatenate([cells.ordered for cells in answers.values()] or [np.zeros(1)]))
         y = {silo: (cells.numbers > middle).astype(np.int64) for silo, cells in answers.items() if not any(texts)}
@@ -84,21 +84,21 @@ def inspect_tables(
         counts = {silo: Counter(own[own != ""].tolist()) for silo, own in named.items()}
         every = sorted({name for own in counts.values() for name in own})
         if every:
-            found += of_classes(counts, agreed, label, say)
+            found += of_classes(counts, agreed, label, redaction)
             rows = [table_one.of_classes(counts, label)]
         # Records without a label are refused elsewhere, and of no class here.
         y = {silo: np.searchsorted(every, own) for silo, own in named.items() if not (own == "").any()}
     categories, days = frozenset(settings.categories), dated(public)
     for column in columns_of_tables(features, silos):
         rows.append(table_one.row_of(column.trained))
-        here = [*columns.of_public(column, say, categories, days)]
-        here = here or [each for silo in column.silos for each in columns.of_silo(column, silo, say)]
+        here = [*columns.of_public(column, redaction, categories, days)]
+        here = here or [each for silo in column.silos for each in columns.of_silo(column, silo, redaction)]
         if all(each.severity is not Severity.REFUSED for each in here):
-            more = [*columns.constant(column.trained, say)]
-            more += columns.suspicious(column, say, column.name in categories)
+            more = [*columns.constant(column.trained, redaction)]
+            more += columns.suspicious(column, redaction, column.name in categories)
             spelled = {each.silo for each in more if each.code == "value-spellings"}
             here = [each for each in here if each.silo not in spelled] + more
-        found += [*here, *telling(column, y, len(every), label, say)]
+        found += [*here, *leakage(column, y, len(every), label, redaction)]
     # What another finding explains is not said twice.
     known = {(each.column, each.silo) for each in found}
     for each in found:
@@ -106,7 +106,9 @@ def inspect_tables(
             known.add(("", each.silo))
         if (each.severity is Severity.REFUSED and not each.silo) or each.code == "label-spellings":
             known |= {("" if each.column == label else each.column, silo) for silo in silos}
-    apart = [each for row in rows for each in table_one.said_of(row, say) if (each.column, each.silo) not in known]
+    apart = [
+        each for row in rows for each in table_one.said_of(row, redaction) if (each.column, each.silo) not in known
+    ]
     return Inspection(TableOne(tuple(rows)), (*with_accepted([*found, *apart], [*settings.accept, *accept]),))
 
 

@@ -18,7 +18,7 @@ from fedct_flwr.datasets.inspection.cells import (
     are_dates,
     are_missing,
 )
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
+from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.datasets.schema import Column as Feature
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.text.spelling import folded, spelled_alike
@@ -35,47 +35,47 @@ _MANY: Final = 20
 _MOST: Final = 30
 
 
-def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) -> Iterator[Finding]:
+def of_classes(counts: Counts, agreed: Collection[str], label: str, redaction: Redaction) -> Iterator[Finding]:
     """All findings on classes. ``agreed`` are a study's own, if it has any."""
     total = sum(map(Counter[str], counts.values()), Counter[str]())
     # Where one thing is refused, the rest follows from it.
-    refused = [*_too_many(total, label, say)]
-    refused = refused or [*_spellings(counts, agreed, total, label, say), *_several(counts, label)]
+    refused = [*_too_many(total, label, redaction)]
+    refused = refused or [*_spellings(counts, agreed, total, label, redaction), *_several(counts, label)]
     if not refused:
-        alone = [] if agreed else [*_without_common(counts, say)]
-        refused = [*alone, *_few(counts, total, agreed, label, say, {found.silo for found in alone})]
+        alone = [] if agreed else [*_without_common(counts, redaction)]
+        refused = [*alone, *_few(counts, total, agreed, label, redaction, {found.silo for found in alone})]
     yield from refused
 
 
-def few_records(silos: Mapping[SiloName, int], public: int, say: Words) -> Iterator[Finding]:
+def few_records(silos: Mapping[SiloName, int], public: int, redaction: Redaction) -> Iterator[Finding]:
     """Silos with fewer than five records, and a public set with fewer than ten."""
     if 0 < public < 10:
-        said = f"the public set has {count(public, 'record')}, and silos learn from each other by its labels alone"
-        yield Finding("few-records", Severity.SAID, said, "add records without labels, a hundred or more")
+        message = f"the public set has {count(public, 'record')}, and silos learn from each other by its labels alone"
+        yield Finding("few-records", Severity.SAID, message, "add records without labels, a hundred or more")
     for silo, records in silos.items():
         if 0 < records < _FEW and not silo.endswith(TESTED):
-            said = f"silo {silo} has {say.number(records, 'record')}"
-            yield Finding("few-records", Severity.SAID, said, "check that its table is complete", silo=silo)
+            message = f"silo {silo} has {redaction.number(records, 'record')}"
+            yield Finding("few-records", Severity.SAID, message, "check that its table is complete", silo=silo)
 
 
-def _too_many(total: Counter[str], label: str, say: Words) -> Iterator[Finding]:
+def _too_many(total: Counter[str], label: str, redaction: Redaction) -> Iterator[Finding]:
     """Numbers, with fewer than ten records each, dates or names as labels, with fewer than three."""
     where, column = f"the label column {quoted(label)}", "check that it is the right column"
-    each, size = total.total() / max(1, len(total)), f"in {say.number(total.total(), 'record')}"
+    each, size = total.total() / max(1, len(total)), f"in {redaction.number(total.total(), 'record')}"
     if len(total) > _MANY and all(map(_NUMBER.fullmatch, total)):
         if each < 10:
-            said = f"{where} holds {len(total):,} different numbers {size}"
+            message = f"{where} holds {len(total):,} different numbers {size}"
             fix = "set outcome = 'number' to predict a number, or make classes of it"
-            yield Finding("number-to-predict", Severity.REFUSED, said, fix, label)
+            yield Finding("number-to-predict", Severity.REFUSED, message, fix, label)
     elif len(total) > _FEW and are_dates(total).mean() > 0.8:
         yield Finding("dates-as-text", Severity.REFUSED, f"{where} holds dates", column, label)
     elif len(total) > _MANY and each < 3:
-        said = f"{where} has {len(total):,} different labels {size}"
-        yield Finding("many-classes", Severity.REFUSED, said, column, label)
+        message = f"{where} has {len(total):,} different labels {size}"
+        yield Finding("many-classes", Severity.REFUSED, message, column, label)
 
 
 def _spellings(
-    counts: Counts, agreed: Collection[str], total: Counter[str], label: str, say: Words
+    counts: Counts, agreed: Collection[str], total: Counter[str], label: str, redaction: Redaction
 ) -> Iterator[Finding]:
     """Two classes that are one in another spelling."""
     names: dict[str, SiloName] = dict.fromkeys(agreed, "")
@@ -83,12 +83,12 @@ def _spellings(
         names |= {name: silo for name in own if name not in names}
     if pair := next(spelled_alike(names), None):
         silo = names[pair[1]]
-        said = f"two classes in the label column {quoted(label)} are one in another spelling"
-        said += say.values({name: total[name] for name in pair}) + (f" at silo {silo}" if silo else "")
+        message = f"two classes in the label column {quoted(label)} are one in another spelling"
+        message += redaction.values({name: total[name] for name in pair}) + (f" at silo {silo}" if silo else "")
         fix = "write each class in one way at all silos"
         if agreed:
             fix = f"write them as the study does ({listed([*agreed])}), or say under [data.mapping] what each means"
-        yield Finding("label-spellings", Severity.REFUSED, said, fix, label, silo)
+        yield Finding("label-spellings", Severity.REFUSED, message, fix, label, silo)
 
 
 def _several(counts: Counts, label: str) -> Iterator[Finding]:
@@ -102,19 +102,19 @@ def _several(counts: Counts, label: str) -> Iterator[Finding]:
         known = single if separator == "," else {*single, *(part for part, number in uses.items() if number > 1)}
         for silo, own in counts.items():
             if any(known.issuperset(map(folded, parts[name])) for name in several.intersection(own)):
-                said = f"cells of the label column {quoted(label)} at silo {silo} hold several labels, separated by "
+                message = f"cells of the label column {quoted(label)} at silo {silo} hold several labels, separated by "
                 fix = "give each record one class, such as the first, or run once for each label (yes or no)"
-                yield Finding("labels-in-a-cell", Severity.REFUSED, said + quoted(separator), fix, label, silo)
+                yield Finding("labels-in-a-cell", Severity.REFUSED, message + quoted(separator), fix, label, silo)
                 return
 
 
-def _without_common(counts: Counts, say: Words) -> Iterator[Finding]:
+def _without_common(counts: Counts, redaction: Redaction) -> Iterator[Finding]:
     silos_of = Counter(name for own in counts.values() for name in own)
     for silo, own in counts.items():
         if len(counts) > 1 and sum(own.values()) >= _FEW and all(silos_of[name] == 1 for name in own):
-            said = f"silo {silo} has no class in common with the others{say.values(own)}"
+            message = f"silo {silo} has no class in common with the others{redaction.values(own)}"
             fix = "write the classes as they do, or leave the silo out"
-            yield Finding("no-common-class", Severity.REFUSED, said, fix, silo=silo)
+            yield Finding("no-common-class", Severity.REFUSED, message, fix, silo=silo)
 
 
 def _missing(names: Collection[str]) -> list[str]:
@@ -138,35 +138,44 @@ def _missing(names: Collection[str]) -> list[str]:
 
 
 def _few(
-    counts: Counts, total: Counter[str], agreed: Collection[str], label: str, say: Words, known: Collection[SiloName]
+    counts: Counts,
+    total: Counter[str],
+    agreed: Collection[str],
+    label: str,
+    redaction: Redaction,
+    known: Collection[SiloName],
 ) -> Iterator[Finding]:
     """Silos of one class, classes of few records or of missing labels, and of one silo, but for ``known`` ones."""
     counts = {silo: own for silo, own in counts.items() if not silo.endswith(TESTED)}
     for silo, own in counts.items():
         if len(own) == 1 and len({*total, *agreed}) > 1 and sum(own.values()) >= _FEW:
-            said = f"all records of silo {silo} have one class{say.values(own)}"
+            message = f"all records of silo {silo} have one class{redaction.values(own)}"
             yield Finding(
-                "one-class", Severity.SAID, said, "nothing, if that is so: others teach it the rest", silo=silo
+                "one-class", Severity.SAID, message, "nothing, if that is so: others teach it the rest", silo=silo
             )
-    if say.private:
+    if redaction.private:
         return
     for number in sorted(number for number in total.values() if number < _FEW):
         # Its name may be a patient's. Of one or two records it is hardly a class, rather a cut or wrong cell.
-        said = f"a class has {count(number, 'record')} at all silos together"
+        message = f"a class has {count(number, 'record')} at all silos together"
         severity = Severity.REFUSED if number <= 2 and total.total() >= FEWEST else Severity.SAID
-        yield Finding("few-of-class", severity, said, "correct the cell, join the class with another, or remove it")
+        yield Finding("few-of-class", severity, message, "correct the cell, join the class with another, or remove it")
     for name in () if agreed else _missing(total):
-        said = f"class {quoted(name)} in the label column {quoted(label)} reads as a missing label"
+        message = f"class {quoted(name)} in the label column {quoted(label)} reads as a missing label"
         fix = f"take these records out, or accept 'missing-as-class:{label}' if it is a class"
-        yield Finding("missing-as-class", Severity.SAID, said, fix, label)
+        yield Finding("missing-as-class", Severity.SAID, message, fix, label)
     for name, number in total.items():
         silos = [silo for silo, own in counts.items() if name in own]
         if len(counts) > 2 and len(silos) == 1 and number >= _FEW and silos[0] not in known:
-            said = f"only silo {silos[0]} has class {quoted(name)}"
-            yield Finding("class-at-one-silo", Severity.SAID, said, "check that others write it so, too", silo=silos[0])
+            message = f"only silo {silos[0]} has class {quoted(name)}"
+            yield Finding(
+                "class-at-one-silo", Severity.SAID, message, "check that others write it so, too", silo=silos[0]
+            )
 
 
-def telling(column: Column, y: Mapping[SiloName, Ints], classes: int, label: str, say: Words) -> Iterator[Finding]:
+def leakage(
+    column: Column, y: Mapping[SiloName, Ints], classes: int, label: str, redaction: Redaction
+) -> Iterator[Finding]:
     """Whether a column tells the class of 95% of all records, or of one silo's. ``y`` ``(records,)`` are classes.
 
     Such a column may be a treatment given after the diagnosis, or an honest sign, as the odor of mushrooms.
@@ -188,10 +197,12 @@ def telling(column: Column, y: Mapping[SiloName, Ints], classes: int, label: str
             told.append((silo, table))
     for silo, table in told:
         errors, records, _ = _errors(table)
-        whom = f"most records{'' if say.private else f' ({1 - errors / records:.1%})'}" if errors else "every record"
-        said = f"column {column.name!r} alone tells {label!r} of {whom}{f' at silo {silo}' if silo else ''}"
+        whom = (
+            f"most records{'' if redaction.private else f' ({1 - errors / records:.1%})'}" if errors else "every record"
+        )
+        message = f"column {column.name!r} alone tells {label!r} of {whom}{f' at silo {silo}' if silo else ''}"
         fix = f"take it out if it is known only after {label!r}; otherwise accept 'tells-the-label:{column.name}'"
-        yield Finding("tells-the-label", Severity.SAID, said, fix, column.name, silo)
+        yield Finding("tells-the-label", Severity.SAID, message, fix, column.name, silo)
 
 
 def _bins(own: Mapping[SiloName, Cells]) -> dict[SiloName, Ints]:
@@ -251,10 +262,10 @@ def opposed(
     agreed = np.mean([_auc(one[1::2], other[1::2], way) for one, other in parts.values()])
     if aucs[worst] <= min(0.35, 0.5 - 3 * error) and agreed >= 0.6:
         against = f"silo {next(iter(parts))}" if len(parts) == 1 else "the other silos"
-        said = f"the labels of silo {worst} are the opposite of what the records of {against} predict "
-        said += f"({quoted(classes[a])} and {quoted(classes[b])}, AUC {aucs[worst]:.2f})"
+        message = f"the labels of silo {worst} are the opposite of what the records of {against} predict "
+        message += f"({quoted(classes[a])} and {quoted(classes[b])}, AUC {aucs[worst]:.2f})"
         fix = "check that the classes mean the same there, and which of them is which"
-        yield Finding("reversed-labels", Severity.SAID, said, fix, silo=worst)
+        yield Finding("reversed-labels", Severity.SAID, message, fix, silo=worst)
 
 
 def _standardized(X: NDArray[Any], columns: Sequence[Feature]) -> _Floats:

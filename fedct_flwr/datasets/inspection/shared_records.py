@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
+from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.types import Features, SiloName
 
 _SAMPLE: Final = 2000
@@ -26,7 +26,10 @@ _Pair = tuple[SiloName, SiloName]
 
 
 def shared_records(
-    tables: Mapping[SiloName, Features], tests: Mapping[SiloName, Features], say: Words, categorical: Sequence[int] = ()
+    tables: Mapping[SiloName, Features],
+    tests: Mapping[SiloName, Features],
+    redaction: Redaction,
+    categorical: Sequence[int] = (),
 ) -> Iterator[Finding]:
     """Equal records of tables ``(records, ...)``; the public set's name is empty. ``tests`` are silos' test parts.
 
@@ -43,16 +46,16 @@ def shared_records(
         found |= {pair: max(number, found.get(pair, 0)) for pair, number in (between | tested).items()}
     # Copies within a silo reach its test part by themselves.
     for (one, other), number in sorted(found.items(), key=lambda item: -item[1]):
-        yield _shared(one, other, number, say)
+        yield _shared(one, other, number, redaction)
     again = _beyond_chance({silo: exact[silo] for silo in kept}, [(silo, silo) for silo in kept], bits)
     for (silo, _), number in again.items():
-        said = f"{say.number(number, 'record')} {say.at(silo)} repeat others exactly"
+        message = f"{redaction.number(number, 'record')} {redaction.at(silo)} repeat others exactly"
         fix = "remove copies, or name the column that says which records belong together as group"
-        yield Finding("repeated-records", Severity.SAID, said, fix, silo=silo)
+        yield Finding("repeated-records", Severity.SAID, message, fix, silo=silo)
 
 
-def _shared(one: SiloName, other: SiloName, number: int, say: Words) -> Finding:
-    records, silo = say.number(number, "record"), other
+def _shared(one: SiloName, other: SiloName, number: int, redaction: Redaction) -> Finding:
+    records, silo = redaction.number(number, "record"), other
     if other.endswith(_PART):
         said = f"{records} of the test part of silo {one} equal records that it trains on, so its scores are too good"
         silo, fix = one, "remove copies, or name the patients' column as group"

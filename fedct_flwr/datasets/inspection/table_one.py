@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, Words
+from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import SiloName
 
@@ -126,20 +126,20 @@ def row_of(column: Column, label: bool = False) -> Row:
     return Row(column.name, tuple(sites), label)
 
 
-def said_of(row: Row, say: Words) -> Iterator[Finding]:
+def said_of(row: Row, redaction: Redaction) -> Iterator[Finding]:
     """The findings of a row's marked cells: a silo's numbers, or the shares of its classes."""
     for site in row.sites:
         if not site.marked or not site.silo or site.what == "missing":
             continue
         smd = f"SMD {abs(site.smd or 0):.1f}"
         if row.label:
-            said = f"silo {site.silo} has other class shares than all other silos ({_compared(site)}, {smd})"
+            message = f"silo {site.silo} has other class shares than all other silos ({_compared(site)}, {smd})"
             fix = "check that the classes mean the same there"
-            yield Finding("class-shares", Severity.SAID, said, fix, silo=site.silo)
+            yield Finding("class-shares", Severity.SAID, message, fix, silo=site.silo)
         elif site.numbers or all(map(_is_whole, site.words or ())):
-            shown = smd if say.private else f"{_compared(site)}, {smd}"
+            shown = smd if redaction.private else f"{_compared(site)}, {smd}"
             what = f"lies apart from all other tables ({shown})"
-            yield say.finding("other-scale", row.column, site.silo, what, "check unit, coding and join")
+            yield redaction.finding("other-scale", row.column, site.silo, what, "check unit, coding and join")
 
 
 def of_classes(counts: Mapping[SiloName, Mapping[str, int]], label: str) -> Row:
@@ -149,7 +149,7 @@ def of_classes(counts: Mapping[SiloName, Mapping[str, int]], label: str) -> Row:
     return row_of(Column(label, None, cells).trained, label=True)
 
 
-def largest(table: TableOne, say: Words) -> str:
+def largest(table: TableOne, redaction: Redaction) -> str:
     """The three largest differences, one a column, in one sentence; empty where nothing can be compared.
 
     At a real silo without values: the SMD alone, to one decimal.
@@ -157,11 +157,11 @@ def largest(table: TableOne, say: Words) -> str:
     found = []
     for row in sorted(table.rows, key=lambda row: -row.furthest[0])[:3]:
         smd, site = row.furthest
-        if site and say.private:
+        if site and redaction.private:
             what = site.what if site.what in ("median", "missing") else "shares"
             found.append(f"{quoted(row.column)}: {what} (SMD {smd:.1f})")
         elif site:
-            found.append(f"{quoted(row.column)} {say.at(site.silo)}: {_compared(site)} (SMD {smd:.2g})")
+            found.append(f"{quoted(row.column)} {redaction.at(site.silo)}: {_compared(site)} (SMD {smd:.2g})")
     return f"{SENTENCE}: {'; '.join(found)}" if found else ""
 
 

@@ -189,7 +189,7 @@ class Deciding:
         return 0.0
 
 
-class Guard(Deciding):
+class Safeguard(Deciding):
     """Decides how much consensus labels count; ``before`` is an earlier decision of the run."""
 
     all_or_nothing = (LearnerError, TrainingError)
@@ -273,7 +273,7 @@ class Guard(Deciding):
         return MARGIN if own.compare_classes(alone, there).errors > _ROUNDING - MOST_ERRORS else 0.0
 
 
-class NetworkGuard(Guard):
+class NetworkSafeguard(Safeguard):
     """Decides once in a run for a network, which trains on from round to round, by a fifth of the records.
 
     The network trains on with the first consensus labels and without them, from where it stands, and each of these is
@@ -329,7 +329,7 @@ class Lesson(NamedTuple):
     digest: bytes
 
 
-class SoftGuard(Deciding):
+class SoftSafeguard(Deciding):
     """Decides how much others' probabilities or values count."""
 
     _known: tuple[bytes, Trust] | None = None

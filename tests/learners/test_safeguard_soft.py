@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES, Targeted
-from fedct_flwr.learners.guard import Lesson, SoftGuard, Trust
+from fedct_flwr.learners.safeguard import Lesson, SoftSafeguard, Trust
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.types import Examples, Features, SoftVotes
 
@@ -28,8 +28,8 @@ def targets_of(X: Features, *, values: bool, right: bool) -> SoftVotes:
     return np.float32(np.stack([1 - ill, ill], axis=1))
 
 
-def guarded(private: Examples, *, values: bool, groups: NDArray[np.intp] | None = None) -> SoftGuard:
-    return SoftGuard(private, 0 if values else CLASSES, 0, "essen", groups)
+def guarded(private: Examples, *, values: bool, groups: NDArray[np.intp] | None = None) -> SoftSafeguard:
+    return SoftSafeguard(private, 0 if values else CLASSES, 0, "essen", groups)
 
 
 def lesson_of(values: bool, right: bool, public: Features, number: int = 0) -> Lesson:

@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds.hard import cotrain
-from fedct_flwr.learners.guard import WEIGHTS, Guard, NetworkGuard, Trust
 from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
+from fedct_flwr.learners.safeguard import WEIGHTS, NetworkSafeguard, Safeguard, Trust
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.text import Table
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
@@ -29,8 +29,8 @@ def records(count: int, seed: int = 0, noise: float = 0.0) -> Examples:
     return Examples(X, np.where(rng.random(count) < noise, ~y, y).astype(np.int16))
 
 
-def guard_of(private: Examples) -> Guard:
-    return Guard(private, 2, seed=0, silo="essen")
+def guard_of(private: Examples) -> Safeguard:
+    return Safeguard(private, 2, seed=0, silo="essen")
 
 
 class Memory:
@@ -270,7 +270,7 @@ def test_what_is_sent_comes_from_the_model_that_knows_own_and_others_patients():
     private, public, targets, other = two_wards()
     learner, everything = SklearnLearner(DecisionTreeClassifier(random_state=0)), Query(seed=0, size=200)
     right = np.where(other, targets, np.int16(1) - targets)
-    said = cotrain(learner, private, PublicSet(public), targets, everything, guard=guard_of(private))
+    said = cotrain(learner, private, PublicSet(public), targets, everything, safeguard=guard_of(private))
     assert np.mean(said == right[everything.positions(200)]) > 0.9
 
 
@@ -309,17 +309,17 @@ class Network:
         self.known = {}
 
 
-def taught(flip: int, *, rounds: int = 3) -> tuple[Network, NetworkGuard, list[int]]:
+def taught(flip: int, *, rounds: int = 3) -> tuple[Network, NetworkSafeguard, list[int]]:
     """A network at ten places with two classes, which has learned consensus labels that are right, or flipped."""
     places = np.arange(10.0)
     private = Examples(np.column_stack([np.repeat(places, 20), np.arange(200)]), np.repeat(places % 2, 20).astype("i2"))
     public = PublicSet(np.column_stack([places, places]))
     targets = ((places + flip) % 2).astype(np.int16)
-    learner, guard = Network(), NetworkGuard(private, 2, seed=0, silo="essen")
+    learner, guard = Network(), NetworkSafeguard(private, 2, seed=0, silo="essen")
     seen = []
     for number in range(rounds):
         told = targets if number else np.full(10, ABSTAIN, dtype=np.int16)
-        cotrain(learner, private, public, told, Query(seed=0, size=10), guard=guard)
+        cotrain(learner, private, public, told, Query(seed=0, size=10), safeguard=guard)
         seen.append(len(learner.seen))
     return learner, guard, seen
 
