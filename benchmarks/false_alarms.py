@@ -21,7 +21,7 @@ from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.inspection.finding import CODES
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspections import inspect_dataset
-from fedct_flwr.simulation.given import table_of
+from fedct_flwr.simulation.silos import table_of
 
 SEEDS: Final = 12
 SIZES: Final = (30, 100, 400)

@@ -151,13 +151,13 @@ FAULTS = [
         "learners/safeguard.py",
         "most * evidence.error - margin",
         "9 * most * evidence.error - margin",
-        "learners/test_guard.py",
+        "learners/test_safeguard.py",
     ),
     Fault(
         "learners/out_of_fold.py",
         "train(Examples(self._private.X[~there], self._private.y[~there]))",
         "train(self._private)",
-        "learners/test_guard.py",
+        "learners/test_safeguard.py",
     ),
     # Counts for a drawn public set, with noise and of the approved study alone.
     Fault("silo/noisy_sum.py", "+ noise.share(purse.noise(question))", "", "hospital/test_drawing.py"),

@@ -12,7 +12,7 @@ import pytest
 from fedct_flwr import ConfigError, DataError, datasets, simulate
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.simulation.given import data_of
+from fedct_flwr.simulation.silos import data_of
 from tests.sentences import sentence
 
 SECRET = "Erika-4711"

@@ -19,7 +19,7 @@ from fedct_flwr.datasets.files import NOT_READ
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, gathered
 from fedct_flwr.datasets.inspection.table_one import NOTE, TableOne, caption, cells_of
 from fedct_flwr.datasets.inspections import FolderInspection, inspect_folder
-from fedct_flwr.simulation.given import of_folder
+from fedct_flwr.simulation.silos import of_folder
 from fedct_flwr.text.printable import count, listed, plain
 
 _ROWS: Final = 40

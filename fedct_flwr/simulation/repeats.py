@@ -29,8 +29,8 @@ from fedct_flwr.files import UNREADABLE, write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
-from fedct_flwr.simulation.given import divided
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
+from fedct_flwr.simulation.silos import divided
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 

@@ -39,7 +39,7 @@ from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, notes
-from fedct_flwr.simulation.given import as_array, named, table_of
+from fedct_flwr.simulation.silos import as_array, named, table_of
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, RunError, SiloName

@@ -23,8 +23,8 @@ from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, p
 from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.records import Monitor, all_errors, grouped
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.simulation.given import Data, Silos, data_of, divided, given_learner, learners_of
 from fedct_flwr.simulation.run import OwnFolder, Run
+from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, learners_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.console import progress as bar_of

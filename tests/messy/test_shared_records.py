@@ -11,7 +11,7 @@ from fedct_flwr.datasets import load
 from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspections import inspect_dataset
-from fedct_flwr.simulation.given import data_of
+from fedct_flwr.simulation.silos import data_of
 from tests.messy.test_table_one import clinic
 
 Tables = dict[str, pd.DataFrame]

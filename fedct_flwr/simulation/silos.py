@@ -1,4 +1,4 @@
-"""What ``simulate()`` is given, as settings: silos (a data set by name, a folder, tables in memory), and learners.
+"""The silos of a simulation as ``simulate()`` is given them: a data set by name, a folder or tables, and learners.
 
 A learner whose class can be imported, and whose parameters JSON can hold, becomes its import path and its parameters:
 so a run folder says what was trained, and silos that are other processes can make it. Any other stays in memory.
