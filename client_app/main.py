@@ -70,7 +70,7 @@ def add(message: Message, context: Context) -> Message:
 def _tell(message: Message, context: Context, silo: SiloName, error: Exception) -> None:
     """Let the user of a simulation read what went wrong, in the run's folder. Nothing of it is in a message."""
     number = message.metadata.group_id
-    # Whatever goes wrong here must not take the place of the answer.
+    # A failure here must not replace the answer.
     with contextlib.suppress(Exception):
         if silo != _UNKNOWN_SILO and number.isdecimal() and (folder := run_of_simulation(context)):
             keep_error(folder, int(number), silo, error)

@@ -1,6 +1,6 @@
 """Federated co-training on Flower: silos share class labels on a public set, never their data or models.
 
-What is here is the public API. Each name is imported when it is first asked for, so that ``import fedct_flwr`` takes a
+This is the public API. Each name is imported when it is first asked for, so that ``import fedct_flwr`` takes a
 moment only, and a learner that is not used is never loaded.
 """
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from fedct_flwr.types import RunError
 
 DAMAGED: Final = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-"""What reading raises for a file that is not JSON, or not of the form that its reader expects."""
+"""Errors from reading a file that is not JSON, or not of the form that its reader expects."""
 UNREADABLE: Final = (OSError, *DAMAGED)
 """The same, or a file that cannot be read."""
 _MOST_ROUNDS: Final = 1 << 63
@@ -84,7 +84,7 @@ class JsonLines:
         self._offset = 0
 
     def news(self) -> News:
-        """What has been added since the last time."""
+        """Lines added since the last call."""
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -104,11 +104,11 @@ class JsonLines:
         return News(whole.splitlines(), replaced)
 
     def records(self) -> list[dict[str, Any]]:
-        """What the lines say that have been added since the last time."""
+        """Records of the lines added since the last call."""
         return [self.record(line) for line in self.news().lines]
 
     def record(self, line: bytes) -> dict[str, Any]:
-        """What a line says."""
+        """The record of a line."""
         try:
             record = json.loads(line)
             number = int(record["round"])

@@ -25,7 +25,7 @@ from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 from fedct_flwr.wire.content import Terms
 
-# What may differ between a run and its continuation: none of it changes what a round computes.
+# Settings that may differ between a run and its continuation: none of them changes a round's result.
 _MAY_CHANGE = frozenset(
     {
         "num-server-rounds",

@@ -1,4 +1,4 @@
-"""What is wrong with the settings of a run, said before anything runs. A setting without effect is wrong.
+"""Check a run's settings before anything runs. A setting without effect is an error.
 
 Each part of a run declares what it uses: algorithms, protections, data sets, corruptions and kinds of learners. Here
 these declarations meet one run.
@@ -56,7 +56,7 @@ def check_run(
     """
     algorithm = find_algorithm(config)
     if algorithm.in_sums:
-        # What another algorithm lacks for a quantity is said below.
+        # The check below names what other algorithms lack for a quantity.
         if algorithm.predicts_quantities and not subject.schema.grid:
             subject.schema.outcome.check_classes(
                 "secure = true adds labels, probabilities of classes, or numbers on the grid of a study with real "
@@ -114,7 +114,7 @@ def _why(key: str, config: RunConfig, aspects: Collection[list[Choice]]) -> str:
 
 
 def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
-    """What settings alone decide; each aspect must have a use for a key that one of its options has."""
+    """Choices that the settings alone decide; the chosen option must use each key that is set."""
     algorithms = {
         name: {key: need for key, need in other.uses().items() if key not in _TOLD_BY_ALGORITHMS}
         for name, other in ALGORITHMS.items()
@@ -133,7 +133,7 @@ def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
 
 
 def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: Subject) -> list[list[Choice]]:
-    """What learners decide, which have to be made to know of what kind they are."""
+    """Choices that depend on the learners, which have to be made before their kind is known."""
     students = []
     if config.student:
         student = make_student(config, subject.schema, subject.public).learner

@@ -148,7 +148,7 @@ class FedCT:
 
     rule: "Rule | LabelSharing | Callable[[Any], Any]" = _DAWID_SKENE
     pseudo_weight: float | None = None
-    """What a pseudo-labeled example counts, where the settings of a run do not say; None: the run's default."""
+    """Weight of a pseudo-labeled example unless the run's settings give one; None: the run's default."""
     warm_up_rounds: int | None = None
     """After how many rounds alone networks first answer, likewise."""
 
@@ -213,7 +213,7 @@ def _asking(asked: Function) -> LabelSharing:
         function: ClassVar[Any] = staticmethod(asked)
 
         def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
-            """What the function says of each round's votes."""
+            """Apply the user's function to each round's votes."""
             return asking(self.function, num_classes, self.rule)
 
     return Own()

@@ -140,7 +140,7 @@ class FedKT(Summable):
         return found
 
     def spent_at_silos(self, config: RunConfig, dataset: FederatedDataset | None) -> "Spending | None":
-        """What L2 costs each record of a simulated silo; real silos keep their own books."""
+        """Cost of L2 for each record of a simulated silo; real silos keep their own ledgers."""
         if dataset is None or not self.protects_records:
             return None
         from fedct_flwr.coordinator.label_rounds import log_cost

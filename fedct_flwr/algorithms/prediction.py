@@ -35,7 +35,7 @@ Weight: TypeAlias = Annotated[float, Field(gt=0, le=1e6)]
 
 @dataclass(frozen=True)
 class ProbabilitySharing(Summable):
-    """What algorithms have in common in which silos share probabilities."""
+    """Base of the algorithms in which silos share probabilities."""
 
     kind: ClassVar[Kind] = PROBABILITIES
     used: ClassVar[Uses] = IN_ROUNDS | IN_SUMS

@@ -24,7 +24,7 @@ DEFAULT: Final = DawidSkene.name
 
 
 def what_leaves(config: RunConfig, quantity: str) -> str:
-    """What leaves a silo, in plain words, also where the value of a ``quantity`` is predicted (empty: classes)."""
+    """Describe in plain words what leaves a silo. ``quantity``: the number that is predicted (empty: classes)."""
     algorithm, scores = find_algorithm(config), " and test scores" if config.report_scores else ""
     if algorithm.kind is None:
         return f"{algorithm.leaves}{scores}"

@@ -78,7 +78,7 @@ def _flat(transformer: Any, X: Features) -> Any:
 
 
 def seen_by(seat: str, refit: Refit, places: Places) -> dict[SiloName, Observation]:
-    """What a seat sees of each silo's candidates."""
+    """The adversary's view of each silo's candidates."""
     if seat == MODEL:
         return {
             silo: seen_in_model(refit.models[silo], records, places.test, places.public, places.last_class)
@@ -158,7 +158,7 @@ def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
 def _told(
     labels: NDArray[np.int16], probabilities: NDArray[np.float64] | None, places: Places, silo: SiloName
 ) -> Observation:
-    """What public labels ``(rounds, n)`` and probabilities say of a silo's candidates or their neighbours."""
+    """Evidence in public labels ``(rounds, n)`` and probabilities on a silo's candidates or their neighbours."""
     y, rows, neighbours = places.candidates[silo].y, places.rows[silo], places.neighbours[silo]
     near = None if neighbours is None else labels[:, neighbours]
     if labels.shape[1] == places.num_public:
@@ -168,7 +168,7 @@ def _told(
 
 @dataclass(frozen=True, eq=False)
 class _Training:
-    """What all silos' joint training tells: the labeler as it was before each of its steps, and the sums in between."""
+    """View of the silos' joint training: the labeler before each of its steps, and the sums in between."""
 
     labeler: "JointLinear"
     weights: list[NDArray[np.float64]]
@@ -177,7 +177,7 @@ class _Training:
 
     @classmethod
     def of(cls, refit: Refit, places: Places) -> "_Training":
-        """What travelled in a refit."""
+        """The messages of a refit."""
         from fedct_flwr.silo.noisy_sum import joint_labeler  # needs the extra privacy
 
         steps = next(kept.steps for kept in refit.transcript.silos.values() if kept.steps)
@@ -210,7 +210,7 @@ class _Training:
 
 
 def _in_consensus(refit: Refit, places: Places, silo: SiloName) -> Observation:
-    """What another silo learns of the same records: the consensus, in which this silo has one voice of several."""
+    """Another silo's view of the same records: the consensus, in which this silo has one vote of several."""
     watching = next(kept for name, kept in refit.transcript.silos.items() if name != silo)
     told = [labels for labels in watching.told if (labels != ABSTAIN).any()]
     told += [_argmax(probabilities) for probabilities in watching.told_probabilities]
@@ -251,7 +251,7 @@ def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Obse
 def seen_in_model(
     model: Learner, records: Examples, strangers: Examples, public: Features, last_class: int
 ) -> Observation:
-    """What a model says of the records, of changed copies, and of ``strangers`` outside all training sets."""
+    """A model's predictions for the records, changed copies, and ``strangers`` outside all training sets."""
     if not records.size:
         return Observation(records.y)
     classes = max(last_class, int(records.y.max())) + 1
@@ -300,7 +300,7 @@ class Counting:
         self._known = self._counts({silo: np.zeros(len(y), dtype=np.bool_) for silo, y in self._y.items()}, None)
 
     def seen(self, members: Mapping[SiloName, NDArray[np.bool_]], seed: int) -> dict[SiloName, Observation]:
-        """What the sum of counts tells of each silo's candidates, of which these are members."""
+        """Evidence in the sum of counts on each silo's candidates, some of which are ``members``."""
         opened = self._counts(members, seed) - self._known
         widths = {"counts": self._plan.noise.scale / self._grid, "exact counts": _EXACT}
         scores = {name: attacks.counted(opened, self._records, width) for name, width in widths.items()}

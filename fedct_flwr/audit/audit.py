@@ -114,7 +114,7 @@ class Promise(NamedTuple):
 
 @dataclass(frozen=True)
 class Audit:
-    """What the audit found. ``silos`` are from the coordinator's seat, by the strongest attack there.
+    """Results of an audit. ``silos`` are from the coordinator's seat, by the strongest attack there.
 
     ``lower_epsilon`` is a valid lower bound at ``delta`` where the run promises ``epsilon``, else None. ``exposed``
     begins with the record that is guessed right most often.
@@ -140,7 +140,7 @@ class Audit:
     """Of a drawn public set."""
 
     def of(self, seat: str) -> OfSeat:
-        """What one seat can do. Raises KeyError for one that sees nothing."""
+        """Success of one adversary. Raises KeyError for one that sees nothing."""
         return {found.seat: found for found in self.seats}[seat]
 
 
@@ -197,7 +197,7 @@ def audit(
 
 
 class About(NamedTuple):
-    """Whose labels are attacked; ``epsilon`` is what each record is promised, None for nothing.
+    """The attacked run; ``epsilon`` is each record's guarantee, None without one.
 
     ``draw``: the epsilon and delta of a drawn public set, None where there is none.
     """
@@ -340,7 +340,7 @@ def _trained(site: Site, part: SiloData) -> Learner:
 
 
 def _labels(site: Site, part: SiloData, public: PublicSet, rows: NDArray[np.intp], model: Learner) -> NDArray[np.int16]:
-    """What would leave of the candidates at these rows of the public set, ``(rounds, n)``."""
+    """Labels that would leave for the candidates at these rows of the public set, ``(rounds, n)``."""
     votes = model.predict(public.X[rows]).astype(LABEL_DTYPE)
     if not site.privacy.enabled:
         return votes[None]

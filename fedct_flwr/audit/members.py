@@ -1,4 +1,4 @@
-"""Who is in and who is out: candidates of each silo, of which every refit trains on a random half."""
+"""Members and non-members: each silo's candidates, of which every refit trains on a random half."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:
 
 
 def draw(candidates: Candidates, silos: Sequence[SiloData], rng: Generator) -> dict[SiloName, NDArray[np.bool_]]:
-    """Who is a member ``(n,)``, each with probability 1/2 and independently."""
+    """Draw each candidate ``(n,)`` as a member with probability 1/2, independently."""
     return {silo.name: rng.random(len(candidates[silo.name])) < 0.5 for silo in silos}
 
 

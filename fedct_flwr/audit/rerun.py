@@ -37,13 +37,13 @@ from fedct_flwr.wire.refusal import Refusal, Refused
 from server_app.main import app as server_app
 
 Forge = Callable[[SiloName, Instruction], Instruction]
-"""What a coordinator that lies sends instead of an instruction."""
+"""Replaces an instruction by a dishonest coordinator's."""
 
 _SOFT_AXES: Final = 2
 
 
 class InSum(NamedTuple):
-    """What a silo adds to a secure sum, ``(examples * classes,)`` with noise: attacks read the sum alone."""
+    """A silo's summand of a secure sum, ``(examples * classes,)`` with noise: attacks read the sum alone."""
 
     asked: Instruction
     vector: NDArray[np.uint64]
@@ -52,7 +52,7 @@ class InSum(NamedTuple):
 
 @dataclass
 class OfSilo:
-    """What one silo was told and what it said, a row for each round in which it answered.
+    """One silo's instructions and answers, a row for each round in which it answered.
 
     ``labels`` and ``told`` are ``(num_public,)``, ``probabilities`` ``(num_public, classes)`` with NaN for what was not
     asked; ``steps`` are those of the joint labeler's training, ``in_sums`` what it adds to sums with noise.
@@ -76,7 +76,7 @@ class Transcript:
         self.terms, self._inner, self._forge = terms, app, forge
         self.app = ClientApp()
         self.app.train()(self._train)
-        # What passes in a secure sum looks random.
+        # Messages of a secure sum look random.
         self.app.query(ACTION)(app)
 
     def _train(self, message: Message, context: Context) -> Message:
@@ -155,7 +155,7 @@ _IN_THE_OPEN: Final[Mapping[str, Any]] = {"secure": False, "min-summands": 0, "m
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """What travelled, and the model that each silo ended with, in a run whose members are known."""
+    """Messages and each silo's last model, in a run whose members are known."""
 
     dataset: FederatedDataset
     transcript: Transcript

@@ -1,4 +1,4 @@
-"""What an audit says, for a data protection officer: one page, and the same as a document for programs."""
+"""The audit's report for a data protection officer: one page, and the same as JSON."""
 
 from typing import Any, Final
 

@@ -1,7 +1,7 @@
 """DP-FedAvg: averages of clipped updates with Gaussian noise, by Flower's own mechanism.
 
 McMahan, Ramage, Talwar, Zhang, "Learning differentially private recurrent language models", arXiv:1710.06963, with all
-silos in every round. What is clipped is the silo's **update**, and the noise has ``noise_multiplier * clipping_norm /
+silos in every round. It clips the silo's **update**, and the noise has ``noise_multiplier * clipping_norm /
 silos`` as its standard deviation.
 """
 

@@ -48,7 +48,7 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed of neurons before any is seen; all are 1 in the published code.
+    """Prior distribution of the neurons; all parameters are 1 in the published code.
 
     Each weight of a global neuron is normal around zero with ``global_variance`` (sigma_0^2), each weight of a silo's
     copy is normal around it with ``silo_variance`` (sigma^2), and a silo is expected to have ``gamma`` neurons
@@ -126,7 +126,7 @@ def match_neurons(silos: Sequence[NDArray[np.floating]], prior: Prior, rng: np.r
 
 
 def costs(neurons: Matrix, sums: Matrix, counts: Vector, num_silos: int, prior: Prior) -> Matrix:
-    """What it costs a silo's ``neurons`` ``(n, weights)`` to be copies of global ones, or of new ones.
+    """Cost of matching a silo's ``neurons`` ``(n, weights)`` with global neurons, or with new ones.
 
     ``sums`` ``(global, weights)`` and ``counts`` ``(global,)`` are those of the other silos' copies. Returns ``(n,
     global + n)``, logarithms of probabilities times -2 (Proposition 2): of a global neuron by the density at its mean

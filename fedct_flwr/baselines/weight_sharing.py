@@ -83,11 +83,11 @@ class Averaging(FlowerFedAvg):
         )
 
     def _outgoing(self, arrays: ArrayRecord) -> ArrayRecord:
-        """What silos are sent, of the global weights; replies have its names and shapes."""
+        """The part of the global weights that silos get; replies have its names and shapes."""
         return arrays
 
     def _outgoing_to(self, silo: SiloName) -> ArrayRecord:
-        """What this silo is sent: what all are."""
+        """The weights for this silo: the same for all silos."""
         return self._sent
 
     def aggregate_train(
@@ -110,7 +110,7 @@ class Averaging(FlowerFedAvg):
         return self._average(server_round, [message for message, _ in valid.values()])
 
     def _average(self, server_round: int, replies: list[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """What the global weights become, of replies in the order of the silos' names."""
+        """Average the replies, ordered by the silos' names, into new global weights."""
         return super().aggregate_train(server_round, replies)
 
     def evaluate(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
@@ -138,7 +138,7 @@ def share(replies: Iterable[Message], num_records: int) -> float:
 
 @runtime_checkable
 class Network(Correctable, Saveable, Learner, Protocol):
-    """What is averaged: it predicts, trains from given weights, and can be written to a file."""
+    """A network that predicts, trains from given weights, and can be written to a file."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class WeightSharing(Algorithm):
         self._initial_weights(config, dataset)
 
     def _initial_weights(self, config: RunConfig, dataset: FederatedDataset) -> Weights:
-        """What the first round begins with. Raises ConfigError for an initial model that does not fit this network."""
+        """Weights before the first round. Raises ConfigError for an initial model that does not fit this network."""
         first = network(config, dataset, 0)
         if self.initial_model:
             try:
@@ -202,7 +202,7 @@ class WeightSharing(Algorithm):
         """Raise ConfigError for weights that the strategy cannot work with."""
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
-        """What the strategy takes beyond what every average does. Raises ConfigError."""
+        """Further arguments of the strategy. Raises ConfigError."""
         return {}
 
     def _take_over(self, model: Network, weights: Weights) -> None:
@@ -210,7 +210,7 @@ class WeightSharing(Algorithm):
         model.set_weights(weights)
 
     def _facts(self, weights: Weights) -> dict[str, Any]:
-        """What ``result.json`` tells of the global weights."""
+        """Facts on the global weights for ``result.json``."""
         return {}
 
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:

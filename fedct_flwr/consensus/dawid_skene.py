@@ -49,7 +49,7 @@ _BLOCK: Final = 1 << 18
 
 
 class Estimate(NamedTuple):
-    """What EM found.
+    """Result of EM.
 
     ``posterior`` ``(examples, classes)``: rows sum to 1. ``confusion`` ``(silos, classes, classes)``: how likely the
     silo votes for the second class where the first is right; rows sum to 1. ``priors`` ``(classes,)``.

@@ -29,10 +29,10 @@ _OFF: Final = UNITS * float(np.finfo(np.float32).eps)
 """By how much whole units that travelled as probabilities of single precision may miss whole numbers."""
 
 _Share: TypeAlias = Callable[[SoftVotes, Answers, Generator], Answers]
-"""What all silos share of the mean of their targets ``(examples, classes)``, given the answers of before."""
+"""Turns the mean of the silos' targets ``(examples, classes)`` into shared answers, given the previous ones."""
 
 _Mix: TypeAlias = Callable[[NDArray[np.float64], SoftVotes], SoftVotes]
-"""What a silo learns of votes ``(silos, examples, classes)`` that it weighs so; weights sum to 1."""
+"""Mixes votes ``(silos, examples, classes)`` by a silo's weights, which sum to 1, into its targets."""
 
 
 def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
@@ -172,7 +172,7 @@ def _rows_among(state: State, silos: Sequence[SiloName], voters: Sequence[SiloNa
     known = ~np.isnan(rows)
     usual = np.sum(rows, axis=1, keepdims=True, where=known) / np.maximum(known.sum(axis=1, keepdims=True), 1)
     rows = np.where(known, rows, usual)
-    # Who trusts none of them trusts all the same.
+    # A silo that trusts none of them trusts all equally.
     sums = rows.sum(axis=1, keepdims=True)
     shares: NDArray[np.float64] = np.divide(rows, sums, out=np.full_like(rows, 1 / len(voters)), where=sums > 0)
     return shares

@@ -31,7 +31,7 @@ _SIMILARITY: Final = "similarity"
 
 
 class TrustRule(NamedTuple):
-    """Who trusts whom, from round to round.
+    """Mutual trust of the silos, from round to round.
 
     ``init()`` makes the state before the first round. ``apply(silos, votes, state)`` returns the trust among the silos
     of this round and the next state; ``votes`` ``(silos, examples, classes)`` are in the order of the names. The

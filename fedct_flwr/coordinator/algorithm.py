@@ -1,4 +1,4 @@
-"""What the coordinator asks of every algorithm, and what those in which silos share votes have in common."""
+"""The coordinator's interface of an algorithm, and the base of all algorithms in which silos share votes."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -33,9 +33,9 @@ class Algorithm(Method):
     """An algorithm that a run config can name: what silos answer, its checks and its rounds."""
 
     kind: ClassVar[Kind | None]
-    """What silos answer where there are classes; None where they share weights."""
+    """Kind of the silos' answers in classification; None where they share weights."""
     leaves: ClassVar[str]
-    """What leaves a silo where there are classes, in plain words."""
+    """Data that leave a silo in classification, in plain words."""
 
     @classmethod
     def asks_students(cls) -> bool:
@@ -58,11 +58,11 @@ class Algorithm(Method):
         """Run all rounds and return what ``result.json`` tells. Raises RunError."""
 
     def notes(self, config: RunConfig, dataset: FederatedDataset) -> list[str]:
-        """What the size of a simulation's data lets expect, a sentence each."""
+        """Expectations that follow from the size of a simulation's data, a sentence each."""
         return []
 
     def cautions(self, config: RunConfig, num_silos: int) -> list[str]:
-        """What is allowed and hardly meant of noise that protects silos, a sentence each."""
+        """Settings of the silos' noise that are allowed but probably mistakes, a sentence each."""
         if not self.protects_silos:
             return []
         from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
@@ -125,7 +125,7 @@ class LabelSharing(Algorithm):
         label_rounds.check_protection(config, dataset)
 
     def spent_at_silos(self, config: RunConfig, dataset: FederatedDataset | None) -> "Spending | None":
-        """What silos' own noise on the votes of students costs each record, if they add any."""
+        """Cost for each record of the silos' own noise on their students' votes, if they add any."""
         return None
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:

@@ -87,7 +87,7 @@ class CoTraining(Strategy):
             terms, consensus, self._query_size, votes, learning or Learning(), seed, bool(sums), noise, answer
         )
         self.kind = self._asking.kind
-        """What silos answer."""
+        """Kind of the silos' answers."""
         self._stop_at_fixed_point = stop_at_fixed_point
         self._seed = seed
         self._folder = folder

@@ -84,7 +84,7 @@ def add_global_model(
 
 
 def description_of(study: str, subject: Subject, settings: LearnerSettings) -> ModelDescription:
-    """What stands in the file of a model that ``settings`` describe, in a study of this name."""
+    """Metadata for the file of a model that ``settings`` describe, in a study of this name."""
     return ModelDescription.read(
         {
             "study": study,

@@ -39,7 +39,7 @@ _ROUGHLY: Final = 2
 
 
 def _kept(progress: "Descent") -> dict[str, Any]:
-    """What a checkpoint keeps; its round is the step."""
+    """Contents of a checkpoint; its round is the step."""
     found = progress._asdict()
     return {name: value for name, value in found.items() if name != "step" and value.size}
 
@@ -124,7 +124,7 @@ class Training:
         return found
 
     def _wrong(self, total: NDArray[np.uint64], silos: int) -> str:
-        # The number of records was announced, roughly. What a silo adds may be garbage.
+        # The number of records was announced, roughly. A silo may add garbage.
         if self._labeler.could_be(total, _ROUGHLY * self._plan.records, silos):
             return ""
         return (

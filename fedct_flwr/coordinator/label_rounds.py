@@ -29,7 +29,7 @@ def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:
     """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""
     config, terms, checkpoint = study.config, study.terms, study.checkpoint
     # A refitted learner gives the same labels for the same targets. One that trains on may still change them, and needs
-    # its model to go on. What real silos do is theirs to know: there stop-at-fixed-point is taken at its word.
+    # its model to go on. The coordinator does not know real silos' learners: there stop-at-fixed-point always holds.
     trained_on = any(isinstance(learner, Resumable) for learner in learners_of(config, study.dataset))
     goes_on = checkpoint is not None and checkpoint.round < config.rounds
     if goes_on and trained_on and method.kind.own_model and not config.save_models:

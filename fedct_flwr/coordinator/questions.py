@@ -1,4 +1,4 @@
-"""What silos are asked in a round, the question to every node, and the replies by silo.
+"""The question of a round, one message to each node, and the replies by silo.
 
 All silos are asked the same, or each with targets of its own. ``Questions`` is shared by all
 strategies, whatever they send and read.
@@ -111,7 +111,7 @@ class Questions:
         replies: Iterable[Message],
         read: Callable[[Message], tuple[SiloName, _T | Refusal]],
     ) -> tuple[dict[SiloName, tuple[_T, float]], dict[str, str]]:
-        """What silos replied, with the seconds that it took, and for the others why they did not; both by name.
+        """The silos' replies with their seconds, and why the others did not reply; both by name.
 
         ``read`` gives the silo that a message names and what it says, or why it says nothing; it raises Refused for
         a message of another protocol. Raises RunError if fewer than ``min_silos`` silos replied.
@@ -161,7 +161,7 @@ class Questions:
         return valid, absent
 
     def _still_busy(self, grid: Grid) -> frozenset[int]:
-        """The nodes that owe a reply. What they send late is dropped unread."""
+        """The nodes that owe a reply. Late replies are dropped unread."""
         if self._owed:
             for reply in grid.pull_messages(list(self._owed)):
                 self._owed.pop(reply.metadata.reply_to_message_id, None)
@@ -231,12 +231,12 @@ class Asking:
 
     @cached_property
     def kind(self) -> Kind:
-        """What is asked for."""
+        """Kind of the answers."""
         asked = self.votes, self.consensus.targets is not None, self.terms
         return kind_by(*asked, summed=self.summed, noisy=bool(self.noise), answer=self.answer)
 
     def instruction(self, server_round: int, table: Answers, state: State) -> Instruction:
-        """What all silos are asked, but those that have targets of their own; ``table`` are the labels so far.
+        """The instruction to all silos without targets of their own; ``table`` are the labels so far.
 
         Silos that add their answers are all asked the same, or their sum could not be opened: of numbers they learn the
         mean of the round before, in this ``state`` of the consensus, or its shares of votes. So does a silo that was

@@ -1,4 +1,4 @@
-"""What the coordinator has at hand whatever the algorithm: a run's subject, and which nodes stand for which silos.
+"""The coordinator's state for every algorithm: a run's subject, and which node belongs to which silo.
 
 The roster waits for the nodes, and lets no two of them answer for one silo.
 """
@@ -177,7 +177,7 @@ def introduce(grid: Grid, roster: Roster, deadline: float) -> None:
 
 
 class Subject(NamedTuple):
-    """What the coordinator knows of a study. ``test`` may be empty.
+    """The coordinator's view of a study. ``test`` may be empty.
 
     ``sums`` are the terms of real silos' secure sums, if they have any, and ``joint`` the joint labeler that they may
     train.

@@ -1,6 +1,6 @@
 """CSV files: text whose fields are separated by a sign, in any encoding, with either decimal sign.
 
-pyarrow does the parsing. What it would read wrongly in silence is refused here: another separator,
+pyarrow does the parsing. Files that it would silently misread are refused here: another separator,
 another encoding.
 """
 
@@ -46,7 +46,7 @@ _MAX_BLOCK: Final = 1 << 28
 _ROWS_IN_BLOCK: Final = 1024
 """A record is never longer than a block, and each block costs time for each of its columns."""
 
-# What the reader says about a row goes no further than this: the rest of its message quotes the row.
+# Only this part of the reader's message is shown: the rest quotes the row.
 _SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+")
 _NUMBER_OR_NOTHING: Final = re.compile(r"([+-]?\d[\d.,]*([eE][+-]?\d+)?)?")
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
@@ -67,7 +67,7 @@ class KindError(FormError):
 
 
 class Look(NamedTuple):
-    """What the beginning of a file tells: its separator, and the bytes of its longest line."""
+    """Separator and bytes of the longest line, by the beginning of a file."""
 
     separator: str
     longest: int
@@ -195,7 +195,7 @@ def parse(
 
 
 def safe_reason(error: Exception) -> str:
-    """What is wrong with a CSV file by its reader's account, without any record that it quotes."""
+    """The reader's reason for refusing a CSV file, without the record that it quotes."""
     if "Empty CSV file" in str(error):
         return "it holds no table, so export it again"
     safe = _SAFE.search(str(error))

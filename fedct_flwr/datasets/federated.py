@@ -169,7 +169,7 @@ class SiloData:
 
     @property
     def units(self) -> int:
-        """What a promise protects each of: private records, or groups where records have them."""
+        """Number of units that a guarantee protects: private records, or groups where records have them."""
         return num_units(self.private.size, self.groups)
 
 

@@ -20,7 +20,7 @@ from fedct_flwr.text.printable import from_here, listed, quoted
 from fedct_flwr.types import ConfigError
 
 NOT_READ: Final = "save tables as .csv or .xlsx"
-"""What to do about unused files."""
+"""Advice on unused files."""
 
 
 def load(config: RunConfig) -> FederatedDataset:

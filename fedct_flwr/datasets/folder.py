@@ -1,4 +1,4 @@
-"""What is in a folder of tables: the public set, a file for each silo, their test files, and all that is not used."""
+"""Contents of a folder of tables: the public set, a file for each silo, their test files, and unused files."""
 
 import re
 import unicodedata

@@ -206,7 +206,7 @@ def _inspected(
     settings: TableSettings,
     config: RunConfig,
 ) -> Inspection:
-    """What the inspection says. Raises DataError for what it refuses, also in tables that silos are tested with."""
+    """Inspect all tables. Raises DataError for a refused finding, also in the silos' test tables."""
     if not config.inspect:
         return Inspection()
     label = config.label_column
@@ -239,7 +239,7 @@ def _inspected(
 def _labels(
     parts: Sequence[_Labeled], columns: tuple[Column, ...], config: RunConfig, where: object
 ) -> tuple[Schema, list[Answers]]:
-    """What is predicted, and the outcomes of each table ``(n,)``."""
+    """The schema, and the outcomes of each table ``(n,)``."""
     label = config.label_column
     if config.outcome == "number":
         values: list[Answers] = [numbers(part.table, label, part.source.where) for part in parts]

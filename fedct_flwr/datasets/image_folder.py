@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 _FORMATS: Final = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "GIF", "WEBP")
-"""What such files hold, whatever they are called. Pillow knows more: for PostScript it starts another program, and a
+"""Formats that are read, whatever a file's name. Pillow knows more: for PostScript it starts another program, and a
 public set comes from elsewhere."""
 _MODES: Final = {"gray": "L", "color": "RGB"}
 _GRAY: Final = ("1", "L", "LA", "La", "F")
@@ -108,7 +108,7 @@ def _is_gray(mode: str) -> bool:
 
 
 def _of_each(paths: Sequence[Path], look: "Callable[[Image.Image], T]", named: bool) -> Iterator[T]:
-    """What one look at each image gives, one after the other. Raises as ``read_images``."""
+    """Apply ``look`` to each opened image in turn. Raises like ``read_images``."""
     opened = _pillow().open
     for number, path in enumerate(paths):
         try:
@@ -206,7 +206,7 @@ def images_among(paths: Iterable[Path]) -> list[Path]:
 
 
 def listed_in(folder: Path) -> list[Path]:
-    """What is in a folder, in the same order on every system; not what systems hide there. Raises DataError."""
+    """Paths in a folder without hidden ones, in the same order on every system. Raises DataError."""
     if not folder.is_dir():
         return []
     try:
@@ -217,11 +217,11 @@ def listed_in(folder: Path) -> list[Path]:
 
 
 _SYSTEMS: Final = "__"
-"""What archives of other systems leave behind begins so."""
+"""Prefix of folders that archives of other systems leave behind."""
 _UNUSED: Final = ("group", "text", "categories", "leave-out", "missing", "separator", "dates")
-"""What ``data.toml`` says of tables alone."""
+"""Keys of ``data.toml`` that are for tables alone."""
 _OF_TABLES: Final = ("label-column", "text-columns", "group-column")
-"""The same of a run config."""
+"""Settings of a run that are for tables alone."""
 
 
 def holds_images(folder: Path) -> bool:

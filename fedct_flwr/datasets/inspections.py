@@ -42,7 +42,7 @@ _NOTHING: Final = Inspection()
 
 
 class FolderInspection(NamedTuple):
-    """What the tables are, and the files of the folder."""
+    """Inspection of the tables, and the files of the folder."""
 
     inspection: Inspection
     files: TableFolder

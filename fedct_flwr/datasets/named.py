@@ -4,7 +4,7 @@ Sizes are those of Abourayya et al., arXiv:2310.05696, §5 and App. E.3, but for
 Covertype, CIFAR10 and SVHN were never run here on the real data.
 
 - Heart disease at four real hospitals: did angiography find a diseased vessel (A. Janosi, W. Steinbrunn, M. Pfisterer,
-  R. Detrano, UCI, 1989, https://doi.org/10.24432/C52P4X, CC BY 4.0; 920 patients x 13). What was measured differs much
+  R. Detrano, UCI, 1989, https://doi.org/10.24432/C52P4X, CC BY 4.0; 920 patients x 13). Measurements differ widely
   between the hospitals: Budapest lacks ``ca`` for nearly everybody, Zurich all cholesterol values.
 - Breast cancer (Wisconsin diagnostic, 569 x 30), of scikit-learn.
 - Diabetes progression after a year, a number (442 x 10; B. Efron, T. Hastie, I. Johnstone, R. Tibshirani, "Least angle
@@ -15,7 +15,7 @@ Covertype, CIFAR10 and SVHN were never run here on the real data.
   https://doi.org/10.24432/C5XW20, CC BY 4.0; 48,842 x 14). All records are split at random and not as at UCI, as the
   paper's sizes tell.
 - Mushroom: is a mushroom of the families Agaricus and Lepiota poisonous (UCI, 1981, https://doi.org/10.24432/C5959T, CC
-  BY 4.0; 8,124 x 22 categories). What is missing is where the stalk has its root; it stays missing.
+  BY 4.0; 8,124 x 22 categories). The stalk's root is often missing; it stays missing.
 - WineQuality: is a Portuguese vinho verde red or white (P. Cortez et al., UCI, 2009,
   https://doi.org/10.24432/C56S3T, CC BY 4.0; 5,320 x 11 after removing duplicates, as in the paper). The paper says
   that the label is the quality, but its accuracies (.92 to .98, Table 3) are the type's: with 136 records a tree

@@ -199,7 +199,7 @@ OF_LABELS: Final[dict[str, Corrupt]] = {
     "label-flip": lambda y, classes, by, rng: classes - 1 - y,
     "random-labels": lambda y, classes, by, rng: rng.integers(0, classes, len(y)),
 }
-"""What ``corruption`` does to a bad silo's private labels; its test records stay as they are."""
+"""Corruptions of a bad silo's private labels; its test records stay as they are."""
 
 OF_CORRUPTION: Final[dict[str, Uses]] = {
     "none": {},

@@ -46,7 +46,7 @@ _STATE: Final = re.compile(r"SQLSTATE: (\w{5})")
 
 Tables = Generator[pa.Table, None, None]
 Stops = list[Callable[[], None]]
-"""What ends a statement at work, called by another thread."""
+"""Functions that end a running statement, called by another thread."""
 
 
 def query_text(path: Path) -> str:
@@ -74,7 +74,7 @@ def query_digest(path: Path) -> str:
 
 
 def read_query(data: DataSettings) -> pa.Table:
-    """What the query of ``silo.toml`` gives, sorted by its columns, as a database promises no order.
+    """Result of the query in ``silo.toml``, sorted by its columns, as a database promises no order.
 
     Columns are numbers, truth values, text or dates. Raises DataError for a query that fails, that gives too much or
     takes too long, for a database that is away, and for a missing driver.
@@ -105,7 +105,7 @@ def read_query(data: DataSettings) -> pa.Table:
 
 
 def result_of(data: DataSettings, table: pa.Table | None) -> dict[str, Any]:
-    """What a log tells of a query: SHA-256 of its text and of its result, and how many records that has; else empty."""
+    """A query for the log: SHA-256 of its text and of its result, and the number of records; empty without a query."""
     if not data.query or table is None:
         return {}
     digest = hashlib.sha256(b"fedct result 1 ")
@@ -182,7 +182,7 @@ def _driver(module: str, extra: str) -> Any:
 
 
 def _reader(database: str) -> Callable[[DataSettings, str, Stops], Tables]:
-    """What reads from this database: a server's address, or a path by what the file there begins with."""
+    """Reader for a database: by a server's address, or by the first bytes of the file at a path."""
     if is_server(database):
         return _postgresql
     try:

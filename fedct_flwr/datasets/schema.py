@@ -16,7 +16,7 @@ from fedct_flwr.wire.packing import Grid
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study predicts: one of several ``classes``, or a number, which is called ``quantity``."""
+    """Outcome that a study predicts: one of several ``classes``, or a number, which is called ``quantity``."""
 
     classes: tuple[str, ...] = ()
     quantity: str = ""
@@ -38,7 +38,7 @@ class Outcome:
 
     @property
     def words(self) -> str:
-        """What there is to predict, in a table's cell."""
+        """The outcome as a table's cell."""
         return f"none: {self.quantity} is a number" if self.number else ", ".join(self.classes)
 
     def check(self) -> None:
@@ -176,7 +176,7 @@ class Schema:
 
     @property
     def outcome(self) -> Outcome:
-        """What is predicted."""
+        """The predicted outcome."""
         return Outcome(self.classes, self.quantity)
 
     @classmethod

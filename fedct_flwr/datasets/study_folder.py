@@ -1,4 +1,4 @@
-"""What a coordinator hands out to its silos: ``study.toml``, the public set, perhaps a test set. And a silo's records.
+"""The study's folder, sent by the coordinator: ``study.toml``, public set, perhaps a test set. And a silo's records.
 
 The digest of the folder is what a silo approves: a change of the public set, the classes, the columns or the test
 set changes the digest.

@@ -21,7 +21,7 @@ _UNNAMED: Final = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?|__index_level_\d+__
 
 
 def columns_of(table: pa.Table, path: object, texts: Collection[str] = ()) -> tuple[Column, ...]:
-    """What each column of the public table is: numeric, or categorical with the values found in it, sorted.
+    """Kind of each column of the public table: numeric, or categorical with the values found in it, sorted.
 
     Those named in ``texts`` hold text, which stays text. A column without any value counts as numeric. Raises DataError
     for dates, lists and the like, for names or values that hide something, and for a column of text that is not there.
@@ -191,7 +191,7 @@ def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:
 def class_name(text: str) -> str:
     """One name for all spellings: accents, blanks around it, ``1`` and ``1.0``, ``True`` and ``true``.
 
-    Only plain whole numbers are one however they are written. Whatever else looks like a number to a program is text:
+    Only spellings of one plain whole number are equal. Everything else that looks like a number to a program is text:
     ``1E50``, ``1_0``, ``0x10``, ``nan``, digits of another script. So is a code with zeros in front, such as ``01``.
     """
     text = normalized("NFC", text).strip()

@@ -95,10 +95,10 @@ def _simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is counted under ``epsilon`` and ``delta`` in total: each column's values in each of ``classes``.
+    """Counts under ``epsilon`` and ``delta`` in total: each column's values in each of ``classes``.
 
     ``honest``: how many silos' shares of the noise are counted, see ``noise_shares.surely_honest``. All records count
-    as one class where what is predicted is a quantity, or noise would hide the classes.
+    as one class where the outcome is a quantity, or noise would hide the classes.
     """
 
     form: Form
@@ -111,7 +111,7 @@ class Plan:
 
     @classmethod
     def of(cls, dictionary: Dictionary, schema: Schema, agreed: StudyDraw, honest: int = 1) -> Self:
-        """What silos with about as many records as was ``agreed`` count. Raises ConfigError.
+        """Plan for silos with about as many records as ``agreed`` says. Raises ConfigError.
 
         No guarantee depends on how many records there are.
         """

@@ -80,7 +80,7 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
 
 
 def plan_of(dataset: FederatedDataset, config: RunConfig) -> "Plan":
-    """What a simulation's silos count. Raises ConfigError, or DataError for patients that cannot be told apart."""
+    """Plan of a simulation's counts. Raises ConfigError, or DataError for patients that cannot be told apart."""
     marginals = _marginals()
     for silo in dataset.silos:
         check_protected(silo.groups, silo.name)
@@ -106,7 +106,7 @@ def placed(form: Form, silos: Sequence[SiloData]) -> tuple[NDArray[np.intp], Ans
 
 
 def sum_of(plan: "Plan", cells: NDArray[np.intp], y: Answers, seed: int) -> NDArray[np.int64]:
-    """What a simulation's sum of counts is, with noise that follows from the seed."""
+    """A simulation's sum of counts, with noise that follows from the seed."""
     counts: NDArray[np.int64] = plan.counts(cells, y)
     return counts + plan.noise.share(SimulatedNoise(generator(seed, "noise of the drawn set")))
 

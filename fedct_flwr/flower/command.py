@@ -98,7 +98,7 @@ class _Declined(RunError):
 
 
 class SuperLink:
-    """What may be asked of a running SuperLink, by way of ``flwr``. A context manager.
+    """Requests to a running SuperLink, made by the ``flwr`` command. A context manager.
 
     ``address`` is ``host:port``; ``authority`` the certificate that has signed the SuperLink's. All methods raise
     NoAnswer, Unreachable where nothing answers, and RunError if it declines.
@@ -170,7 +170,7 @@ class SuperLink:
         self._ask("stop", str(run_id), _CONNECTION)
 
     def log(self, run_id: int) -> str:
-        """What the coordinator's app has printed so far; empty if it cannot be read."""
+        """Output of the coordinator's app so far; empty if it cannot be read."""
         done = self._flwr("log", str(run_id), _CONNECTION, "--show")
         return done.stdout if done.returncode == 0 else ""
 

@@ -238,7 +238,7 @@ def run_in_process(
 
 @contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """What the apps log goes to the file, as on the engine, and not between the lines of the command."""
+    """Send the apps' log to the file, as the engine does, and not between the lines of the command."""
     logger = logging.getLogger("flwr")
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(levelname)s : %(message)s"))

@@ -59,7 +59,7 @@ def run_loopback(
     """Run a ServerApp with one ClientApp per node config; returns the ServerApp's context.
 
     ``workers`` messages are handled at the same time (default: one per core, at least two). A silo that is not done
-    when the ServerApp gives up waiting does not count any more. What the ServerApp raises is raised here. Once
+    when the ServerApp gives up waiting does not count any more. Raises the ServerApp's errors. Once
     ``stopped`` is set, the ServerApp gets a RunError where it asks silos. ``train`` trains the networks of all silos
     that are asked at once, which then take turns.
     """

@@ -60,7 +60,7 @@ _Answer = TypeVar("_Answer", bound=Proto)
 
 
 def version_headers(component: str) -> dict[str, str]:
-    """What Flower's programs tell each other of their version."""
+    """Headers with the version, which Flower's programs send each other."""
     return {
         "flwr-package-name": "flwr", "flwr-package-version": version("flwr"), "flwr-component-name": component
     }  # fmt: skip
@@ -279,7 +279,7 @@ class SuperNode:
         try:
             found = inflated(tree.object_id, pieces)
         except Exception:
-            # Whatever Flower's parser stumbles over came from outside, and is answered with a refusal.
+            # Bytes that Flower's parser fails on came from outside: they are refused.
             return RecordDict()
         return found.content if found and found.has_content() else RecordDict()
 

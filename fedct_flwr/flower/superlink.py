@@ -36,7 +36,7 @@ _QUESTIONS: Final = 8
 
 
 class Isolation:
-    """Flower's handlers, with these around them. What was asked before a restart of the SuperLink is asked again."""
+    """Wraps Flower's handlers. Questions from before a restart of the SuperLink are asked again."""
 
     def __init__(self) -> None:
         self._own: defaultdict[int, deque[frozenset[str]]] = defaultdict(lambda: deque(maxlen=_QUESTIONS))

@@ -1,4 +1,4 @@
-"""What a silo answers, by name: a file each, which holds all that depends on the kind."""
+"""Kinds of a silo's answer, by name: one file each, which holds all that depends on the kind."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -24,7 +24,7 @@ KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROB
 _IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS, HISTOGRAMS)
 """Those that real silos answer: one of each name in a policy and study."""
 ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS, HISTOGRAMS))
-"""What policies call the kinds that leave in secure sums alone."""
+"""Policy names of the kinds that leave in secure sums alone."""
 
 
 def kind_by(
@@ -79,7 +79,7 @@ def kind_of_votes(votes: Votes, terms: Terms) -> Kind:
 
 
 def kind_for(kind: Kind, quantity: str) -> Kind:
-    """What takes a kind's place where a ``quantity`` is predicted (empty: classes): values that of probabilities."""
+    """The kind for predicting a ``quantity`` (empty: classes): values replace probabilities."""
     fitting = [other for other in KINDS.values() if other.fits(quantity)]
     return next((other for other in fitting if other.policy == kind.policy), fitting[0])
 

@@ -1,4 +1,4 @@
-"""What a kind of answer is, and what it can be asked.
+"""Interface of a kind of answer.
 
 All that depends on the kind stands in the kind's own file: how it travels, how a silo trains for it and answers, what
 it counts towards the limits, and in which words people read of it.
@@ -24,7 +24,7 @@ from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets,
 
 
 class Decided(NamedTuple):
-    """What is decided on, in words; ``agreement``, ``churn`` and ``balance`` say what the figures' shares are of.
+    """Words for the consensus; ``agreement``, ``churn`` and ``balance`` name what these figures are shares of.
 
     ``still`` is what does not change at a fixed point.
     """
@@ -77,7 +77,7 @@ DISTANCE: Final = Near("distance", "off the consensus", ".4g")
 
 
 class Decision(NamedTuple):
-    """What was decided on the queried examples ``(queried,)``, and what they had before.
+    """Consensus on the queried examples ``(queried,)``, and their previous targets.
 
     ``targets`` ``(num_public,)`` is the whole table after it.
     """
@@ -167,7 +167,7 @@ def _spread(scores: Iterable[Scores | Fit | None]) -> float | None:
 
 
 class Cost(NamedTuple):
-    """What a question asks of a silo: how many ``labels`` an answer tells, and how the silo is to train for it.
+    """Cost of a question for a silo: the number of ``labels`` in its answer, and the training before it.
 
     Others' answers weigh ``weight`` where its own records weigh 1. 0: the coordinator has no say.
     """
@@ -182,7 +182,7 @@ def as_kind(kind: Callable[[Any], "Kind"], method: str) -> Any:
 
 
 class Bench(Protocol):
-    """What a silo works with."""
+    """A silo's tools for answering a question."""
 
     @property
     def learner(self) -> Learner:
@@ -198,7 +198,7 @@ class Bench(Protocol):
 
     @property
     def safeguard(self) -> Safeguard | None:
-        """What decides how much others' labels count; None where that is set."""
+        """Decides the weight of other silos' labels; None where the weight is set."""
 
     @property
     def soft_safeguard(self) -> SoftSafeguard | None:
@@ -210,7 +210,7 @@ class Bench(Protocol):
 
     @property
     def terms(self) -> Terms:
-        """What the silo has agreed to."""
+        """The terms that the silo has agreed to."""
 
 
 class Kind(Protocol):
@@ -219,11 +219,11 @@ class Kind(Protocol):
     name: ClassVar[str]
     """The name in the registry."""
     policy: ClassVar[str]
-    """What a silo's policy and its egress log call it."""
+    """Name in a silo's policy and its egress log."""
     field: ClassVar[str]
     """The field of a reply that holds it."""
     of: ClassVar[str] = "labels"
-    """What is asked for, in a word."""
+    """The question's subject, in a word."""
     for_numbers: ClassVar[bool] = False
     """Whether the limits of questions for numbers hold for it."""
     scores: ClassVar[type[Scores] | type[Fit]] = Scores
@@ -243,23 +243,23 @@ class Kind(Protocol):
     own_targets: ClassVar[bool] = False
     """Whether each silo has targets of its own; otherwise all learn the table of the consensus."""
     decided: ClassVar[Decided] = LABELS
-    """What is decided on, as a report tells of it."""
+    """A report's words for the consensus."""
     near: ClassVar[Near] = AGREEMENT
     """How near silos come to it."""
     shared: ClassVar[str]
-    """What leaves, as tables and reports say it."""
+    """Data that leave, in the words of tables and reports."""
     unprotected: ClassVar[str] = ""
-    """What the labels of a global model come from without a protection, as its card says it."""
+    """Source of a global model's labels without a protection, in the words of its card."""
     leaves: ClassVar[str]
-    """What leaves, as an approval says it."""
+    """Data that leave, in the words of an approval."""
     in_short: ClassVar[str]
     """The same in a few words, as a status says it."""
     beware: ClassVar[str] = ""
-    """What a silo should know before it lets this kind out; empty if there is nothing to add."""
+    """Warning to a silo before it lets this kind out; empty without one."""
 
     @abstractmethod
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        """What a question counts towards a silo's limits."""
+        """A question's share of a silo's limits."""
 
     @abstractmethod
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
@@ -279,7 +279,7 @@ class Kind(Protocol):
 
     @abstractmethod
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """What silos are asked in round ``number``; of the other arguments it takes those that it has a use for."""
+        """The instruction for round ``number``; arguments that the kind does not need are ignored."""
 
     def fits(self, quantity: str) -> bool:
         """Whether a study that predicts this quantity (empty: classes) can ask for it: most kinds need classes."""
@@ -310,7 +310,7 @@ class Kind(Protocol):
         return bool((instruction.targets != ABSTAIN).any())
 
     def guard_of(self, bench: Bench) -> Safeguard | SoftSafeguard | None:
-        """What decides how much the silo learns of that; None where it is set, or cannot be weighed."""
+        """Decides the weight of the targets; None where it is set, or where targets have no weight."""
         return bench.safeguard
 
     def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
@@ -324,7 +324,7 @@ class Kind(Protocol):
         decision: Decision,
         terms: Terms,
     ) -> Facts:
-        """What the round log says of a round in which silos cast these votes, and told these scores."""
+        """The round log's entry for these votes and scores."""
         of_silos = {silo: {"agreement": self.agreed(cast, decision.decided)} for silo, cast in votes.items()}
         return facts_of_labels(fmean(one["agreement"] for one in of_silos.values()), of_silos, scores, decision, terms)
 
@@ -333,11 +333,11 @@ class Kind(Protocol):
         return agreed(votes, decided)
 
     def empty_table(self, num_public: int) -> Answers:
-        """What silos share before the first round, ``(num_public,)``: no label."""
+        """The shared table before the first round, ``(num_public,)``: no label."""
         return np.full(num_public, ABSTAIN, dtype=LABEL_DTYPE)
 
     def predicted(self, terms: Terms) -> str:
-        """What is predicted, in a word or two."""
+        """The prediction's subject, in a word or two."""
         return f"{terms.num_classes} classes"
 
     def check_protection(self, protection: str) -> None:

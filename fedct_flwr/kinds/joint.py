@@ -26,7 +26,7 @@ _BEWARE: Final = (
 
 
 class NoisySum(OnlyReady):
-    """What silos add with shares of noise that protect records."""
+    """Summands with shares of noise that protect records."""
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         """Raise Refused (QUERY): there is more to say, see ``Joint`` and ``Histograms``."""

@@ -30,7 +30,7 @@ from fedct_flwr.wire.refusal import Refusal, Refused
 
 MAX_WEIGHT: Final = 1e6
 _IN_TURN: Final = 1.0
-"""What targets of weight 0 count: they are learned alone, in as many steps as the records after them."""
+"""Weight of targets of weight 0: they are learned alone, in as many steps as the records after them."""
 
 
 class Targeted(Kind):
@@ -53,7 +53,7 @@ class Targeted(Kind):
 
     @abstractmethod
     def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
-        """What the trained learner says of examples ``(n, ...)``, ``(n, width)``. Raises TrainingError."""
+        """The trained learner's probabilities ``(n, width)`` for examples ``(n, ...)``. Raises TrainingError."""
 
     def learn(
         self,
@@ -103,7 +103,7 @@ class Targeted(Kind):
         )
 
     def _trusted(self, bench: Bench, targeted: Features, targets: SoftTargets) -> float:
-        """What the targets count: as much as the coordinator says, or less where the silo's own records want that."""
+        """Weight of the targets: the coordinator's, or less where the silo's own records speak for that."""
         safeguard, weight = bench.soft_safeguard, targets.weight
         if safeguard is None or not weight:
             return weight

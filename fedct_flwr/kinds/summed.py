@@ -38,7 +38,7 @@ from fedct_flwr.wire.refusal import Refusal, Refused
 
 _LIARS: Final = "A partner that lies can add more than its one vote, and no sum shows it"
 NOTHING: Final[HardLabels] = np.empty((0, 0, 0), dtype=np.int16)
-"""What a reply holds instead of answers."""
+"""A reply's contents instead of answers."""
 
 
 class OnlyReady(Kind):
@@ -90,10 +90,10 @@ class Summed(OnlyReady):
 
     @abstractmethod
     def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
-        """What a silo adds, ``(examples, classes)``. Raises Refused for answers of another kind."""
+        """The silo's numbers, ``(examples, classes)``. Raises Refused for answers of another kind."""
 
     def summand(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.uint64]:
-        """What a silo adds, ``(examples * classes,)``. Raises Refused."""
+        """The silo's summand, ``(examples * classes,)``. Raises Refused."""
         return self.numbers(votes, instruction, terms).astype(np.uint64).ravel()
 
     def shape(self, instruction: Instruction, terms: Terms, subject: bytes) -> Shape:
@@ -164,7 +164,7 @@ class SummedVotes(Summed):
 
 
 def _noise(policy: Policy) -> list[str]:
-    """What a silo's limit on sums says."""
+    """A silo's limit on sums, in sentences."""
     if not policy.sum_epsilon:
         return []
     return [

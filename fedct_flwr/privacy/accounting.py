@@ -1,4 +1,4 @@
-"""What events cost together: pure composition, Rényi DP and privacy loss distributions, on dp_accounting.
+"""Total cost of events: pure composition, Rényi DP and privacy loss distributions, on dp_accounting.
 
 From a target epsilon and delta to the noise: ``calibrate``.
 
@@ -269,7 +269,7 @@ def _bounded_range(eta: float) -> Any:
 
     For a loss of t or t - eta it is (1 - e^(t-eta)) (1 - e^(eps-t)) / (1 - e^-eta) for 0 <= eps <= t, and largest at
     t = (eps + eta) / 2 (Dong, Durfee, Rogers, ICML 2020, §4). Below zero by symmetry: exchanging the two inputs
-    leaves the range. What dominates each mechanism dominates their adaptive composition (Zhu, Dong, Wang, "Optimal
+    leaves the range. Dominating pairs of the mechanisms compose to one of their composition (Zhu, Dong, Wang, "Optimal
     accounting of differential privacy via characteristic function", AISTATS 2022, Theorem 10).
     """
     edge = math.ceil(eta / _GRID)
@@ -342,7 +342,7 @@ def calibrate(
 
 
 def epsilon_in_time(event: DpEvent, delta: float) -> Epsilon:
-    """What ``accounting.epsilon`` says, or where that would take minutes to promise next to nothing, a quick bound."""
+    """``accounting.epsilon``, or a quick bound where it would take minutes and promise next to nothing."""
     quick = quick_epsilon(event, delta)
     return Epsilon(quick, "pure or rdp") if quick > TIGHT_BELOW else epsilon(event, delta)
 

@@ -1,4 +1,4 @@
-"""What is protected, how much of it may be spent, and what was spent by noise of a silo or of the coordinator."""
+"""Unit of a guarantee, its budget, and the spending by a silo's or the coordinator's noise."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from fedct_flwr.types import ConfigError
 
 
 class PrivacyUnit(StrEnum):
-    """Whose presence a guarantee hides: two data sets are adjacent if they differ in one unit.
+    """Unit whose presence a guarantee hides: two data sets are adjacent if they differ in one unit.
 
     A guarantee for a silo is one for each of its examples; the reverse is not true.
     """
@@ -45,12 +45,12 @@ class Budget:
             raise ConfigError(f"the privacy budget's delta is {self.delta}; set it to a number in [0, 1), such as 1e-5")
 
     def weakness(self, num_units: int) -> str | None:
-        """What is wrong with its delta, where each of ``num_units`` is protected; None if nothing is."""
+        """Explain a delta too large to protect each of ``num_units``; None if it is small enough."""
         return weak_delta(self.delta, num_units, self.unit)
 
 
 def weak_delta(delta: float, num_units: int, unit: PrivacyUnit) -> str | None:
-    """What is wrong with a delta of at least 1 / ``num_units``: publishing one unit at random would be private."""
+    """Explain a delta of at least 1 / ``num_units``: publishing one unit at random would be private."""
     if delta * num_units < 1:
         return None
     return (
@@ -65,7 +65,7 @@ def unit_of(*, grouped: bool) -> PrivacyUnit:
 
 
 def budget_of(privacy: PrivacySettings, *, grouped: bool = False) -> Budget:
-    """What ``[privacy]`` lets be spent, per record, or per patient where records are ``grouped``."""
+    """Budget that ``[privacy]`` allows, per record, or per patient where records are ``grouped``."""
     return Budget(privacy.epsilon, privacy.delta, unit_of(grouped=grouped))
 
 
@@ -86,9 +86,9 @@ def check_epsilon(epsilon: float, what: str = "the privacy budget's epsilon") ->
 
 
 SILOS_TOGETHER: Final = "silos together"
-"""Who adds noise that comes in shares."""
+"""Source of noise that comes in shares."""
 ALL_SILOS: Final = "all silos"
-"""Whose spending it is where every silo spends the same."""
+"""Name of an account where every silo spends the same."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Spending:
 
     @property
     def where(self) -> str:
-        """Who adds the noise: a record's silo; and that of a whole silo all silos in shares, or the coordinator."""
+        """Source of the noise: the record's silo; for a whole silo, all silos in shares or the coordinator."""
         if self.unit is not PrivacyUnit.SILO:
             return "silo"
         return SILOS_TOGETHER if self.noise and self.noise.honest else "coordinator"
@@ -153,7 +153,7 @@ class Spending:
         return max(0.0, self.budget - self.epsilon)
 
     def to_result(self) -> dict[str, Any]:
-        """What ``result.json`` tells under ``privacy`` of noise on votes. Raises ValueError without such noise."""
+        """Facts on noise on votes for ``privacy`` in ``result.json``. Raises ValueError without such noise."""
         if self.noise is None:
             raise ValueError("only noise on votes is told in a run's result; ledgers are read where they are")
         noise = self.noise
@@ -171,7 +171,7 @@ class Spending:
 
     @classmethod
     def from_result(cls, facts: Mapping[str, Any]) -> Self:
-        """What ``to_result`` told. Raises ValueError for anything else."""
+        """Read the facts of ``to_result``. Raises ValueError for anything else."""
         try:
             noise = NoiseOnVotes(
                 str(facts["mechanism"]),

@@ -1,6 +1,6 @@
-"""What a silo has spent, on its own disk: charged before anything is released, across runs and restarts.
+"""A silo's spending, on its own disk: charged before anything is released, across runs and restarts.
 
-Whatever is wrong with the ledger (how it is kept, ``ledger_file`` knows), nothing is released. Studies about the same
+Any fault of the ledger (see ``ledger_file`` for its form) stops all releases. Studies about the same
 records may share a budget, ``CommonBudget``.
 """
 
@@ -26,7 +26,7 @@ class BudgetExceeded(RunError):
 
 
 class Spent(NamedTuple):
-    """What a study has spent on a data set so far: ``epsilon`` at the budget's delta, per its unit, in total."""
+    """A study's spending on a data set so far: ``epsilon`` at the budget's delta, per its unit, in total."""
 
     epsilon: Epsilon
     charges: int
@@ -34,7 +34,7 @@ class Spent(NamedTuple):
 
 
 class SpentOn(NamedTuple):
-    """What ``studies``, all that were ever charged for a data set, have spent on it together."""
+    """Total spending on a data set by ``studies``, all that were ever charged for it."""
 
     epsilon: Epsilon
     studies: frozenset[str]
@@ -145,7 +145,7 @@ class Ledger:
     def approve(self, study: str, data_set: str, budget: Budget, approval: str) -> None:
         """Put this budget in force for the study, higher or lower, on an approval (a name, a digest).
 
-        What was spent stays spent. Raises LedgerError.
+        Earlier spending still counts. Raises LedgerError.
         """
         with self._kept.transaction() as ledger:
             _check_unit(ledger, study, data_set, _budget(ledger, study, data_set), budget)
@@ -156,7 +156,7 @@ class Ledger:
             )
 
     def spent(self, study: str, data_set: str) -> Spent | None:
-        """What the study has spent on the data set; None before its first charge or approval. Raises LedgerError."""
+        """The study's spending on the data set; None before its first charge or approval. Raises LedgerError."""
         with self._kept.transaction() as ledger:
             budget = _budget(ledger, study, data_set)
             if budget is None:
@@ -165,7 +165,7 @@ class Ledger:
         return Spent(epsilon_in_time(composed(found), budget.delta), sum(found.values()), budget)
 
     def spent_on(self, data_set: str, delta: float) -> SpentOn:
-        """What all studies together have spent on the data set, at ``delta``. Raises LedgerError."""
+        """Total spending of all studies on the data set, at ``delta``. Raises LedgerError."""
         with self._kept.transaction() as ledger:
             found = charged(ledger, None, data_set)
             studies = ledger.execute("SELECT DISTINCT study FROM charges WHERE data_set = ?", (data_set,)).fetchall()
@@ -280,7 +280,7 @@ def charged(ledger: sqlite3.Connection, study: str | None, data_set: str) -> dic
 
 
 def composed(found: Mapping[str, int]) -> DpEvent:
-    """What these events are together. Raises LedgerError."""
+    """Composition of these events. Raises LedgerError."""
     try:
         return ComposedDpEvent([SelfComposedDpEvent(from_json(event), times) for event, times in found.items()])
     except UnsupportedEventError:
@@ -318,7 +318,7 @@ class CommonBudget:
         """
         text = to_json(event)
         with self._kept.transaction() as file:
-            # What was charged before this folder was shared, once in a process.
+            # Import charges from before this folder was shared, once in a process.
             known = charged(file, ledger, _DATA_SET) if ledger not in self._settled else own
             missing = {one: times - known.get(one, 0) for one, times in own.items() if times > known.get(one, 0)}
             for one, times in [*missing.items(), (text, 1)]:
@@ -335,7 +335,7 @@ class CommonBudget:
         self._settled.add(ledger)
 
     def spent(self) -> Epsilon:
-        """What all studies have spent, at the budget's delta. Makes no file. Raises LedgerError."""
+        """Total spending of all studies, at the budget's delta. Makes no file. Raises LedgerError."""
         if not self._kept.used:
             return epsilon(composed({}), self._budget.delta)
         with self._kept.transaction() as file:
@@ -345,7 +345,7 @@ class CommonBudget:
 
 
 def common_budget(config: SiloConfig) -> CommonBudget | None:
-    """What ``silo.toml`` says; None if it limits no epsilon over several studies."""
+    """The common budget of ``silo.toml``; None if it limits no epsilon over several studies."""
     records = config.records
     if records.folder is None or not records.epsilon:
         return None

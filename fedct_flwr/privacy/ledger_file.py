@@ -197,7 +197,7 @@ class LedgerFile:
                 )
 
     def _for_good(self, mark: Path) -> str:
-        """What else helps, with a mark that stands elsewhere."""
+        """A further remedy, for a mark in another place."""
         if mark != self._elsewhere:
             return ""
         return f". Only if there is no backup, remove {mark}: what is lost then counts no more"

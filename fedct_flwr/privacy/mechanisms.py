@@ -49,7 +49,7 @@ class Mechanism(Protocol):
 
     @abstractmethod
     def event(self, num_queries: int) -> DpEvent:
-        """What the release of ``num_queries`` examples spends, per unit."""
+        """Cost of releasing ``num_queries`` examples, per unit."""
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class NoiseShares:
         return noise.discrete_gaussian(self.share_scale, (self.numbers,))
 
     def event(self) -> GaussianDpEvent:
-        """What each of the ``sums`` costs a unit: a silo charges it before it sends its summand."""
+        """Cost of each of the ``sums`` for a unit: a silo charges it before it sends its summand."""
         return GaussianDpEvent(self.multiplier * math.sqrt(self.sums))
 
     @property
@@ -122,7 +122,7 @@ class NoiseShares:
         return self.sums * self.numbers * each
 
     def slack(self, epsilon: float) -> float:
-        """What of delta pays for ``distance``."""
+        """Part of delta that pays for ``distance``."""
         return self.distance * (1 + math.exp(min(epsilon, _LARGEST_EXPONENT)))
 
 
@@ -235,7 +235,7 @@ class VoteShares:
         return all(may_be_noise(np.maximum(np.maximum(one - most, -one), 0) / 1.0, noise) for one, noise in parts)
 
     def event(self) -> DpEvent:
-        """What the sum costs a silo, which charges it before it sends its summand."""
+        """Cost of the sum for a silo, which charges it before it sends its summand."""
         return repeated(DiscreteGaussianDpEvent(self.grid * self.scale, self.grid), 2 * self.queries)
 
     @property
@@ -287,7 +287,7 @@ def _enough(plan: NoisePlan, num_queries: int) -> float:
 
 
 def spent_on_sum(shares: VoteShares, votes: int, delta: float, may_collude: int) -> Spending:
-    """What the labels of a sum cost each silo, whatever the votes are. ``votes``: as in ``shares_for``."""
+    """Cost of a sum's labels for each silo, for all possible votes. ``votes``: as in ``shares_for``."""
     price = shares.price(delta)
     return Spending(
         whom=ALL_SILOS,

@@ -18,7 +18,7 @@ from fedct_flwr.text.printable import count
 
 @dataclass(frozen=True)
 class Answers:
-    """What may be asked of a silo: its ``labels``, votes of up to ``students`` students, ``probabilities``, or all."""
+    """Permitted questions to a silo: ``labels``, votes of up to ``students`` students, ``probabilities``, or all."""
 
     labels: bool = True
     students: int = 0
@@ -32,7 +32,7 @@ class Answers:
 
     @classmethod
     def of(cls, config: SiloConfig) -> "Answers":
-        """What a real silo's policy lets out. Votes leave without a protection, or under teachers' noise."""
+        """Questions that a real silo's policy permits. Votes leave without a protection, or under teachers' noise."""
         counted = config.privacy.protection in ("none", OF_STUDENTS) and config.policy.teaches
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
         # No protection covers these, so settings that let them out under one are refused.
@@ -43,13 +43,13 @@ class Answers:
         return cls(labels, students, config.transfer.lessons, probabilities, summed=summed)
 
     def words(self, privacy: PrivacySettings) -> str:
-        """What leaves under this protection."""
+        """Data that leave under this protection, in words."""
         parts = [privacy.chosen.leaves] if self.labels else []
         sums = "; only sums of them over all silos can be read" if self.summed else ""
         return "; or, where votes are asked for, ".join([*parts, *self._votes()]) + sums
 
     def bare(self) -> str:
-        """What leaves without any noise."""
+        """Data that leave without any noise, in words."""
         if self.summed:
             return "parts of sums over all silos, from which a single silo's part cannot be read"
         parts = ["the labels of the models themselves"] if self.labels else []
@@ -101,7 +101,7 @@ _UP: Final = Context(prec=4, rounding=ROUND_CEILING)
 def promise(
     privacy: PrivacySettings, num_public: int, answers: Answers = _LABELS, unit: PrivacyUnit = PrivacyUnit.EXAMPLE
 ) -> list[str]:
-    """What is promised, in sentences for who approves it."""
+    """The guarantee, in sentences for the person who approves it."""
     return [
         f"What leaves: {answers.words(privacy)}",
         f"Unit: {UNITS[unit]}. Epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, in total over the whole study",
@@ -111,14 +111,14 @@ def promise(
 
 
 def spent_words(account: Spending) -> str:
-    """What is spent and left, as the ledger has it."""
+    """Spent and remaining budget by the ledger, in words."""
     if not account.charges:
         return f"Spent so far: nothing of epsilon {account.budget:g}"
     return f"Spent so far: epsilon {account.epsilon:.3g} of {account.budget:g}, {account.left:.3g} left"
 
 
 def together_words(account: Spending) -> list[str]:
-    """What all studies together cost, in a sentence; nothing where there is no other."""
+    """Total cost of all studies, in a sentence; empty if there is no other study."""
     if not account.others:
         return []
     others = "another study has" if account.others == 1 else f"{account.others:,} other studies have"
@@ -149,12 +149,12 @@ def promise_together(
     privacy: PrivacySettings,
     unit: PrivacyUnit = PrivacyUnit.EXAMPLE,
 ) -> list[str]:
-    """What is promised, in sentences for who approves it."""
+    """The guarantee, in sentences for the person who approves it."""
     once, sums = ("drawn set", "counts") if together.draws else ("training", "steps")
     return [
-        f"What leaves looks random: parts of {count(together.steps, 'sum')} of {together.numbers:,} numbers"
-        f"{' at most' * together.draws}. Opened is only a sum of at least {together.min_summands} silos, and the "
-        "silos' noise is in it",
+        f"Parts of {count(together.steps, 'sum')} of {together.numbers:,} numbers{' at most' * together.draws} leave, "
+        f"which look random. The coordinator can open only a sum of at least {together.min_summands} silos, with the "
+        "silos' noise in it",
         f"Unit: {UNITS[unit]}. One {once} costs it epsilon {agreed.epsilon:g}, delta {agreed.delta:g}, all {sums} "
         "together",
         f"All runs of the study together may cost epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, as [privacy] "
@@ -191,7 +191,7 @@ def page(
 
 
 def more_of_run(drawn: Mapping[str, Any] | None, attacks: Sequence[Mapping[str, Any]]) -> str:
-    """What stands below the pages of a run, as Markdown: a drawn public set's cost, and what an audit found."""
+    """Further sections of a run's sheet, as Markdown: a drawn public set's cost, and an audit's results."""
     return template(__package__, "more.md").render(drawn=drawn, attacks=attacks)
 
 

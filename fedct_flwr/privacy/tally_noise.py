@@ -15,7 +15,7 @@ from fedct_flwr.types import HardLabels, VoteCounts
 
 
 def dear_partitions(level: str, partitions: int, gamma: float = 0.0) -> str | None:
-    """What is wrong with several partitions at L1, or None: a silo has a vote for each of them to hide.
+    """Explain why several partitions cost too much at L1, or None: the noise must hide a silo's vote for each of them.
 
     ``gamma`` is 0 where it is not known yet.
     """
@@ -80,7 +80,7 @@ def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
 
 
 def spent_by(mechanism: CountNoise, num_queries: int, delta: float, *, partitions: int = 1) -> Spending:
-    """What the labels of ``num_queries`` examples cost a unit.
+    """Cost of the labels of ``num_queries`` examples for a unit.
 
     ``partitions``: how many times a silo goes through the mechanism for each example, at L2. Epsilon is the least that
     our accountants can promise for this mechanism whatever the votes are.

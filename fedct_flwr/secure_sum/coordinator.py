@@ -64,7 +64,7 @@ class SumCoordinator:
         self._sum: _Sum | None = None
         self._accused: dict[int, set[int]] = {}
         self.faults: dict[SiloName, Fault] = {}
-        """What was wrong with the silos' last replies."""
+        """Faults of the silos' last replies."""
 
     @property
     def names(self) -> tuple[SiloName, ...]:
@@ -260,7 +260,7 @@ class SumCoordinator:
         return self._each(present, check)
 
     def _each(self, received: Mapping[int, bytes], read: Callable[[int, bytes], _Read]) -> dict[int, _Read]:
-        """What is read of each reply; the silo of one that cannot be read is at fault."""
+        """Read each reply; a reply that cannot be read is its silo's fault."""
         done = {}
         for place, data in received.items():
             try:

@@ -1,4 +1,4 @@
-"""What a silo deals for one sum: shares of the seeds that may be opened if it survives, or if it does not.
+"""A silo's deal for one sum: shares of the seeds that may be opened if it survives, or if it does not.
 
 Bonawitz et al. 2017 share the long-lived key from which pairwise masks grow: a silo that drops out late would give away
 its vectors of earlier sums. Here nothing that outlives a sum is shared: the coordinator keeps the sum's pairwise seeds,
@@ -21,7 +21,7 @@ _NONCE = bytes(12)  # each key encrypts one message
 
 
 class Seeds(NamedTuple):
-    """What a silo keeps of its deal: the seed of its self-mask, and its own share of both secrets."""
+    """A silo's own part of its deal: the seed of its self-mask, and its own share of both secrets."""
 
     number: int
     self_mask: bytes
@@ -69,12 +69,12 @@ def pair_seed(root: bytes, number: int) -> bytes:
 
 
 def seed_check(seed: bytes) -> bytes:
-    """What tells that a seed was restored right, and nothing else of it."""
+    """A check value for a restored seed, which reveals nothing else about it."""
     return derive(seed, b"check", size=SECRET_SIZE)
 
 
 def tag(root: bytes, sender: int, receiver: int, sum_name: bytes) -> bytes:
-    """What ``sender`` says to ``receiver``: I have added to this very sum."""
+    """Tag from ``sender`` to ``receiver``: I have added to this very sum."""
     return derive(root, b"tag", bytes([sender, receiver]), sum_name, size=TAG_SIZE)
 
 

@@ -6,7 +6,7 @@ from fedct_flwr.types import FedctError, Numbered
 
 
 class Fault(Numbered):
-    """What is wrong with a message or with a sum, and what to do."""
+    """Faults of a message or a sum, and their remedies."""
 
     MALFORMED = 1, "the message is not one of this protocol's, or has another length: update the older side"
     TERMS = 2, "the message belongs to another run or to other terms: use the study folder that everybody approved"

@@ -48,7 +48,7 @@ class Step(IntEnum):
 
 @dataclass(frozen=True)
 class Header:
-    """What every message begins with."""
+    """First part of every message."""
 
     step: Step
     session: bytes
@@ -111,7 +111,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Deal:
-    """What a silo deals for one sum.
+    """A silo's deal for one sum.
 
     ``check`` tells whether the self-mask's seed was restored. ``wrapped`` holds the seeds of the pairwise masks,
     encrypted. ``sealed`` holds for each other silo, by place, its share of both keys.
@@ -141,7 +141,7 @@ class Ask:
     sealed: Mapping[int, bytes]
 
     def encode(self) -> bytes:
-        """What follows the header."""
+        """The bytes after the header."""
         return self.shape.encode() + listed(self.summands) + b"".join(self.sealed.values())
 
     @classmethod
@@ -163,7 +163,7 @@ class Answer:
     tags: Mapping[int, bytes] | None = None
 
     def encode(self) -> bytes:
-        """What follows the header, without the signature."""
+        """The bytes after the header, without the signature."""
         return self.masked + b"".join((self.tags or {}).values()) + self.deal.encode()
 
     @classmethod
@@ -187,7 +187,7 @@ class Open:
     signatures: Mapping[int, bytes]
 
     def encode(self) -> bytes:
-        """What follows the header."""
+        """The bytes after the header."""
         signatures = b"".join(self.signatures.values())
         return listed(self.survivors) + b"".join(self.tags.values()) + listed(self.signatures) + signatures
 
@@ -223,22 +223,22 @@ def decode_roster(data: bytes, names: tuple[str, ...]) -> list[Member]:
 
 
 def roster_digest(terms: bytes, session: bytes, members: Iterable[Member]) -> bytes:
-    """What a roster is called in keys and signatures: it covers the terms, the session and every silo's key."""
+    """Digest of a roster in keys and signatures: it covers the terms, the session and every silo's key."""
     return hashed(b"roster", terms, session, *(hashed(m.name.encode(), m.public) for m in members))
 
 
 def sum_digest(roster: bytes, number: int, shape: Shape, summands: tuple[int, ...]) -> bytes:
-    """What a sum is called in masks, tags and signatures: silos that were told different sums share nothing."""
+    """Digest of a sum in masks, tags and signatures: silos that were asked for different sums share nothing."""
     return hashed(b"sum", roster, number.to_bytes(4, "big"), shape.encode(), listed(summands))
 
 
 def introduction(terms: bytes, session: bytes, name: str, public: bytes) -> bytes:
-    """What a silo signs to introduce its key of a session."""
+    """The text that a silo signs to introduce its key of a session."""
     return hashed(b"introduction", terms, session, public, name.encode())
 
 
 def survivor_list(roster: bytes, number: int, sum_name: bytes, survivors: tuple[int, ...]) -> bytes:
-    """What a silo signs to agree to a list of survivors."""
+    """The text that a silo signs to agree to a list of survivors."""
     return hashed(b"survivors", roster, number.to_bytes(4, "big"), sum_name, listed(survivors))
 
 

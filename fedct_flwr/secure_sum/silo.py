@@ -30,7 +30,7 @@ Shares: TypeAlias = tuple[bytes, bytes]
 
 
 class Contribution(Protocol):
-    """What a silo adds, and what it pays for that."""
+    """A silo's summand, and its price."""
 
     def vector(self, shape: Shape) -> NDArray[np.uint64]:
         """The silo's numbers ``(shape.length,)``. Raises SumRefused (SHAPE) for a sum that it does not expect."""
@@ -41,7 +41,7 @@ class Contribution(Protocol):
 
 @dataclass
 class Sum:
-    """What a silo remembers of the sum that is under way."""
+    """A silo's state in the current sum."""
 
     number: int
     shape: Shape
@@ -53,7 +53,7 @@ class Sum:
 
 @dataclass
 class Session:
-    """What a silo remembers of a session: keys that no message has ever carried."""
+    """A silo's state in a session: keys that no message has ever carried."""
 
     name: bytes
     private: Annotated[

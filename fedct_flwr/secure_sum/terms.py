@@ -1,4 +1,4 @@
-"""What all silos of a secure sum agree on: who may take part, how many must, how many may collude, what is added."""
+"""Terms of a secure sum for all silos: members, least number of summands, colluders allowed, form of the summands."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -111,7 +111,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Shape:
-    """What one sum adds: vectors of ``length`` integers below ``2**bits``.
+    """Form of a sum's summands: vectors of ``length`` integers below ``2**bits``.
 
     ``largest``: the largest number that a silo may add, where the total must not wrap around; None for numbers modulo
     ``2**bits``. ``subject``: 32 bytes that name what is added; a silo adds to one sum of each subject.

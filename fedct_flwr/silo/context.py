@@ -73,11 +73,11 @@ class SiloContext:
     judgment: Path | None = None
     runs_kept: int = 8
     purse_of: "Callable[[], Purse] | None" = None
-    """What the silo's part in sums with noise for records is paid with."""
+    """Makes the purse for the silo's part in sums with noise for records."""
     study_of: Callable[[], StudyFolder] | None = None
     """The study of a real silo that counts values for a drawn public set."""
     noise_adder_of: "Callable[[], NoiseAdder] | None" = None
-    """What the silo adds its share of noise to sums of votes with; None where it adds to no such sum."""
+    """Makes the adder of the silo's share of noise in sums of votes; None where it adds to no such sum."""
     in_process: bool = False
     """Whether its learner lives as long as its state does."""
 
@@ -88,7 +88,7 @@ class SiloContext:
 
     @cached_property
     def release(self) -> "Release | None":
-        """What answers instead of the personal model."""
+        """The release that answers instead of the personal model."""
         if self.release_of is None:
             return None
         from fedct_flwr.silo.release import Answering
@@ -96,7 +96,7 @@ class SiloContext:
         return self.release_of(Answering(self.site.labeler, {}))
 
     def release_of_students(self, votes: int) -> "Release | None":
-        """What answers instead of bare students, with ``votes`` on each example."""
+        """The release that answers instead of bare students, with ``votes`` on each example."""
         if self.release_of is None:
             return None
         from fedct_flwr.silo.release import by_students
@@ -154,7 +154,7 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
         site,
         lasting or ContextState(context.state),
         model=model,
-        # What a simulated silo keeps is of one run and those of Flower's that resume it, and these change no settings.
+        # A simulated silo's files belong to one run and to Flower's runs that resume it, and these change no settings.
         model_digest=bytes(32),
         resumes=config.resume,
         sends_scores=config.report_scores,
@@ -262,7 +262,7 @@ def _release(
     folder: Callable[[], Path],
     answering: "Answering",
 ) -> "Release":
-    """What leaves of what answers, kept in ``folder``. Raises ConfigError where a package is missing."""
+    """Release of the answering model's labels, kept in ``folder``. Raises ConfigError where a package is missing."""
     check_installed(site.privacy)
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.silo.release import Release, settings_digest

@@ -1,4 +1,4 @@
-"""What a silo adds to a sum with noise of its own: votes, gradients of the joint labeler, counts of columns' values.
+"""Summands with the silo's own noise: votes, gradients of the joint labeler, counts of columns' values.
 
 Each is charged to its ledger before it is drawn, and drawn once for a question.
 """
@@ -37,16 +37,16 @@ from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 WHOLE_SILO: Final = "whole silo"
-"""What the ledger calls all that a silo has, in accounts whose unit is the silo; records have another account."""
+"""The ledger's name for a silo's whole data, in accounts whose unit is the silo; records have another account."""
 
 
 def budget_of_sums(policy: Policy) -> Budget:
-    """What a real silo lets sums tell of it, in total."""
+    """A real silo's budget for all its sums together."""
     return Budget(policy.sum_epsilon, policy.sum_delta, PrivacyUnit.SILO)
 
 
 def account_of_sums(config: SiloConfig, study: str) -> Spending:
-    """What a real silo's sums have spent, recomputed from its ledger. Makes no ledger. Raises LedgerError."""
+    """Spending of a real silo's sums, recomputed from its ledger. Makes no ledger. Raises LedgerError."""
     return account(Ledger(config.state), config.silo, study, budget_of_sums(config.policy), WHOLE_SILO)
 
 
@@ -58,7 +58,7 @@ def approve_sums(config: SiloConfig, study: str, terms: bytes) -> None:
 
 @dataclass(frozen=True)
 class NoiseAdder:
-    """What a silo adds noise with, in a ``purse`` whose budget holds unless ``most`` says what a sum may cost.
+    """Adds a silo's noise to sums, paid from a ``purse`` whose budget holds unless ``most`` limits a sum's cost.
 
     ``honest``: silos whose shares count, by the silo's own terms of sums and not by the coordinator's word.
     """
@@ -134,7 +134,7 @@ def _made(plan: joint_linear.Plan, public: PublicSet, schema: Schema, seed: int)
 
 
 def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
-    """What the silo adds to the sum of a step, ``(features * classes,)``: charged and drawn once for a ``payload``.
+    """The silo's summand of a step, ``(features * classes,)``: charged and drawn once for a ``payload``.
 
     Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED), ConfigError or DataError.
     """
@@ -157,7 +157,7 @@ def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> ND
 
 
 def plan_of(study: StudyFolder) -> marginals.Plan:
-    """What silos of a study count, as ``[draw]`` and its data dictionary say. Raises ConfigError."""
+    """Plan of the counts in a study, by ``[draw]`` and its data dictionary. Raises ConfigError."""
     agreed, sums = study.config.draw, study.config.sums
     if agreed is None:
         raise ConfigError("the study has no [draw] in study.toml: ask the coordinator for it")
@@ -173,7 +173,7 @@ def drawn_in(study: StudyFolder) -> Together:
 
 
 def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
-    """What the silo adds to a sum of counts, ``(numbers,)``: charged and drawn once for a ``payload``.
+    """The silo's summand of a sum of counts, ``(numbers,)``: charged and drawn once for a ``payload``.
 
     A patient counts by one record, the first.
 

@@ -92,7 +92,7 @@ class Judgment:
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """What ``write`` wrote; None where there is none. Raises DataError for a damaged file."""
+        """Read the file of ``write``; None where there is none. Raises DataError for a damaged file."""
         try:
             raw = json.loads(path.read_text("utf-8"))
             tests = {str(int(number)): Verdict(**found) for number, found in raw.pop("tests").items()}
@@ -119,7 +119,7 @@ class Judge:
                 self._keep(self._site.learner.fit(*self._site.private))
 
     def after(self, question: Instruction, before: Judgment | None) -> Judgment:
-        """What there is to say once it has learned a question."""
+        """The judgment after learning a question."""
         site, learned, round_ = self._site, self._teaches(question), question.round
         if self._can_test and not learned:
             self._keep(site.learner)
@@ -177,7 +177,7 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
 
 
 class Subject(NamedTuple):
-    """What a decision is about: one of Flower's runs, the settings of the model, the public set, the silo's records."""
+    """Subject of a decision: one of Flower's runs, the settings of the model, the public set, the silo's records."""
 
     run_id: int
     model_digest: bytes
@@ -230,7 +230,7 @@ _ROUNDS_ALONE: Final = 10
 
 
 class Question(NamedTuple):
-    """What a coordinator asks, and the ``digest`` (32 bytes) that it is known by."""
+    """A coordinator's question, and its ``digest`` (32 bytes)."""
 
     digest: bytes
     instruction: Instruction

@@ -30,7 +30,7 @@ from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 DATA_SET: Final = "records"
-"""What the ledger calls all records that a silo's folder ever held: a digest of the file would hand out a new budget
+"""The ledger's name for all records that a silo's folder ever held: a digest of the file would grant a new budget
 for each record that is added.
 """
 
@@ -41,12 +41,12 @@ _HEADER: Final = struct.Struct("<32sII")
 
 
 def account_of(config: SiloConfig, study: str) -> Spending:
-    """What a real silo has spent on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
+    """A real silo's spending on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
     return account(Ledger(config.state), config.silo, study, budget_of(config.privacy, grouped=config.grouped))
 
 
 def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set: str = DATA_SET) -> Spending:
-    """What a ledger says of a study, or nothing spent of the ``budget``. Raises LedgerError."""
+    """A study's account in a ledger, or an unspent ``budget``. Raises LedgerError."""
     known: dict[str, Any] = {"whom": silo, "unit": budget.unit, "budget": budget.epsilon, "delta": budget.delta}
     if not ledger.used:
         return Spending(**known)
@@ -69,7 +69,7 @@ def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:
 
 @dataclass(frozen=True)
 class Purse:
-    """What a silo pays with: its ledger, what may be spent, and where the noise for a question comes from.
+    """A silo's means of payment: its ledger, its budget, and the source of a question's noise.
 
     ``real``: whether the records are people's. Then whether there is a reply depends on no record, and the noise must
     be unpredictable: raises ConfigError where it is not.
@@ -158,7 +158,7 @@ class Release:
             self.labeler.reset()
             return
         self._store(kept)
-        # What is in memory and in no dump, such as trained teachers, need not be made again.
+        # Trained teachers and other state in memory need not be made again.
         if self.labeler.dump() != kept.dump:
             self.labeler.restore(kept.dump)
 
@@ -193,7 +193,7 @@ class _Kept(NamedTuple):
 
 
 class Answering(NamedTuple):
-    """What answers instead of the personal model or students, and what decides that next to the silo's settings."""
+    """Choice of the release that answers instead of the personal model or students."""
 
     labeler: Labeler
     decisive: Mapping[str, object]

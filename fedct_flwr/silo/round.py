@@ -84,7 +84,7 @@ def _new_reply(question: Question, payload: bytes, context: SiloContext, persona
 
 
 def _voted(context: SiloContext, vote: Callable[[], Votes], *, promised: bool, otherwise: Votes) -> tuple[Votes, bool]:
-    """What the silo's models vote, and whether they could. Raises TrainingError or ConfigError unless ``promised``.
+    """Votes of the silo's models, and whether they could vote. Raises TrainingError or ConfigError unless ``promised``.
 
     Under a guarantee a missing answer would tell of a record.
     """
@@ -138,7 +138,7 @@ def _protected_reply(
 
 
 def _student_votes(context: SiloContext, payload: bytes, instruction: Instruction) -> Votes:
-    """What the silo's students vote. The personal model has no part in it: it is neither trained nor scored."""
+    """Votes of the silo's students. The personal model is neither trained nor scored."""
     site = context.site
     if release := context.release_of_students(instruction.votes):
         none = np.zeros(0, dtype=LABEL_DTYPE)
@@ -156,7 +156,7 @@ def _student_votes(context: SiloContext, payload: bytes, instruction: Instructio
 def _released(
     context: SiloContext, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
 ) -> Votes:
-    """What leaves instead of the personal model's labels, or of bare students' votes, if the budget allows it."""
+    """Protected answer in the place of the personal model's labels or bare students' votes, if the budget allows it."""
     from fedct_flwr.labelers.labeler import Asked
 
     site = context.site
@@ -203,7 +203,7 @@ class Answered(NamedTuple):
 
     @classmethod
     def read(cls, kept: bytes | None) -> Self | None:
-        """What ``to_bytes`` wrote."""
+        """Read the bytes of ``to_bytes``."""
         if kept is None:
             return None
         digest, model_digest, number, length = _HEADER.unpack_from(kept)

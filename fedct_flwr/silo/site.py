@@ -1,6 +1,6 @@
 """Everything one silo works with: data, its copy of the public set, learner, labeler, and what it keeps between rounds.
 
-What it keeps never leaves the silo.
+Its files never leave the silo.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class LocalState(Protocol):
     """Bytes under names such as ``run-12``."""
 
     def get(self, name: str, size: int | None = None) -> bytes | None:
-        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        """Last value under this name, or only its first ``size`` bytes; None without one."""
 
     def put(self, name: str, value: bytes) -> None:
         """Keep a value, whole or not at all."""
@@ -70,7 +70,7 @@ class ContextState:
         self._state = state
 
     def get(self, name: str, size: int | None = None) -> bytes | None:
-        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        """Last value under this name, or only its first ``size`` bytes; None without one."""
         return value[:size] if (value := self._fields().get(name)) is not None else None
 
     def put(self, name: str, value: bytes) -> None:
@@ -101,7 +101,7 @@ class FolderState:
         self._folder = folder
 
     def get(self, name: str, size: int | None = None) -> bytes | None:
-        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        """Last value under this name, or only its first ``size`` bytes; None without one."""
         try:
             with (self._folder / name).open("rb") as file:
                 return file.read(size)
@@ -162,15 +162,15 @@ class Site:
     groups: Groups | None = None
     """Which private records belong together: a split of them keeps each group on one side."""
     findings: tuple[Finding, ...] = ()
-    """What the inspection says of a real silo's records; no value of a cell is in it."""
+    """Findings on a real silo's records, without any value of a cell."""
     draw_epsilon: float = 0.0
-    """What a drawn public set takes of the budget that ``privacy`` has."""
+    """Part of the budget of ``privacy`` that a drawn public set spends."""
     result: Mapping[str, object] = field(default_factory=dict)
-    """What the log tells of a query for the records, see ``result_of``."""
+    """Facts for the log on a query for the records, see ``result_of``."""
 
     @cached_property
     def safeguard(self) -> Safeguard | None:
-        """What decides how much the consensus counts here; None where ``pseudo-weight`` is a number."""
+        """Decides the consensus's weight here; None where ``pseudo-weight`` is a number."""
         if not self.settings.guarded or self.schema.outcome.number:
             return None
         network, held_out = isinstance(self.learner, Resumable), self.settings.warm_up_rounds == AUTO
@@ -195,7 +195,7 @@ class Site:
 
     @cached_property
     def labeler(self) -> "Labeler":
-        """Whose labels leave, where the silo has a protection; made when first asked for. Raises ConfigError."""
+        """The labeler whose labels leave under a protection; made when first asked for. Raises ConfigError."""
         if self.settings.name == AUTO and (said := self.privacy.chosen.of_auto):
             logger.info("Silo %s: %s", self.silo, said)
         return self.labeler_on(self.public)
@@ -209,7 +209,7 @@ class Site:
 
     @property
     def units(self) -> int:
-        """What a promise protects each of: private records, or patients where a group column names them."""
+        """Number of units that a guarantee protects: private records, or patients where a group column names them."""
         return num_units(self.private.size, self.groups)
 
     def students(self, votes: int) -> "Transfer":
@@ -323,5 +323,5 @@ def joint_of(study: StudyFolder) -> Joint | None:
 
 
 def terms_of(study: StudyFolder) -> Terms:
-    """What coordinator and silos of this study agree upon."""
+    """Terms of this study for coordinator and silos."""
     return Terms.of(study.name, study.public, study.schema)

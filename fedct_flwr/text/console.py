@@ -51,7 +51,7 @@ def bar(what: str, total: int | None, *, visible: bool | None = None) -> Iterato
         yield from _in_notebook(what, total)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    # What is printed meanwhile stands above the bar, but where it goes to a file.
+    # Output during the run stands above the bar, unless it goes to a file.
     to_terminal = sys.stdout is not None and sys.stdout.isatty()
     with Progress(*columns, console=shown_on, transient=True, redirect_stdout=to_terminal, disable=hidden) as shown:
         task = shown.add_task(escape(what), total=total)

@@ -100,13 +100,13 @@ def json_text(document: Any) -> str:
       "file": "a"
     }
     """
-    # What a table may hold besides, dates say, as text.
+    # Other values of a table, such as dates, become text.
     text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False, default=str)
     return printable_json(text) + "\n"
 
 
 def plain(value: Any) -> Any:
-    """What JSON knows, of dataclasses, paths, enumerations and numbers as well."""
+    """The value as JSON types, also for dataclasses, paths, enumerations and numbers."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

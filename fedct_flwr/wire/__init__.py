@@ -1,1 +1,1 @@
-"""What travels between coordinator and silos, to the byte."""
+"""Messages between coordinator and silos, to the byte."""

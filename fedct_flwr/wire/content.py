@@ -1,4 +1,4 @@
-"""What instructions and replies say, before it is bytes; and what both sides have agreed upon."""
+"""Contents of instructions and replies before encoding, and the terms that both sides have agreed upon."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
@@ -19,7 +19,7 @@ LARGEST_NOISE: Final = 2.0**20
 
 @dataclass(frozen=True)
 class Terms:
-    """What coordinator and silos have agreed upon before the first message."""
+    """Terms that coordinator and silos have agreed upon before the first message."""
 
     study: str
     public_fingerprint: bytes
@@ -49,7 +49,7 @@ NO_TERMS: Final = Terms("", b"", 0, ())
 
 
 class SoftTargets(NamedTuple):
-    """What a silo shall learn of ``query``: probabilities or values; a ``weight`` of 0: before its own records."""
+    """A silo's targets for ``query``: probabilities or values; a ``weight`` of 0: before its own records."""
 
     query: Query
     votes: SoftVotes

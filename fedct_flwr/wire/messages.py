@@ -2,7 +2,7 @@
 
 Baselines in simulation send weights instead, as Flower's FedAvg expects them. Coordinator to silo: the global weights
 under ``arrays``, settings under ``config``. Silo to coordinator: its own under ``arrays``, the number of its records
-under ``metrics``, its name under ``silo``. What else is of the weights' shapes (SCAFFOLD's control variates) stands
+under ``metrics``, its name under ``silo``. Other arrays of the weights' shapes (SCAFFOLD's control variates) stand
 among them, as Flower averages one record: their names begin with ``control/``.
 """
 
@@ -57,7 +57,7 @@ def to_weights(arrays: ArrayRecord) -> dict[str, NDArray[Any]]:
 
 
 def num_bytes(arrays: ArrayRecord) -> int:
-    """What the arrays weigh on the wire, without Flower's envelope."""
+    """Bytes of the arrays on the wire, without Flower's envelope."""
     return sum(len(array.data) for array in arrays.values())
 
 

@@ -166,7 +166,7 @@ def _earlier(num_classes: int, votes: int) -> list[NDArray[np.uint64]]:
 
 
 UNITS: Final = 255
-"""What the codes of an example sum to."""
+"""Sum of an example's codes."""
 _TOLERANCE: Final = 1e-3
 
 
@@ -187,7 +187,7 @@ def quantized(probabilities: SoftVotes) -> NDArray[np.uint8]:
     exact *= UNITS / sums
     codes = np.floor(exact)
     missing = UNITS - codes.sum(axis=1, keepdims=True)
-    # What tells of which class the float was rounded must not decide: ties are ties after rounding.
+    # The class whose float was rounded must not matter: ties are ties after rounding.
     remainders = np.round(exact - codes, 6)
     order = np.argsort(-remainders, axis=1, kind="stable")
     ranks = np.empty_like(order)

@@ -100,7 +100,7 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 class Kind(StrEnum):
-    """What the cells of a column are; nothing where no cell has a value."""
+    """Kind of a column's cells; empty where no cell has a value."""
 
     NUMBERS = "numbers"
     TEXT = "text"

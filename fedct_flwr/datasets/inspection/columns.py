@@ -16,14 +16,14 @@ from fedct_flwr.types import SiloName
 
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
-# What pandas, R and spreadsheets call a column that numbers the rows.
+# Names that pandas, R and spreadsheets give to a column of row numbers.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
 
 
 def of_public(
     column: Column, redaction: Redaction, categories: Collection[str], dated: Collection[str]
 ) -> Iterator[Finding]:
-    """What is refused of a public column. ``categories`` are names whatever they look like, ``dated`` columns days."""
+    """Refusals of a public column. ``categories`` hold names even if they look like numbers, ``dated`` columns days."""
     name, cells = column.name, column.public
     if cells is None:
         return
@@ -47,7 +47,7 @@ def of_public(
 
 
 def of_silo(column: Column, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
-    """What is refused of a silo's column next to the public one."""
+    """Refusals of a silo's column, compared with the public one."""
     public, own, name = column.public, column.silos[silo], column.name
     if public is None:
         return
@@ -108,7 +108,7 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
         return None
     looks, words, fix = cells.looks, np.array([*cells.counts], dtype=object), "turn it into numbers"
     bad = ~looks.plain
-    # What has the form of a number, or stands for a missing one, may be quoted: it is no name.
+    # Text that looks like a number, or marks a missing one, may be quoted: it is not a name.
     known = looks.comma | looks.bound | looks.missing
     shown = known if known.any() else bad if bad.any() else looks.plain
     if _cells(cells, looks.comma) > _cells(cells, bad) / 2:

@@ -21,7 +21,7 @@ _MOST: Final = 3
 
 
 class Severity(StrEnum):
-    """What becomes of a finding: nothing runs, it is reported and the run goes on, or the settings accept it."""
+    """Effect of a finding: nothing runs, the run goes on and reports it, or the settings accept it."""
 
     REFUSED = "refused"
     SAID = "said"
@@ -42,13 +42,13 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """What accepts it: ``code``, with the column or the silo concerned."""
+        """Name for ``accept``: ``code``, with the column or the silo concerned."""
         about = self.column or self.silo
         return f"{self.code}:{about}" if about else self.code
 
     @property
     def sentence(self) -> str:
-        """What is wrong, where, and what to do."""
+        """The problem, its place, and the remedy."""
         return f"{self.message}: {self.fix}" if self.fix else self.message
 
 

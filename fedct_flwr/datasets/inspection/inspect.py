@@ -21,7 +21,7 @@ from fedct_flwr.types import SiloName
 
 @dataclass(frozen=True)
 class Inspection:
-    """What the tables of a federation hold by site, and what is suspicious about them."""
+    """Summary of a federation's tables by site, and the suspicious findings."""
 
     table: TableOne = field(default_factory=TableOne)
     findings: tuple[Finding, ...] = ()
@@ -99,7 +99,7 @@ def inspect_tables(
             spelled = {each.silo for each in more if each.code == "value-spellings"}
             here = [each for each in here if each.silo not in spelled] + more
         found += [*here, *leakage(column, y, len(every), label, redaction)]
-    # What another finding explains is not said twice.
+    # Skip findings that another finding explains.
     known = {(each.column, each.silo) for each in found}
     for each in found:
         if each.code in ("one-class", "no-common-class", "class-at-one-silo"):

@@ -239,7 +239,7 @@ def _standardized(difference: float, variance: float) -> float:
 
 
 def _compared(site: Site) -> str:
-    """What differs, here and elsewhere, such as "m 80%, elsewhere 40% to 50%"."""
+    """The value here and elsewhere, such as "m 80%, elsewhere 40% to 50%"."""
     form = ".4g" if site.what == "median" else ".0%"
     here, low, high = (format(number, form) for number in (site.here, *site.there))
     return f"{site.what} {here}, elsewhere {low if low == high else f'{low} to {high}'}"
