@@ -15,14 +15,16 @@ import typer
 from joblib import cpu_count
 from packaging.requirements import Requirement
 
-from fedct_flwr.cli.findings import Check, Finding, bad, by_amount, good, run_checks, warning
+from fedct_flwr.cli.findings import Check, Finding, bad, good, run_checks, warning
 from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.text.printable import count
 
 _PACKAGE: Final = "fedct-flwr"
 # Which collect other extras, and which are for who works on this project.
 _NOT_FOR_USE: Final = ("", "all", "dev", "docs")
 _GIGABYTE: Final = 1_000_000_000
-_BUILT_IN: Final = ("heart-disease", "breast-cancer", "diabetes")
+_MEMORY, _DISK = 4.0, 1.0
+"""Gigabytes that should be free."""
 _WITHOUT_ENGINE: Final = "use fedct simulate --in-process, or "
 
 
@@ -78,16 +80,12 @@ def packages(_: None) -> Iterator[Finding]:
         yield warning(message, f"where you need one: pip install -c constraints.txt -e '.[{missing[0]}]'")
 
 
-def machine(_: None) -> Iterator[Finding]:
-    """How many silos can train at the same time, and what memory is free."""
-    yield good(f"cores: {cpu_count()}")
+def memory(_: None) -> Iterator[Finding]:
+    """What memory is free for the silos that train at the same time."""
     free = psutil.virtual_memory().available / _GIGABYTE
-    yield by_amount(
-        f"memory: {free:.1f} GB are free",
-        free,
-        (1.0, "end other programs: 1 GB is needed, 4 GB are better"),
-        (4.0, "use --in-process for large data sets: the engine has a process for each core"),
-    )
+    message = f"memory: {free:.1f} GB are free for {count(cpu_count(), 'core')}"
+    enough = free >= _MEMORY
+    yield good(message) if enough else warning(message, f"end other programs: {_MEMORY:g} GB are better")
 
 
 def gpu(_: None) -> Iterator[Finding]:
@@ -116,41 +114,25 @@ def engine(_: None) -> Iterator[Finding]:
         yield good(f"engine: Ray {version_of('ray')} is there")
 
 
-def data(_: None) -> Iterator[Finding]:
-    """Which data sets lie on this machine, apart from the built-in ones."""
-    from fedct_flwr.datasets import LOADERS
-    from fedct_flwr.datasets.named import data_folder
-
-    folder = data_folder()
-    if os.environ.get("FEDCT_DATA") and not folder.is_dir():
-        yield bad(f"data: FEDCT_DATA = {folder} is no folder", "name the folder of the data sets, or unset FEDCT_DATA")
-        return
-    there = sorted(name for name in LOADERS if (folder / name).is_dir())
-    yield good(f"data: {', '.join([*_BUILT_IN, *there])}; others are looked for in {folder} (FEDCT_DATA)")
-
-
 def disk(_: None) -> Iterator[Finding]:
     """Room for runs, which go below the folder that one is in, and for what is temporary."""
     for what, folder in {"runs": Path.cwd(), "temporary files": Path(tempfile.gettempdir())}.items():
+        free = shutil.disk_usage(folder).free / _GIGABYTE
+        message = f"disk: {free:.1f} GB are free for {what} in {folder}"
         if not os.access(folder, os.W_OK):
             yield bad(f"disk: {folder}, where {what} go, cannot be written to", "go to another folder")
-            continue
-        free = shutil.disk_usage(folder).free / _GIGABYTE
-        yield by_amount(
-            f"disk: {free:.1f} GB are free for {what} in {folder}",
-            free,
-            (1.0, "make room, at least 1 GB"),
-            (5.0, "make room, 5 GB are better"),
-        )
+        elif free < _DISK:
+            yield bad(message, f"make room, at least {_DISK:g} GB")
+        else:
+            yield good(message)
 
 
 CHECKS: Final[tuple[Check[None], ...]] = (
     Check("Python", lambda _: this_python()),
     Check("packages", packages),
-    Check("machine", machine),
+    Check("memory", memory),
     Check("GPU", gpu),
     Check("engine", engine),
-    Check("data", data),
     Check("disk", disk),
 )
 

@@ -65,15 +65,6 @@ def bad(message: str, fix: str, details: object = "") -> Finding:
     return Finding(Mark.BAD, message, fix, str(details))
 
 
-def by_amount(message: str, amount: float, least: tuple[float, str], better: tuple[float, str]) -> Finding:
-    """Bad below ``least`` and worth knowing below ``better``: amounts, each with what to do where there is less."""
-    enough, more = least
-    if amount < enough:
-        return bad(message, more)
-    plenty, more = better
-    return warning(message, more) if amount < plenty else good(message)
-
-
 class Unread(Exception):
     """A check needs something that cannot be read, which another finding tells already."""
 

@@ -9,9 +9,12 @@ in docs/reference/json.md.
 """
 
 import os
+import re
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import RenderableType
@@ -19,14 +22,7 @@ from rich.markup import escape
 
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import json_text, printable
-from fedct_flwr.types import DataError
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-import re
-from collections.abc import Callable, Iterator, Mapping
-
-from fedct_flwr.types import FedctError
+from fedct_flwr.types import DataError, FedctError
 
 PANEL: Final = "Output"
 """Where help shows options that say what is printed and what is written where."""
@@ -34,28 +30,6 @@ PANEL: Final = "Output"
 Json: TypeAlias = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document, and all else on standard error.", rich_help_panel=PANEL),
-]
-
-
-def _log_form(form: str) -> str:
-    # Imported here: most commands have no log.
-    from fedct_flwr.hospital.log_line import FORMATS, log_as
-
-    if form not in FORMATS:
-        raise typer.BadParameter(f"{form!r} is no form of a log: text or json")
-    log_as(form)
-    return form
-
-
-Log: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--log",
-        help="Form of the log: text, or json, an object a line.",
-        envvar="FEDCT_LOG",
-        callback=_log_form,
-        rich_help_panel=PANEL,
-    ),
 ]
 
 
@@ -100,7 +74,7 @@ class Output:
             self.console.print(item)
 
     @staticmethod
-    def doing(what: str) -> "AbstractContextManager[object]":
+    def doing(what: str) -> AbstractContextManager[object]:
         """Say what takes a moment; on standard error, if that is a terminal, and it leaves no trace."""
         return console(stderr=True).status(escape(what))
 

@@ -1,4 +1,4 @@
-"""One line of a process's own log: for people, or with FEDCT_LOG=json one JSON object for programs.
+"""One line of a process's own log: for people, or with FEDCT_LOG=json in the environment one JSON object for programs.
 
 An object has ``time`` (UTC, ISO 8601), ``level``, ``part`` (agent, connect, coordinator), ``message``, and what the
 line is about: ``silo``, ``run``, ``round``. Neither form holds data: it is the same sentence. Needs the standard
@@ -16,8 +16,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 VARIABLE: Final = "FEDCT_LOG"
-"""In the environment: text, or json."""
-FORMATS: Final = ("text", "json")
 _ABOUT: Final[ContextVar[Mapping[str, object]]] = ContextVar("about")
 
 
@@ -61,12 +59,9 @@ def _places(error: BaseException) -> Iterator[str]:
     yield f"{type(error).__name__}\n"
 
 
-def log_as(form: str) -> None:
-    """From now on this process and those that it starts log in this form. Raises ValueError for one there is not."""
-    if form not in FORMATS:
-        raise ValueError(form)
-    os.environ[VARIABLE] = form
-    if form == "json":
+def set_up_log() -> None:
+    """Have Python's own log of this process in the same form."""
+    if os.environ.get(VARIABLE) == "json":
         logger, handler = logging.getLogger("flwr.fedct"), logging.StreamHandler()
         handler.setFormatter(JsonFormatter())
         logger.handlers, logger.propagate = [handler], False

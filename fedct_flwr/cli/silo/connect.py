@@ -4,7 +4,6 @@ Flower's SuperNode with the silo's settings, supervised; and for an air gap what
 """
 
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -13,7 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fedct_flwr.cli.output import Log, Output, echo
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import Connection, SiloConfig
 from fedct_flwr.config.settings import split_address
@@ -41,8 +40,6 @@ def connect(
     host: Annotated[
         str, typer.Option(help="Address to listen at for the agent.", show_default="that of supernode in silo.toml")
     ] = "",
-    print_: Annotated[bool, typer.Option("--print", help="Print the command instead of running it.")] = False,
-    log: Log = "text",
 ) -> None:
     """Run Flower's SuperNode: it calls the coordinator, and the agent calls it. It needs no access to records.
 
@@ -52,10 +49,6 @@ def connect(
     """
     config = SiloConfig.read_toml(silo_file(folder))
     connection = config.connection
-    command = [*supernode_command(connection, host), f"--status={status_file(config)}"]
-    if print_:
-        echo(f"{shlex.join(command)}\n")
-        return
     for path, remedy in (
         (connection.ca_certificate, "ask the coordinator for ca.crt"),
         (connection.node_key, "make the silo's folder with 'fedct silo init'"),
@@ -65,6 +58,7 @@ def connect(
             raise ConfigError(f"there is no file {path}: {remedy}")
     if connection.client_certificate.is_file() and not connection.client_key.is_file():
         raise ConfigError(f"there is no file {connection.client_key}: {NO_KIT}")
+    command = [*supernode_command(connection, host), f"--status={status_file(config)}"]
     os.execve(command[0], command, {**os.environ, **_ENVIRONMENT, SILO: config.silo})  # noqa: S606 - that is the point
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fedct_flwr.cli.output import Log, Output
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -14,11 +14,11 @@ from fedct_flwr.hospital.agent import answer_file, start_agent
 from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.hospital.log_line import log_line
+from fedct_flwr.hospital.log_line import log_line, set_up_log
 from fedct_flwr.types import ConfigError
 
 
-def start(folder: Folder = None, log: Log = "text") -> None:
+def start(folder: Folder = None) -> None:
     """Run the agent: it takes questions from its SuperNode, trains, and lets approved labels out, each one logged.
 
     Stops cleanly on SIGTERM, SIGINT and SIGHUP, also in the middle of training.
@@ -28,6 +28,7 @@ def start(folder: Folder = None, log: Log = "text") -> None:
     # Only this of what has no effect: what else was approved before goes on.
     config.check_promised()
     check_approved(config)
+    set_up_log()
     out = Output()
 
     def say(sentence: str) -> None:
