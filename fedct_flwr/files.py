@@ -13,7 +13,7 @@ from fedct_flwr.types import RunError
 DAMAGED: Final = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 """Errors from reading a file that is not JSON, or not of the form that its reader expects."""
 UNREADABLE: Final = (OSError, *DAMAGED)
-"""The same, or a file that cannot be read."""
+"""The same, and errors of files that cannot be read."""
 _MOST_ROUNDS: Final = 1 << 63
 
 

@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 STORE: Final = "MLFLOW_TRACKING_URI"
 RUN_FILE: Final = "mlflow.json"
-"""In the run folder: which run of the store this one is, so that it can be gone on with."""
+"""File in the run folder with the id of the store's run, which a resumed run continues."""
 
 # Only the named server gets reports, and one that is away does not hold up the rounds for long.
 _ENVIRONMENT: Final = {

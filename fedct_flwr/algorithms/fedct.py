@@ -172,7 +172,7 @@ class FedCT:
 
 
 Function: TypeAlias = Callable[[NDArray[np.int64]], Any]
-"""Of votes ``(silos, examples)``, classes by their positions or ABSTAIN (-1), to labels ``(examples,)``."""
+"""From votes ``(silos, examples)``, classes by their positions or ABSTAIN (-1), to labels ``(examples,)``."""
 
 _NUMBER: Final = count(1)
 

@@ -1,4 +1,4 @@
-"""The seats from which a run is attacked: the coordinator, another silo, and a recipient of a model or a drawn set."""
+"""Adversaries of a run: the coordinator, another silo, and a recipient of a model or a drawn set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,14 +38,14 @@ DRAWN: Final = "drawn set"
 SEATS: Final = (COORDINATOR, OTHER_SILO, MODEL)
 
 _EXACT: Final = 1.0
-"""Records: an attacker who takes noise for so small finds out whether it was left out."""
+"""Standard deviation, in records, assumed by an attacker that tests whether the noise was left out."""
 _NEIGHBOURS: Final = 3
 _STRANGERS: Final = 1000
 """Test records that scores of candidates are compared with. More tell little, and networks take long to answer."""
 
 
 class Places:
-    """Where candidates and their neighbours stand in the public set of all refits: once for all of them."""
+    """Positions of candidates and their neighbours in the public set, the same in all refits."""
 
     def __init__(self, dataset: FederatedDataset, candidates: Candidates, transformer: Any) -> None:
         self.num_public = len(dataset.public)
@@ -138,7 +138,7 @@ def _sums(refit: Refit) -> NDArray[np.float64]:
 
 
 def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
-    """The same of sums with the silos' noise: the classes' chances, by the votes and how large the noise is."""
+    """The same for sums with the silos' noise: probabilities of the classes, by the votes and the noise's scale."""
     from fedct_flwr.privacy.noise_shares import VoteShares  # needs the extra privacy
 
     terms, found = refit.transcript.terms, []
@@ -192,7 +192,7 @@ class _Training:
         return attacks.true_probability(found, self.strangers.y)
 
     def probabilities(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of each class, before each step ``(steps, n, classes)``."""
+        """Probability of each class before each step ``(steps, n, classes)``."""
         return np.stack([self.labeler.probabilities(one, vectors) for one in self.weights])
 
     def seen(self, records: Examples) -> Observation:
@@ -311,7 +311,7 @@ class Counting:
         return found
 
     def _counts(self, members: Mapping[SiloName, NDArray[np.bool_]], seed: int | None) -> NDArray[np.float64]:
-        """Of all records but candidates that are no members; without a seed, without noise."""
+        """Counts of all records but non-members; without a seed, without noise."""
         held = with_members(self._dataset, self._candidates, members, planted=False)
         cells, y, _ = placed(self._plan.form, held.silos)
         counts = self._plan.counts(cells, y) if seed is None else sum_of(self._plan, cells, y, seed)

@@ -162,7 +162,7 @@ SHADOWS: Final = 3
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """Of ``n`` candidates of one silo, whose true classes are ``y`` ``(n,)``; None for what the seat does not see."""
+    """One adversary's view of a silo's ``n`` candidates, with true classes ``y`` ``(n,)``; None for unseen parts."""
 
     y: HardLabels
     labels: NDArray[np.int16] | None = None

@@ -137,7 +137,7 @@ class Audit:
     noisy_sums: bool = False
     """Whether silos add noise to secure sums, of which the coordinator sees the opened ones."""
     drawn: Promise | None = None
-    """Of a drawn public set."""
+    """Guarantee of a drawn public set."""
 
     def of(self, seat: str) -> OfSeat:
         """Success of one adversary. Raises KeyError for one that sees nothing."""

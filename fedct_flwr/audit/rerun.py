@@ -198,7 +198,7 @@ def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge 
 
 
 def _global_model(config: RunConfig, dataset: FederatedDataset, path: Path) -> Learner:
-    """Of an algorithm that averages weights: what all silos end with."""
+    """The last average, of an algorithm that averages weights."""
     learner = build_learner(config, dataset, 0, dataset.silos[0].private.X)
     if not isinstance(learner, Saveable):
         raise RunError(f"a {type(learner).__name__} is in no file, and the global model is read from one")

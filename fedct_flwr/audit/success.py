@@ -18,7 +18,7 @@ from fedct_flwr.scoring.assessment import delong
 from fedct_flwr.scoring.intervals import Estimate, area, proportion
 
 FALSE_POSITIVES: Final = (0.01, 0.001)
-"""Rates at which true positives are told."""
+"""False positive rates of the reported true positive rates."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Success:
 
 
 def success(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> Success:
-    """Of scores ``(refits, candidates)`` and members: FedCT's VUL (App. E.1). Raises ValueError without both."""
+    """Success by scores ``(refits, candidates)`` and members: the paper's VUL (App. E.1). Raises ValueError."""
     found, truth = scores.ravel(), members.ravel()
     yes, no = int(truth.sum()), int((~truth).sum())
     if not yes or not no:
@@ -107,7 +107,7 @@ _SHARES: Final = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 
 
 class Guessed(NamedTuple):
-    """Of ``canaries`` put in with probability 1/2 each, ``right`` of the ``guesses`` (others: abstained) are right."""
+    """Guesses on ``canaries``, each put in with probability 1/2: ``right`` of the ``guesses``; others abstained."""
 
     right: int
     guesses: int

@@ -79,7 +79,7 @@ _TOLD: Final = (
 
 
 def document(study: str, found: Audit) -> Any:
-    """The same for programs; docs/reference/json.md says what the keys mean."""
+    """The same as JSON; docs/reference/json.md explains the keys."""
     return plain(
         {
             "study": study,

@@ -33,7 +33,7 @@ from fedct_flwr.wire.messages import ARRAYS, Weights, to_arrays, to_weights
 Matrix: TypeAlias = NDArray[np.float64]
 Vector: TypeAlias = NDArray[np.float64]
 Places: TypeAlias = NDArray[np.intp]
-"""Of a silo's neurons, which global neuron each is a copy of."""
+"""For each of a silo's neurons, the global neuron that it is a copy of."""
 
 _SWEEPS: Final = 5
 """Passes in which all silos are matched again, as in the published code."""
@@ -61,7 +61,7 @@ class Prior:
 
     @property
     def zeros(self) -> float:
-        """As how many copies that are zero the prior counts: a global neuron is ``sum / (count + zeros)``."""
+        """Number of zero copies that the prior counts as: a global neuron is ``sum / (count + zeros)``."""
         return self.silo_variance / self.global_variance
 
 

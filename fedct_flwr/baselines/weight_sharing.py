@@ -131,7 +131,7 @@ class Averaging(FlowerFedAvg):
 
 
 def share(replies: Iterable[Message], num_records: int) -> float:
-    """Of ``num_records``, how many are those of the silos that replied; 1 for all."""
+    """Share of ``num_records`` at the silos that replied; 1 for all."""
     there = [reply.content.metric_records["metrics"][NUM_EXAMPLES] for reply in replies]
     return float(np.sum(there)) / num_records
 

@@ -48,7 +48,7 @@ def new_repeats(
 ) -> tuple[Plan, Simulation]:
     """The plan of repeats that begin with the settings' seed, and its first run; nothing is written.
 
-    Raises as ``Simulation.checked``.
+    Raises like ``Simulation.checked``.
     """
     check_new(folder)
     seeds = planned_seeds(repeats, int(settings["seed"]))
@@ -126,7 +126,7 @@ def run_one(
     seed: int,
     goes_on: bool,
 ) -> None:
-    """Begin a run in a new folder, or resume it there, and score it. Raises as ``Simulation``."""
+    """Begin a run in a new folder, or resume it there, and score it. Raises like ``Simulation``."""
     begun = RunFolder(path).settings() if goes_on else None
     chosen = {**begun, "resume": True} if begun is not None else {**settings, "seed": seed}
     simulation = Simulation.checked(chosen, path, named=named, begun=begun, packages=packages)

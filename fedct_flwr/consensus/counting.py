@@ -18,21 +18,21 @@ Decide: TypeAlias = Callable[[VoteCounts, HardLabels, Generator], HardLabels]
 
 
 class Trust(NamedTuple):
-    """Row ``i`` of ``matrix`` ``(silos, silos)`` is whom silo ``i`` of ``silos`` trusts; rows sum to 1."""
+    """Trust among ``silos``: row ``i`` of ``matrix`` ``(silos, silos)`` is that of silo ``i``; rows sum to 1."""
 
     silos: Sequence[SiloName]
     matrix: NDArray[np.float64]
 
 
 class Total(NamedTuple):
-    """The sum ``numbers`` ``(examples, classes)`` of what these silos voted, none of which is known by itself."""
+    """The sum ``numbers`` ``(examples, classes)`` of these silos' votes, whose single votes are unknown."""
 
     numbers: VoteCounts
     silos: Sequence[SiloName]
 
 
 class Consensus(NamedTuple):
-    """How the silos' votes on the queried examples become targets.
+    """Turns the silos' votes on the queried examples into targets.
 
     ``init(silos)`` makes the state before the first round. ``apply(ballots, incumbent, state, rng)`` returns
     the new labels ``(examples,)`` and the next state; ``incumbent`` are the labels these examples have now. Where a
@@ -51,9 +51,9 @@ class Consensus(NamedTuple):
     targets: Callable[[State, SiloName], SoftVotes | None] | None = None
     trust: Callable[[State], Trust] | None = None
     of_sum: Callable[[Total, Answers, State, Generator], tuple[Answers, State]] | None = None
-    """As ``apply``, of the sum of all silos' votes; None where the rule needs each silo's."""
+    """Like ``apply``, for the sum of all silos' votes; None where the rule needs each silo's."""
     alike: Callable[[State], SoftVotes | None] | None = None
-    """As ``targets``, where they are the same for every silo, also for one that has no part in them yet."""
+    """Like ``targets``, where they are the same for every silo, also for one that has not voted yet."""
 
 
 _BYTE: Final = 255

@@ -1,4 +1,4 @@
-"""Dawid-Skene: from hard votes alone, how good each silo is at each class, and what the labels are then.
+"""Dawid-Skene: estimate each silo's quality at each class, and the labels, from hard votes alone.
 
 A. P. Dawid, A. M. Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm", Applied
 Statistics 28(1), 1979. With two classes this is STAPLE: S. K. Warfield, K. H. Zou, W. M. Wells, "Simultaneous truth and
@@ -33,19 +33,19 @@ from fedct_flwr.consensus.label_matrix import LabelMatrix, label_matrix, no_rows
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
 
 _PSEUDO_COUNT: Final = 0.5
-"""Added to each count, so that what was not seen is not held to be impossible."""
+"""Added to each count, so that unseen votes are not impossible."""
 _EVEN: Final = 10.0
-"""Examples of each class that are added where the classes' shares are estimated."""
+"""Examples of each class added when the classes' shares are estimated."""
 _TOLERANCE: Final = 1e-3
 _CAP: Final = 200
 _UNDECIDED: Final = 0.98
 """A class that is at least so probable, relative to the most probable one, is as good as it: pseudo-counts alone make
 that much of a difference where the votes tell nothing."""
 _FEWEST: Final = 3
-"""Silos whose votes tell how good each is (Zhang, Chen, Zhou, Jordan, "Spectral methods meet EM", arXiv:1406.3824)."""
+"""Fewest silos whose quality can be estimated (Zhang et al., "Spectral methods meet EM", arXiv:1406.3824)."""
 _CONFUSION: Final = "confusion"
 _BLOCK: Final = 1 << 18
-"""Votes that are looked at together."""
+"""Votes of a block."""
 
 
 class Estimate(NamedTuple):
@@ -121,13 +121,13 @@ class _Votes:
         silos, examples = matrix.votes.shape
         self._each = max(1, min(silos, _BLOCK // max(1, examples)))
         self._starts = range(0, silos, self._each)
-        # Of all blocks the same.
+        # All blocks share it.
         self._ones = np.ones(examples * (1 + self._each))
         # All other blocks are made each time.
         self._only = self._block(0) if len(self._starts) == 1 else None
 
     def counted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sum of ``values`` ``(examples, k)`` over each silo's votes for a class, ``(silos, classes + 1, k)``."""
+        """Sums of ``values`` ``(examples, k)`` over each silo's votes for a class, ``(silos, classes + 1, k)``."""
         examples, width = values.shape
         found = [(block.T @ values)[examples:] for block in self._blocks()]
         return np.concatenate(found).reshape(-1, self._matrix.num_classes + 1, width)
@@ -154,7 +154,7 @@ class _Votes:
 
 
 def _shares(votes: _Votes) -> NDArray[np.float64]:
-    """The share of each class in an example's votes ``(examples, classes)``; all the same without votes."""
+    """Share of each class in an example's votes ``(examples, classes)``; equal shares without votes."""
     silos, examples, classes = votes.shape
     counts = votes.added(np.zeros((examples, classes)), np.tile(np.eye(classes + 1, classes), (silos, 1, 1)))
     counts += counts.sum(axis=1, keepdims=True) == 0
@@ -203,7 +203,7 @@ def dawid_skene(num_classes: int) -> Consensus:
 
 
 def _decided(likelihood: NDArray[np.float64], incumbent: HardLabels) -> HardLabels:
-    """The most likely class; where others are as good, the incumbent if it is one of them, else ABSTAIN."""
+    """The most likely class; in a tie the incumbent if it is among the best, else ABSTAIN."""
     examples = np.arange(len(likelihood))
     labels: HardLabels = likelihood.argmax(axis=1).astype(LABEL_DTYPE)
     leaders = likelihood >= _UNDECIDED * likelihood.max(axis=1, keepdims=True)

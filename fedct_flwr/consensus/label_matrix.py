@@ -1,4 +1,4 @@
-"""All votes of a round side by side, for a consensus that looks at them more than once and knows its silos.
+"""All votes of a round as a matrix, for a consensus that reads them more than once.
 
 And silos whose votes are the opposite of the others', as where one writes 1 for healthy and the others 1 for ill.
 Agreement is corrected for chance: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
@@ -51,7 +51,7 @@ def label_matrix(ballots: Iterable[Ballot], num_examples: int, num_classes: int)
 
 
 def unanimous(matrix: LabelMatrix) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Where all votes cast agree, or there are none ``(examples,)``; and there, the vote, or C ``(examples,)``."""
+    """Mask ``(examples,)`` where all votes cast agree, or there are none; and the vote there, or C ``(examples,)``."""
     lowest = matrix.votes.min(axis=0)
     agreed = np.ones(len(lowest), dtype=np.bool_)
     for row in matrix.votes:
@@ -60,7 +60,7 @@ def unanimous(matrix: LabelMatrix) -> tuple[NDArray[np.bool_], NDArray[Any]]:
 
 
 def no_rows(name: str, *shape: int) -> State:
-    """The state before the first round: an array ``name`` of this shape for each silo, of none so far."""
+    """State before the first round, without silos: each will have an array ``name`` of this shape."""
     return {_SILOS: np.empty(0, dtype=np.str_), name: np.empty((0, *shape))}
 
 
@@ -70,7 +70,7 @@ def rows_of(state: State, name: str) -> dict[SiloName, NDArray[np.float64]]:
 
 
 def with_rows(state: State, name: str, silos: Sequence[SiloName], rows: NDArray[np.float64]) -> State:
-    """The state with new arrays for these silos. A silo that is not there now keeps its own."""
+    """State with new arrays for these silos. Absent silos keep theirs."""
     known = rows_of(state, name) | dict(zip(silos, rows, strict=True))
     names = sorted(known)
     return {
@@ -80,7 +80,7 @@ def with_rows(state: State, name: str, silos: Sequence[SiloName], rows: NDArray[
 
 
 def kappas(matrix: LabelMatrix) -> NDArray[np.float64]:
-    """Cohen's kappa of each two silos ``(silos, silos)``, on the examples that both voted on; at most 1.
+    """Cohen's kappa of each pair of silos ``(silos, silos)``, on the examples that both voted on; at most 1.
 
     How much more often they vote the same than by chance with the same shares of classes, of how much more they could.
     0 where that says nothing: without common examples, or if both always vote for the same class.
@@ -111,7 +111,7 @@ _MOST_EXAMPLES: Final = 2000
 _FEWEST_SILOS: Final = 3
 _MOST_SILOS: Final = 100
 _FAR: Final = 3.0
-"""Standard errors of a kappa below what chance explains, at least."""
+"""Least number of standard errors of a kappa below chance."""
 
 
 def opposed(matrix: LabelMatrix) -> dict[SiloName, float]:
@@ -161,7 +161,7 @@ def agreed(labels: HardLabels, decided: HardLabels) -> float:
 
 
 def counts_agreed(counts: VoteCounts, decided: HardLabels) -> float:
-    """The same of a silo's students' votes ``(examples, classes)``.
+    """The same for votes ``(examples, classes)`` of a silo's students.
 
     >>> counts_agreed(np.int32([[2, 0], [1, 1], [0, 2]]), np.int16([0, 0, -1]))
     0.75

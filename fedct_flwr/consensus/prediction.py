@@ -1,4 +1,4 @@
-"""Prediction consensus: each silo learns from the others' probabilities, weighed by how much it trusts whom.
+"""Prediction consensus: each silo learns from the others' probabilities, weighed by its trust in them.
 
 D. Fan, C. Mendler-Dünner, M. Jaggi, "Collaborative learning via prediction consensus", NeurIPS 2023
 (arXiv:2305.18497), Algorithm 1; who trusts whom is in ``trust``. With naive trust all silos learn the mean, as in
@@ -26,7 +26,7 @@ _RULE: Final = "rule_"
 _UNIT: Final = 1 << 20
 """Mean probabilities that differ by less than 1 / _UNIT are equal."""
 _OFF: Final = UNITS * float(np.finfo(np.float32).eps)
-"""By how much whole units that travelled as probabilities of single precision may miss whole numbers."""
+"""Largest error of whole units after a passage as probabilities in single precision."""
 
 _Share: TypeAlias = Callable[[SoftVotes, Answers, Generator], Answers]
 """Turns the mean of the silos' targets ``(examples, classes)`` into shared answers, given the previous ones."""
@@ -69,7 +69,7 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
 
 
 def consensus_of_values(rule: TrustRule) -> Consensus:
-    """The same for a quantity: votes are values ``(examples, 1)``, and what all share is the mean of the targets.
+    """The same for a quantity: votes are values ``(examples, 1)``, and all silos share the mean of the targets.
 
     Where all silos count the same, targets are their median, as one silo's values could move a mean anywhere (D. Yin et
     al., "Byzantine-robust distributed learning", ICML 2018, Def. 1); of a sum only the mean is known. ``rule`` has a
@@ -93,7 +93,7 @@ def consensus_of_values(rule: TrustRule) -> Consensus:
 
 
 def _of_mean(mean: SoftVotes, total: Total, state: State) -> State:
-    """The state after a sum: of its silos, all of which count the same, the mean alone is known."""
+    """State after a sum: only the mean of its silos is known, which all count the same."""
     voters = sorted(total.silos)
     return {
         **_with_rows(state, voters, uniform(len(voters))),
@@ -131,7 +131,7 @@ def _by_trust(width: int, rule: TrustRule, share: _Share, mixed: _Mix) -> Consen
 
     def report(state: State) -> dict[SiloName, dict[str, Any]]:
         silos, matrix = trust(state)
-        # 1 on average.
+        # The mean is 1.
         return {silo: {"trust": round(float(given), 4)} for silo, given in zip(silos, matrix.sum(axis=0), strict=True)}
 
     return Consensus(init, apply, report, targets, trust)
@@ -142,7 +142,7 @@ def _prefixed(state: State) -> State:
 
 
 def _mean(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
-    """The mean of all. Of probabilities that travelled it is exact: in floats, the order of the silos would show."""
+    """The mean of all. It is exact for probabilities in whole units: in floats, it would depend on the silos' order."""
     units = np.zeros(votes.shape[1:], dtype=np.int64)
     for vote in votes:
         exact = UNITS * vote.astype(np.float64)
@@ -160,7 +160,7 @@ def _median(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
 
 
 def _shares(units: NDArray[np.int64], silos: int) -> SoftVotes:
-    """Probabilities of the sum of the whole units of ``silos`` silos."""
+    """Probabilities from the sum of ``silos`` silos' whole units."""
     shares: SoftVotes = (units / (UNITS * silos)).astype(np.float32)
     return shares
 
@@ -179,7 +179,7 @@ def _rows_among(state: State, silos: Sequence[SiloName], voters: Sequence[SiloNa
 
 
 def _with_rows(state: State, voters: Sequence[SiloName], matrix: NDArray[np.float64]) -> State:
-    """Whom silos trust, as last found, by name; NaN for two that have not voted in one round.
+    """Last trust of each silo in each other, by name; NaN for two that never voted in the same round.
 
     Trust is a share of those who voted, so what a silo that votes now was found to trust others earlier is set to the
     scale of this round, by the silos of both: with naive trust all have the same share, however many there were.

@@ -1,4 +1,4 @@
-"""Trust-weighted consensus on probabilities: each silo weighs the others by how much they say what it says itself.
+"""Trust-weighted consensus on probabilities: each silo weighs the others by the similarity of their predictions.
 
 D. Fan, C. Mendler-Dünner, M. Jaggi, "Collaborative learning via prediction consensus", NeurIPS 2023 (arXiv:2305.18497).
 Trust is a row-stochastic matrix: row ``i`` says how silo ``i`` weighs each silo. A column that sums to less than 1
@@ -20,11 +20,11 @@ Matrix: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[SoftVotes], Matrix]
 
 TOLERANCE: Final = 5e-3
-"""By how much a row of probabilities may miss 1: half precision rounds each of them."""
+"""Tolerance for the sum of a row of probabilities: half precision rounds each of them."""
 
 _NO_PROBABILITIES: Final = "probabilities must be numbers in 0..1 that sum to 1 for each example: look at the learner"
 _BLOCK: Final = 1 << 17
-"""Values of a block, which fits into the processor's cache."""
+"""Values per block, so that a block fits into the processor's cache."""
 _MIN_STEP: Final = 64
 _SILOS: Final = "silos"
 _SIMILARITY: Final = "similarity"
@@ -41,12 +41,12 @@ class TrustRule(NamedTuple):
     init: Callable[[], State]
     apply: Callable[[Sequence[SiloName], SoftVotes, State], tuple[Matrix, State]]
     even: bool = False
-    """Whether all count the same, whatever they say: then it is enough to know their sum."""
+    """Whether all silos always count the same: then their sum is enough."""
 
 
 def check_probabilities(votes: SoftVotes) -> None:
     """Raise DataError unless all of ``(..., classes)`` are in 0..1 and each row sums to 1, within ``TOLERANCE``."""
-    # Asked for what is right, not for what is wrong: NaN is neither.
+    # A test for valid values, not for invalid ones, also catches NaN.
     sums = votes.sum(axis=-1, dtype=np.float32)
     if not (votes.min(initial=0.0) >= 0 and np.abs(sums - 1).max(initial=0.0) <= TOLERANCE):
         raise DataError(_NO_PROBABILITIES)
@@ -79,7 +79,7 @@ def similarity(votes: SoftVotes) -> Matrix:
             np.log(work, out=work)
         work *= p
         one_and_entropy = 1 - work.sum(axis=0)
-        # The logarithm of a negative number is none.
+        # Negative numbers have no logarithm.
         if not (off <= TOLERANCE and np.isfinite(one_and_entropy).all()):
             raise DataError(_NO_PROBABILITIES)
         np.multiply(p, p, out=work)
@@ -107,7 +107,7 @@ def similarity_of_values(values: NDArray[np.floating]) -> Matrix:
     exact = values.astype(np.float64).reshape(len(values), -1)
     distance = np.stack([((exact - row) ** 2).mean(axis=1) for row in exact])
     unit = np.median(exact.var(axis=1))
-    # Without a unit, who differs at all is not similar.
+    # Without a unit, silos that differ at all are not similar.
     relative = np.divide(distance, unit, out=np.where(distance > 0, np.inf, 0.0), where=unit > 0)
     found: Matrix = 1 / (1 + relative)
     return found
@@ -125,7 +125,7 @@ def trust(similarity: Matrix) -> Matrix:
 
 
 def uniform(num_silos: int) -> Matrix:
-    """All count the same: naive trust, the mean of the probabilities."""
+    """Naive trust: all silos count the same, for the mean of the probabilities."""
     return np.full((num_silos, num_silos), 1 / num_silos)
 
 
@@ -142,7 +142,7 @@ def targets_of(trust: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
 
 
 def naive(measure: Measure = similarity) -> TrustRule:
-    """All count the same in every round."""
+    """Naive trust in every round: all silos count the same."""
 
     def apply(silos: Sequence[SiloName], votes: SoftVotes, state: State) -> tuple[Matrix, State]:
         return uniform(len(silos)), state
@@ -151,7 +151,7 @@ def naive(measure: Measure = similarity) -> TrustRule:
 
 
 def dynamic(measure: Measure = similarity) -> TrustRule:
-    """Trust of the round: it becomes the more even the more silos agree (Claim 3), and forgives bad ones."""
+    """Trust by each round alone: it becomes more even as silos agree (Claim 3), and forgives bad ones."""
 
     def apply(silos: Sequence[SiloName], votes: SoftVotes, state: State) -> tuple[Matrix, State]:
         return trust(measure(votes)), state
@@ -183,7 +183,7 @@ def static(measure: Measure = similarity) -> TrustRule:
 
 
 def _placed(matrix: Matrix, silos: Sequence[SiloName], names: Sequence[SiloName]) -> Matrix:
-    """The matrix of some silos among those of more ``names``; NaN where it says nothing."""
+    """The matrix of some silos as one of more ``names``; NaN for the others."""
     larger = np.full((len(names), len(names)), np.nan)
     rows = [names.index(silo) for silo in silos]
     larger[np.ix_(rows, rows)] = matrix

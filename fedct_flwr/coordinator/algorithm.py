@@ -50,7 +50,7 @@ class Algorithm(Method):
         """
 
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
-        """Where a run in simulation keeps the model that a silo ends with: its own, if silos do not share one."""
+        """Path of the model that a silo ends with in simulation: its own, if silos do not share one."""
         return folder.silo_model(silo, suffix)
 
     @abstractmethod
@@ -96,11 +96,11 @@ class LabelSharing(Algorithm):
 
     @abstractmethod
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
-        """How votes become labels, with the source; 0 classes: a quantity. ``decide`` decides on counts under noise."""
+        """Rule from votes to labels; 0 classes: a quantity. ``decide`` decides on counts under noise."""
 
     @property
     def learning(self) -> "Learning":
-        """How silos learn from each other's probabilities, where they share those."""
+        """Training with other silos' probabilities, where silos share them."""
         from fedct_flwr.coordinator.questions import Learning
 
         return Learning()
@@ -155,11 +155,11 @@ class Summable(LabelSharing):
 
     @property
     def in_sums(self) -> bool:
-        """As ``secure`` says."""
+        """Whether silos add their answers, by ``secure``."""
         return self.secure
 
     def fewest_summands(self, num_silos: int) -> int:
-        """Enough that those who collude know no other's answers; all silos where noise comes in shares."""
+        """Fewest summands that hide each silo's answers from colluders; all silos where noise comes in shares."""
         enough = max(FEWEST_SILOS, self.may_collude + 2)
         return self.min_summands or (max(enough, num_silos) if self.noise_in_shares else enough)
 

@@ -44,7 +44,7 @@ def targets_to_arrays(targets: Answers) -> ArrayRecord:
 
 
 def arrays_to_targets(arrays: ArrayRecord) -> Answers:
-    """The same table out of Flower's arrays."""
+    """Read the same table from Flower's arrays."""
     return arrays[_TARGETS].numpy()
 
 
@@ -153,7 +153,7 @@ class CoTraining(Strategy):
             self.fixed_point = record["round"]
 
     def summary(self) -> None:
-        """Log what is about to happen."""
+        """Log the plan of the rounds."""
         logger.info(
             "Co-training %r: %s silos, %s public examples (%s a round), %s, public set %s",
             self._terms.study, len(self._roster.silos), self._terms.num_public, self._query_size,
@@ -234,7 +234,7 @@ class CoTraining(Strategy):
             " - fixed point" if record.fixed_point else "",
         )  # fmt: skip
         if self._folder:
-            # First, so that who waits for a round's record finds its trust too.
+            # First, so that readers of a round's record find its trust too.
             if self._consensus.trust:
                 self._folder.append_trust(server_round, self._consensus.trust(self._state))
             self._folder.append_round(record)

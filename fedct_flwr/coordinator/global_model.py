@@ -27,7 +27,7 @@ from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, RunError
 
 FACT: Final = "global_model"
-"""Where ``result.json`` tells of it."""
+"""Key in ``result.json``."""
 
 
 def add_global_model(

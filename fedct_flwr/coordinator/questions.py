@@ -191,7 +191,7 @@ class Answer:
 
     @property
     def known_scores(self) -> dict[str, float] | None:
-        """Those that are numbers, as JSON has no other; None if the silo tells nothing of them."""
+        """Scores that are numbers, as JSON has no NaN; None if the silo sends none."""
         if self.scores is None:
             return None
         return {name: value for name, value in self.scores._asdict().items() if not math.isnan(value)}
@@ -207,7 +207,7 @@ def read_answer(message: Message, terms: Terms, instruction: Instruction) -> tup
 
 
 class Learning(NamedTuple):
-    """How silos learn from each other's probabilities: with this weight, or with 0 before their own records."""
+    """Training with other silos' probabilities: with this weight, or with 0 before the silo's own records."""
 
     weight: float = 0.5
 
@@ -225,7 +225,7 @@ class Asking:
     summed: bool = False
     """Whether answers are only added."""
     noise: float = 0.0
-    """Of the sum, in shares of the silos; see ``Instruction``."""
+    """Scale of the sum's noise, in shares of the silos; see ``Instruction``."""
     answer: str = ""
     """The name of the kind, if it is asked for by its name."""
 

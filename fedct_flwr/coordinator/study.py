@@ -30,7 +30,7 @@ _POLL_SECONDS: Final = 0.2
 _SIMULATION_SECONDS: Final = 5.0
 _NOT_THERE: Final = "no node at the start of the round"
 LONGEST_SECONDS: Final = 60.0
-"""To say a name takes no training: a silo reads the data set at most, which its process does once."""
+"""Longest wait for a silo's name, which takes no training: a silo reads at most the data set, once."""
 
 _NOTHING: Final = Instruction(0, Query(0, 0), np.zeros(0, dtype=LABEL_DTYPE))
 
@@ -49,11 +49,11 @@ class Roster:
         self._known = frozenset(self.silos)
         self._names: dict[int, SiloName] = {}
         self._nodes: dict[SiloName, int] = {}
-        """The same by silo: each has one node at most."""
+        """Nodes by silo: each has one at most."""
         self._present: frozenset[int] = frozenset()
 
     def wait(self, grid: Grid) -> None:
-        """Wait until every silo's node is there, at most ``deadline`` seconds.
+        """Wait at most ``deadline`` seconds for every silo's node.
 
         Goes on with those present if they are ``min_silos`` or more. Raises RunError otherwise, and where a simulation
         has fewer SuperNodes than silos.
@@ -189,16 +189,16 @@ class Subject(NamedTuple):
     sums: SumTerms | None = None
     joint: Joint | None = None
     folder: StudyFolder | None = None
-    """Of real silos."""
+    """Subject of a study with real silos."""
 
     @classmethod
     def simulated(cls, dataset: FederatedDataset) -> "Subject":
-        """Of a simulation."""
+        """Subject of a simulation."""
         return cls(dataset.schema, dataset.public, dataset.test)
 
     @classmethod
     def real(cls, study: StudyFolder) -> "Subject":
-        """Of a study's folder."""
+        """Subject of a study's folder."""
         return cls(study.schema, study.public, study.test, study.sums, joint_of(study), study)
 
 

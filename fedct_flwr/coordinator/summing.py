@@ -138,7 +138,7 @@ class Lost(RunError):
 
 
 class NoisySums:
-    """Those of one run."""
+    """Secure sums with noise of one run."""
 
     def __init__(self, study: Study, grid: Grid, kind: NoisySum) -> None:
         self._study, self._grid, self._kind = study, grid, kind

@@ -55,7 +55,7 @@ _LINE_ENDS: Final = re.compile(rb"[\r\n]")
 MOST_COLUMNS: Final = 1 << 17
 """Columns of a table, each of which takes kilobytes of memory, even without a record."""
 TOO_LARGE: Final = "unpacked, it is far larger than a table of its size would be"
-"""Of any file, for the end of a sentence."""
+"""Advice for any file, for the end of a sentence."""
 
 
 class FormError(DataError):
@@ -98,7 +98,7 @@ def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettin
 
 
 def names_in_delimited(path: Path, tables: TableSettings) -> list[str]:
-    """The names in the header of a CSV file. Raises DataError as ``read_delimited``."""
+    """The names in the header of a CSV file. Raises DataError like ``read_delimited``."""
     try:
         look, encoding = _look_into(path, tables), "utf-8-sig" if _is_utf_8(tables.encoding) else tables.encoding
         with _opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:

@@ -1,4 +1,4 @@
-"""The data dictionary of a study: what each column of its tables may hold.
+"""The data dictionary of a study: the permitted values of each column.
 
 It is read from ``[columns]`` of a TOML file, from a frictionless Table Schema (JSON, https://specs.frictionlessdata.io)
 or from a data dictionary as REDCap exports it (CSV). None of them needs a record.
@@ -24,14 +24,14 @@ from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import ConfigError
 
 MOST_COLUMNS: Final = 200
-"""With more, the noise that all columns share hides what the records say."""
+"""With more columns, the noise that they share hides the data."""
 _EXAMPLES: Final = 100
 _KINDS: Final = {"integer": "integer", "year": "integer", "number": "number", "date": "date", "datetime": "date"}
-"""Of a Table Schema, and the beginnings of REDCap's text validations."""
+"""Types of a Table Schema, and first parts of REDCap's text validations."""
 _REDCAP: Final = ("Variable / Field Name", "field_name")
 """The first header of the file that people download, and of REDCap's API."""
 _PLACES: Final = (0, 3, 5, 7, 8, 9, 10)
-"""In both: name, field type, choices, validation, its least and largest value, and whether it identifies a person."""
+"""In both: name, field type, choices, validation, smallest and largest value, and whether it identifies a person."""
 
 
 class Dictionary(Settings):
@@ -64,7 +64,7 @@ class Dictionary(Settings):
         return pa.table({name: pa.array(values.tolist()) for name, values in found.items()})
 
     def without(self, names: Collection[str]) -> Self:
-        """Without these columns. Raises ConfigError for a name that it has not."""
+        """The dictionary without these columns. Raises ConfigError for an unknown name."""
         if unknown := next((name for name in names if name not in self.columns), None):
             raise ConfigError(f"the data dictionary has no column {quoted(unknown)}: {suggest(unknown, self.columns)}")
         kept = {name: form for name, form in self.columns.items() if name not in names}
@@ -81,7 +81,7 @@ class Dictionary(Settings):
 
     @classmethod
     def of_file(cls, path: Path) -> Self:
-        """By the file's ending: ``.toml``, a Table Schema in ``.json``, REDCap's in ``.csv``. Raises ConfigError."""
+        """Read a file by its ending: ``.toml``, ``.json`` (Table Schema) or ``.csv`` (REDCap's). Raises ConfigError."""
         if path.name == STUDY_FILE:
             return cls.read({"columns": StudyConfig.read_toml(path).columns}, f"[columns] in {path}")
         if path.suffix == ".toml":
@@ -96,7 +96,7 @@ class Dictionary(Settings):
 
     @classmethod
     def of_setting(cls, given: str) -> Self:
-        """Of a file's path, or of JSON text. Raises ConfigError."""
+        """Read a file's path, or JSON text. Raises ConfigError."""
         return cls.of_text(given) if given.startswith("{") else cls.of_file(Path(given))
 
     @classmethod
@@ -126,7 +126,7 @@ class Dictionary(Settings):
 
 
 _Field: TypeAlias = tuple[str, dict[str, Any] | None]
-"""A name and what ``[columns.NAME]`` would say; None of what cannot be drawn."""
+"""A name and its ``[columns.NAME]``; None if the column cannot be drawn."""
 
 
 def _of_schema(fields: list[Mapping[str, Any]]) -> Iterator[_Field]:

@@ -60,14 +60,14 @@ def read_excel(path: Path, text: Collection[str], tables: TableSettings) -> pa.T
 
 
 def names_in_excel(path: Path, tables: TableSettings) -> list[str]:
-    """The names in the header of the sheet that ``read_excel`` reads. Raises as that does."""
+    """The names in the header of the sheet that ``read_excel`` reads. Raises like that does."""
     with _workbook(path) as book:
         header = next((row for row in _rows(_sheet(book, path, tables)) if row), [])
         return [_written(value, tables) for value in header]
 
 
 def other_sheets(path: Path, tables: TableSettings) -> list[str]:
-    """Names of the sheets with contents that are not read, unless the settings name one. Raises as ``read_excel``.
+    """Names of the sheets with contents that are not read, unless the settings name one. Raises like ``read_excel``.
 
     None of a file that is no .xlsx.
     """

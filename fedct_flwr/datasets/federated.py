@@ -30,7 +30,7 @@ _BLOCK_BYTES: Final = 1 << 24
 _TABLE: Final = 2
 """Axes of a table."""
 AXES: Final = 4
-"""Of images: example, channel, row and column."""
+"""Axes of images: example, channel, row and column."""
 
 
 def scaled(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -62,9 +62,9 @@ class Source(NamedTuple):
 
 
 def stand_in(silos: Mapping[SiloName, Source], config: RunConfig) -> Source:
-    """A table that says what the columns are, until a public set is drawn: of the dictionary, or of the silos' tables.
+    """A table with the columns' kinds, until a public set is drawn: from the dictionary, or the silos' tables.
 
-    Of the tables each column is shuffled by itself: no record is in it. Raises ConfigError.
+    Each column of the silos' tables is shuffled on its own: no record is in it. Raises ConfigError.
     """
     if config.draw_dictionary:
         dictionary = Dictionary.of_setting(config.draw_dictionary)
@@ -262,7 +262,7 @@ def _labels(
 
 
 def _groups(parts: Sequence[_Labeled], group: str) -> list[Groups | None]:
-    """Of each table, which records belong together; a test table, which is not split, may lack the column."""
+    """Groups of each table's records; a test table, which is not split, may lack the column."""
     concerned = [
         number for number, part in enumerate(parts) if group and (not part.tested or group in part.table.column_names)
     ]

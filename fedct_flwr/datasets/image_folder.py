@@ -93,7 +93,7 @@ def check_room(paths: Sequence[Path], size: tuple[int, int], mode: str) -> None:
 def usual_form(paths: Sequence[Path], *, named: bool = False) -> ImageForm:
     """The size of most of these images, at most 224 pixels along a side, and color if one of them has any.
 
-    Reads their headers alone. Raises as ``read_images``.
+    Reads their headers alone. Raises like ``read_images``.
     """
     looks = [*_of_each(paths, lambda image: ((image.height, image.width), image.mode), named)]
     sizes, modes = Counter(size for size, _ in looks), {mode for _, mode in looks}
@@ -171,7 +171,7 @@ class LabeledImages:
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """Those of a folder. Raises DataError if there are none."""
+        """Labeled images of a folder. Raises DataError if there are none."""
         classes = [path for path in listed_in(folder) if path.is_dir()]
         found = {path: class_name(inner.name) for inner in classes for path in images_among(listed_in(inner))}
         if not found:
@@ -179,7 +179,7 @@ class LabeledImages:
         return cls(folder, [*found], [*found.values()])
 
     def group_names(self, pattern: str) -> list[str]:
-        """The group that each file's name says, see ``GroupedImages``; none without a pattern.
+        """The group in each file's name, see ``GroupedImages``; empty without a pattern.
 
         Raises DataError for names that say none, which quotes none of them.
         """
@@ -195,13 +195,13 @@ class LabeledImages:
         return names
 
     def groups(self, pattern: str) -> Groups | None:
-        """The same as numbers ``(n,)``; None without a pattern."""
+        """Groups as numbers ``(n,)``; None without a pattern."""
         names = self.group_names(pattern)
         return np.unique(names, return_inverse=True)[1].astype(np.int64) if names else None
 
 
 def images_among(paths: Iterable[Path]) -> list[Path]:
-    """Those of these files that are images by their names."""
+    """Files that are images by their names."""
     return [path for path in paths if path.suffix.lower() in _SUFFIXES and path.is_file()]
 
 
@@ -301,7 +301,7 @@ def _check_test(trained: LabeledImages, tested: LabeledImages, pattern: str, cla
 
 
 def _form(told: FolderTables, public: Sequence[Path], folder: Path) -> tuple[ImageForm, tuple[str, ...]]:
-    """How images are read, and the sentence that says so where ``data.toml`` does not."""
+    """Form for reading images, and a sentence on it where ``data.toml`` gives none."""
     images = told.images
     if images.size and images.mode:
         return ImageForm(images.size, images.mode), ()

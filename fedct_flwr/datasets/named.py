@@ -200,7 +200,7 @@ _FASHION_AT: Final = (
 )
 _SUPERCLASSES: Final = ("top", "trouser", "dress", "shoe", "bag")
 _SUPERCLASS_OF: Final = np.array([0, 1, 0, 2, 0, 3, 0, 3, 4, 3], dtype=LABEL_DTYPE)
-"""Of each class: four are tops, three are shoes."""
+"""Superclass of each class: four are tops, three are shoes."""
 
 
 def fashion_mnist(config: RunConfig) -> FederatedDataset:
@@ -215,7 +215,7 @@ def fashion_superclasses(config: RunConfig) -> FederatedDataset:
     """Kinds of clothes, where each silo has seen one kind of tops and one of shoes, and is tested on all of them.
 
     After Li, Wang, "FedMD: Heterogenous federated learning via model distillation", arXiv:1910.03581, §4, who have
-    CIFAR-100's superclasses, 10 silos and 5,000 public examples. Raises as ``fashion_mnist``, and ConfigError.
+    CIFAR-100's superclasses, 10 silos and 5,000 public examples. Raises like ``fashion_mnist``, and ConfigError.
     """
     known, schema = _clothes(), Schema.numeric(_SUPERCLASSES, _PIXELS)
     train, test = (Examples(part.X, _SUPERCLASS_OF[part.y]) for part in known)

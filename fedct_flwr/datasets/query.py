@@ -30,14 +30,14 @@ from fedct_flwr.datasets.table_files import is_number, is_text, repeated_names, 
 from fedct_flwr.text.printable import listed, quoted
 
 MOST_SQL: Final = 1 << 16
-"""Bytes of a query, which a person is to read."""
+"""Most bytes of a query, so that a person can read it."""
 _MOST_BYTES: Final = 1 << 30
-"""Of memory for a result."""
+"""Bytes of memory for a result."""
 _ROWS: Final = 1 << 14
 """Fetched at a time."""
 _CONNECT_SECONDS: Final = 10
 _GRACE_SECONDS: Final = 1.0
-"""After which PostgreSQL ends a statement by itself that this process has given up."""
+"""Seconds after which PostgreSQL ends a statement that this process has given up."""
 _LONGEST: Final = 200
 # No comment within a comment: PostgreSQL takes it for one, and the others do not.
 _SELECT: Final = re.compile(r"(?>\s|--[^\n]*\n|/\*(?:(?!/\*).)*?\*/)*+(?:select|with)\b", re.IGNORECASE | re.DOTALL)
@@ -69,7 +69,7 @@ def query_text(path: Path) -> str:
 
 
 def query_digest(path: Path) -> str:
-    """SHA-256 of a query's text in hexadecimal digits. Raises DataError as ``query_text``."""
+    """SHA-256 of a query's text in hexadecimal digits. Raises DataError like ``query_text``."""
     return hashlib.sha256(query_text(path).encode()).hexdigest()
 
 

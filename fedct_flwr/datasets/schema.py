@@ -23,12 +23,12 @@ class Outcome:
 
     @property
     def number(self) -> bool:
-        """Whether it is a number."""
+        """Whether the outcome is a number."""
         return bool(self.quantity)
 
     @property
     def measure(self) -> Measure:
-        """How models are compared."""
+        """Name of the score by which models are compared."""
         return R_SQUARED if self.number else BALANCED_ACCURACY
 
     @property
@@ -77,13 +77,13 @@ class Outcome:
             )
 
     def check_answers(self, answers: Answers) -> Answers:
-        """Raise DataError for a number that no class has; any quantity will do."""
+        """Raise DataError for an answer that is not a class; every quantity is valid."""
         if not (self.number or ((answers >= 0) & (answers < len(self.classes))).all()):
             raise DataError("the model predicts what is no class of its own study: the file is damaged or forged")
         return answers
 
     def counts(self, answers: Answers) -> dict[str, int]:
-        """Of all classes, also of those that no answer is; nothing of a quantity."""
+        """Counts of all classes, also of absent ones; empty for a quantity."""
         counts = [] if self.number else np.bincount(answers, minlength=len(self.classes)).tolist()
         return dict(zip(self.classes, counts, strict=True))
 
@@ -185,7 +185,7 @@ class Schema:
         return cls(classes, tuple(Column(name) for name in names))
 
     def positive(self, name: str = "") -> int | None:
-        """Of two classes, the number of the one called ``name``, or of the last one; None unless there are two.
+        """Number of the positive class: the one called ``name``, or the last; None unless there are two classes.
 
         Raises ConfigError for a name that is not one of two classes.
         """

@@ -156,7 +156,7 @@ def table_of(data: DataSettings, study: StudyFolder) -> pa.Table | None:
 def read_grouped(
     data: DataSettings, study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
-    """The same, and which of them belong together, where ``silo.toml`` says so.
+    """The same records, and their groups, where ``silo.toml`` names a group column.
 
     ``table`` is what ``table_of`` has read of the silo's file, if it has.
     """
@@ -181,7 +181,7 @@ def read_grouped(
 
 
 def form_of(data: DataSettings, study: StudyFolder) -> TableSettings:
-    """How a silo's tables are read: their form is the silo's, and what columns are is the study's."""
+    """Settings for reading a silo's tables: the silo's form, and the study's kinds of columns."""
     agreed = study.config.tables
     return data.tables.model_copy(update={"categories": agreed.categories, "text": agreed.text})
 

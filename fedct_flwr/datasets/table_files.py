@@ -29,7 +29,7 @@ from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import ConfigError, DataError
 
 _MOST_CELLS: Final = 1 << 24
-"""In a file of any size. Each takes 8 bytes of memory."""
+"""Most cells in a file of any size. Each takes 8 bytes of memory."""
 _MOST_CELLS_IN_BYTE: Final = 64
 """Cells, at most, of which a file has one byte, in files with more cells."""
 _ROWS: Final = 1 << 10
@@ -104,7 +104,7 @@ def _too_large(path: Path) -> KindError:
 
 
 ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
-"""How files of tables end, in small letters."""
+"""File endings of tables, in small letters."""
 
 PLAIN: Final = TableSettings()
 """The form of a table without settings."""
@@ -189,7 +189,7 @@ def _read(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa
 
 
 def repeated_names(names: list[str]) -> list[str]:
-    """Names that stand there more than once."""
+    """Names that occur more than once."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
@@ -245,13 +245,13 @@ def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArr
 def as_written(path: Path) -> pa.Table:
     """A file's table with all of its columns, in CSV files as text to the letter; ``data.toml`` next to it tells how.
 
-    Raises DataError as ``read_table``.
+    Raises DataError like ``read_table``.
     """
     return _read(path, None, TableSettings.of_folder(path.parent).of(path.name))
 
 
 def column_names(path: Path, tables: TableSettings = PLAIN) -> list[str]:
-    """The names in a table's header, without reading the table. Raises DataError as ``read_table``."""
+    """The names in a table's header, without reading the table. Raises DataError like ``read_table``."""
     _check_regular(path)
     ending = path.name.lower()
     if ending.endswith(".parquet"):

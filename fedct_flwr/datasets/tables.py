@@ -1,4 +1,4 @@
-"""Tables to numbers: what the columns are is read from the public set alone; and class names of the label column."""
+"""Tables to numbers: the public set alone decides the columns' kinds. And class names of the label column."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -159,7 +159,7 @@ def _fits(values: pa.ChunkedArray, column: Column) -> bool:
 
 _WHOLE: Final = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:\.0*)?")
 _LARGEST: Final = float(2**53)
-"""From here on a float stands for several whole numbers."""
+"""Floats from here on each stand for several whole numbers."""
 
 
 def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:

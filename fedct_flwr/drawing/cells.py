@@ -27,14 +27,14 @@ FEWEST: Final = 8
 MOST: Final = 100
 """Intervals of a column of numbers."""
 _DIGITS: Final = 3
-"""Of a number's range that a file shows."""
+"""Decimals of a file's numbers, relative to the size of their range."""
 _MOST_TRIES: Final = 50
 """Times as many rows as are asked for, of which each must break a rule before the rule is refused."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Of one column: ``low`` and ``high`` ``(cells,)`` values of each, ascending; equal for a single value.
+    """Cells of one column: ``low`` and ``high`` ``(cells,)`` values of each, ascending; equal for a single value.
 
     ``missing`` is the share that the dictionary allows.
     """
@@ -47,7 +47,7 @@ class Cells:
 
     @classmethod
     def of(cls, form: ColumnForm, column: Column, intervals: int) -> Self:
-        """Of a column as the schema has it, with ``intervals`` of a number's range.
+        """Cells of a column of the schema, with ``intervals`` of a number's range.
 
         Raises ConfigError where the dictionary says something else.
         """
@@ -182,7 +182,7 @@ class Form:
         return pa.table(found)
 
     def csv(self, X: Features) -> bytes:
-        """The same as a CSV file."""
+        """Examples as a CSV file."""
         written = io.BytesIO()
         pyarrow.csv.write_csv(self.table(X), written)
         return written.getvalue()

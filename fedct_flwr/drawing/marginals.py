@@ -46,7 +46,7 @@ class Histogram(NamedTuple):
 
     @classmethod
     def of(cls, cells: Cells, counts: NDArray[np.float64], records: NDArray[np.float64], noise: float) -> Self:
-        """From noisy counts ``(classes, cells + 1)`` of ``records`` ``(classes,)``.
+        """Estimate from noisy counts ``(classes, cells + 1)`` of ``records`` ``(classes,)``.
 
         ``noise`` is its standard deviation in one count. Probabilities of a class are shrunk towards those of all
         records by what noise adds to their distance: James and Stein, "Estimation with quadratic loss", 1961, Sec. 2.
@@ -107,7 +107,7 @@ class Plan:
     classes: int = 1
     honest: int = 1
     records: int = 1
-    """Of all silos together, roughly, as they announced it."""
+    """Approximate number of records at all silos together, as announced."""
 
     @classmethod
     def of(cls, dictionary: Dictionary, schema: Schema, agreed: StudyDraw, honest: int = 1) -> Self:
@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def noise(self) -> NoiseShares:
-        """Of these counts.
+        """Noise of these counts.
 
         Formal guarantees:
             One record added or removed changes as many counts by one as there are columns: by that number's square

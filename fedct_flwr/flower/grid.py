@@ -31,9 +31,9 @@ from fedct_flwr.text.printable import count, logger
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0
 MOST_PARTS: Final = 8
-"""Of one reply; all of ours have three. Of 64, replies of 16 lying silos could fill 1 GiB."""
+"""Most parts of one reply; all of ours have three. With 64, replies of 16 lying silos could fill 1 GiB."""
 MOST_BYTES: Final = 64 << 20
-"""Of one reply, over all its parts, each of which may be as long as the gateway lets in. Probabilities have 450 kB."""
+"""Most bytes of one reply's parts, each of which may reach the gateway's limit. Probabilities have 450 kB."""
 _SHARE_OF_WAIT: Final = 0.1
 _MOST_PUSHES: Final = 5
 _NODES_SECONDS: Final = 5.0
@@ -109,7 +109,7 @@ class PollingGrid(PromptGrid):
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
         self._arriving: dict[str, _Arriving] = {}
-        """By the question's id."""
+        """Arriving replies, by the question's id."""
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Send, and return the replies within ``timeout`` seconds, each the first to any sending of its question."""
@@ -190,7 +190,7 @@ class PollingGrid(PromptGrid):
         return self._grid.pull_messages(message_ids) if client is None else self._whole(client, list(message_ids))
 
     def _whole(self, client: Any, message_ids: Sequence[str]) -> list[Message]:
-        # Of a reply that it has told of, the SuperLink says when asked again that there is none.
+        # The SuperLink reports each reply once.
         if new := [asked for asked in message_ids if asked not in self._arriving]:
             told = client.PullMessages(runtime.PullAppMessagesRequest(message_ids=new))
             for reply, tree in zip(told.messages_list, told.message_object_trees, strict=True):

@@ -34,9 +34,9 @@ _FIRST_NODE_ID: Final = 100
 _LOOK_SECONDS: Final = 0.2
 """Seconds until a request to stop is noticed."""
 _LAST_ANSWER_SECONDS: Final = 25.0
-"""How long a run that was stopped waits for silos at work."""
+"""Seconds that a stopped run waits for silos at work."""
 _NO_FILTERS: Final = "`sklearn.utils.parallel.delayed` should be used with `sklearn.utils.parallel.Parallel`"
-"""How the warning of a forest begins that was handed no warning filters."""
+"""Start of the warning of a forest that got no warning filters."""
 
 # Flower keeps the identity of the running task in one place per process.
 _one_run_at_a_time = threading.Lock()

@@ -1,4 +1,4 @@
-"""The parts that Flower's messages travel in: their names, and which of them are short enough to read."""
+"""Parts of Flower's messages: their names, and whether they are short enough to read."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -15,7 +15,7 @@ _RECORDS: Final[Mapping[str, tuple[Any, Any]]] = {
     "MetricRecord": (MetricRecord, MetricRecordProto),
 }
 _MOST_FIELDS: Final = 8
-"""Of one record; all of ours have one. Flower takes 16 s to read a million, which the gateway lets in."""
+"""Most fields of one record; all of ours have one. Flower takes 16 s to read a million, which the gateway lets in."""
 
 
 def part_ids(tree: Any, most: int = 1 << 20) -> list[str]:

@@ -103,7 +103,7 @@ def carried_task(run: int, node: int, message_type: str, code: str, run_config: 
 
 
 class Asker(Protocol):
-    """Where tasks come from and answers go: a SuperNode, or the two files of a silo without a connection."""
+    """Source of tasks and receiver of answers: a SuperNode, or the two files of a silo without a connection."""
 
     @property
     def address(self) -> str:
@@ -113,7 +113,7 @@ class Asker(Protocol):
         """The next message for this silo, or None if there is none now. Raises SuperNodeError."""
 
     def ping(self) -> None:
-        """See whether it is there. Raises SuperNodeError."""
+        """Check the connection. Raises SuperNodeError."""
 
     def push(self, task: Task, content: RecordDict) -> None:
         """Hand the answer to a task over. Raises SuperNodeError."""
@@ -178,7 +178,7 @@ class SuperNode:
         return Task(run_id, node_id, message, run_config, code, found.token)
 
     def ping(self) -> None:
-        """See whether the SuperNode is there. Raises SuperNodeError."""
+        """Check the connection to the SuperNode. Raises SuperNodeError."""
         # Tasks of no type: there are none.
         self._ask(ACQUIRE, runtime.AcquireTaskRequest(), runtime.AcquireTaskResponse)
 

@@ -1,4 +1,4 @@
-"""Flower's SuperLink, which tells no silo what another one has sent and takes no answer in another's name.
+"""Flower's SuperLink, which shows no silo another silo's messages and takes no answer in another's name.
 
 Takes Flower's options. Flower calls each part of a message by its SHA-256, keeps a part once whichever node sent it,
 and tells any node whether it has one: a silo could guess the part that another silo's answer would be, and ask. Here a
@@ -42,7 +42,7 @@ class Isolation:
         self._own: defaultdict[int, deque[frozenset[str]]] = defaultdict(lambda: deque(maxlen=_QUESTIONS))
 
     def install(self) -> None:
-        """From now on this process's SuperLink answers silos so."""
+        """Replace the handlers of this process's SuperLink."""
         handlers: Any = importlib.import_module("flwr.superlink.servicer.fleet.fleet_handlers")
         around: dict[str, Callable[..., Any]] = {
             "pull_messages": self.pull, "push_messages": self.push,

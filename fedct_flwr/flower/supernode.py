@@ -40,7 +40,7 @@ def show_certificate(certificate: str, key: str) -> None:
 
 
 def follow_nothing() -> None:
-    """From now on this process follows no redirection: it could lead to any address in the house."""
+    """Make this process follow no redirection, which could lead to any address in the hospital."""
     send = httpx.Client.send
 
     def stay(self: httpx.Client, request: httpx.Request, **others: Any) -> httpx.Response:
@@ -50,7 +50,7 @@ def follow_nothing() -> None:
 
 
 def send_what_waits(looked: Callable[[], None]) -> None:
-    """From now on this process's SuperNode sends pending replies at each look for work, and calls ``looked`` then.
+    """Make this process's SuperNode send pending replies at each look for work, and call ``looked`` then.
 
     Flower sends one reply after each question. Where a pull is aborted, its reply takes the place of the next one, and
     each later round waits for a silo that has replied. Issue for Flower, "SuperNode: replies lag one message behind
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def _end_with_supervisor() -> None:
-    """Nothing ever comes by standard input, until the process at the other end is no more."""
+    """Wait for the end of standard input, which comes when the process at the other end is gone."""
     with contextlib.suppress(OSError):
         while os.read(0, 1024):
             pass

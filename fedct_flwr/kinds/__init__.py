@@ -22,7 +22,7 @@ KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROB
 
 
 _IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS, HISTOGRAMS)
-"""Those that real silos answer: one of each name in a policy and study."""
+"""Kinds that real silos answer: one of each name in a policy and study."""
 ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS, HISTOGRAMS))
 """Policy names of the kinds that leave in secure sums alone."""
 
@@ -70,7 +70,7 @@ def kind_of(instruction: Instruction, terms: Terms) -> Kind:
 
 
 def kind_of_votes(votes: Votes, terms: Terms) -> Kind:
-    """The kind of what a silo answers, by its type and number of axes."""
+    """The kind of a silo's votes, by their type and number of axes."""
     if votes.ndim == NOTHING.ndim:
         return SUMS[HARD.name]
     if votes.ndim == 1:
@@ -85,7 +85,7 @@ def kind_for(kind: Kind, quantity: str) -> Kind:
 
 
 def kinds_let_out(names: Iterable[str], terms: Terms, *, noisy: bool = False) -> list[Kind]:
-    """The kinds that a silo's policy lets out by these names, in a study with these terms.
+    """The kinds that a silo's policy permits by these names, in a study with these terms.
 
     ``noisy``: where sums leave with noise alone.
     """
@@ -94,12 +94,12 @@ def kinds_let_out(names: Iterable[str], terms: Terms, *, noisy: bool = False) ->
 
 
 def check_let_out(names: Iterable[str], terms: Terms) -> None:
-    """Raise ConfigError for a policy that lets out nothing that a study with these terms can ask for."""
+    """Raise ConfigError for a policy that permits no kind that a study with these terms can ask for."""
     if not kinds_let_out(names, terms):
         fix = f"write kinds = ['{PROBABILITIES.policy}']" if terms.quantity else "name one for classes"
         raise ConfigError(f"kinds under [policy] in silo.toml holds no kind of answer that the study asks for: {fix}")
 
 
 def kind_in_policy(name: str) -> Kind:
-    """The kind that a policy calls so, whatever the study."""
+    """The kind with this name in policies, in any study."""
     return next(kind for kind in _IN_POLICIES if kind.policy == name)

@@ -1,7 +1,7 @@
 """Interface of a kind of answer.
 
 All that depends on the kind stands in the kind's own file: how it travels, how a silo trains for it and answers, what
-it counts towards the limits, and in which words people read of it.
+it counts towards the limits, and the words for people.
 """
 
 from abc import abstractmethod
@@ -26,7 +26,7 @@ from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets,
 class Decided(NamedTuple):
     """Words for the consensus; ``agreement``, ``churn`` and ``balance`` name what these figures are shares of.
 
-    ``still`` is what does not change at a fixed point.
+    ``still`` names the part that does not change at a fixed point.
     """
 
     ones: str
@@ -62,7 +62,7 @@ CLASSES: Final = Decided(
 
 
 class Near(NamedTuple):
-    """How near a silo comes to the consensus: the column of the round log, a table's head, and a format.
+    """Measure of a silo's distance to the consensus: the column of the round log, a table's head, and a format.
 
     ``form`` is one of Python's format specifications.
     """
@@ -108,7 +108,7 @@ def facts_of_labels(
     decision: Decision,
     terms: Terms,
 ) -> Facts:
-    """How many labels changed and abstain, and how far silos agree with them; None where that is unknown.
+    """Numbers of changed and missing labels, and the silos' agreement with the labels; None where it is unknown.
 
     ``changed`` counts labels that are other ones than before, or new; ``churn`` is the share of labels that did not
     stay, of those that the examples asked about had before (None if they had none). ``agreement`` is the mean of the
@@ -140,7 +140,7 @@ def class_counts(targets: Answers, terms: Terms) -> dict[str, int]:
 
 
 def facts_of_values(votes: Mapping[SiloName, Votes], decision: Decision) -> Facts:
-    """How far silos lie off the consensus, and how far that moved, in units of the quantity.
+    """Distance of the silos from the consensus, and its change, in units of the quantity.
 
     ``distance`` is a root mean square over examples, and for the round one over the silos' distances. ``moved`` is how
     far the values of the examples asked about lie from those that they had before (None if they had none).
@@ -202,11 +202,11 @@ class Bench(Protocol):
 
     @property
     def soft_safeguard(self) -> SoftSafeguard | None:
-        """The same of others' probabilities or values; None where that is set, or cannot be weighed."""
+        """Decides the weight of others' probabilities or values; None where it is set, or where they have no weight."""
 
     @property
     def settings(self) -> LearnerSettings:
-        """How the personal model is trained."""
+        """Settings of the personal model's training."""
 
     @property
     def terms(self) -> Terms:
@@ -225,7 +225,7 @@ class Kind(Protocol):
     of: ClassVar[str] = "labels"
     """The question's subject, in a word."""
     for_numbers: ClassVar[bool] = False
-    """Whether the limits of questions for numbers hold for it."""
+    """Whether the limits on questions for numbers apply."""
     scores: ClassVar[type[Scores] | type[Fit]] = Scores
     """The test scores that travel with it, where any may."""
     by_name: ClassVar[bool] = False
@@ -237,7 +237,7 @@ class Kind(Protocol):
     one_label: ClassVar[bool] = False
     """Whether a silo's answer is one label for each example, by which silos can be compared."""
     labels: ClassVar[bool] = True
-    """Whether what is decided on are labels, which a global model can learn."""
+    """Whether the consensus is labels, which a global model can learn."""
     learns_labels: ClassVar[bool] = True
     """Whether the silo's own model learns the labels in an instruction's ``targets``."""
     own_targets: ClassVar[bool] = False
@@ -245,7 +245,7 @@ class Kind(Protocol):
     decided: ClassVar[Decided] = LABELS
     """A report's words for the consensus."""
     near: ClassVar[Near] = AGREEMENT
-    """How near silos come to it."""
+    """Measure of the silos' distance to it."""
     shared: ClassVar[str]
     """Data that leave, in the words of tables and reports."""
     unprotected: ClassVar[str] = ""
@@ -253,7 +253,7 @@ class Kind(Protocol):
     leaves: ClassVar[str]
     """Data that leave, in the words of an approval."""
     in_short: ClassVar[str]
-    """The same in a few words, as a status says it."""
+    """The same in a few words, for a status."""
     beware: ClassVar[str] = ""
     """Warning to a silo before it lets this kind out; empty without one."""
 
@@ -294,19 +294,19 @@ class Kind(Protocol):
         return
 
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
-        """Put into a message what the coordinator says of how to train, if it does. Raises Refused."""
+        """Put the coordinator's settings for training into a message, if there are any. Raises Refused."""
         return
 
     def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """Take out of a message what ``put_learning`` put in. Raises Refused."""
+        """Read the settings that ``put_learning`` wrote. Raises Refused."""
         return None
 
     def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
-        """The numbers that an instruction gives to learn; None where it gives none."""
+        """Soft targets of an instruction; None without any."""
         return None
 
     def teaches(self, instruction: Instruction) -> bool:
-        """Whether an instruction gives the silo's own model something to learn."""
+        """Whether an instruction has targets for the silo's own model."""
         return bool((instruction.targets != ABSTAIN).any())
 
     def guard_of(self, bench: Bench) -> Safeguard | SoftSafeguard | None:
@@ -314,7 +314,7 @@ class Kind(Protocol):
         return bench.safeguard
 
     def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
-        """How good a model is on a silo's own and on the pooled test set."""
+        """Scores of a model on a silo's own and on the pooled test set."""
         return Scores(*both_accuracies(learner, own), *both_accuracies(learner, pooled))
 
     def facts(
@@ -329,7 +329,7 @@ class Kind(Protocol):
         return facts_of_labels(fmean(one["agreement"] for one in of_silos.values()), of_silos, scores, decision, terms)
 
     def agreed(self, votes: Votes, decided: HardLabels) -> float:
-        """The share of a silo's votes that are the label decided on, of the examples that have one; 0 if none has."""
+        """Share of a silo's votes that equal the consensus, among examples with a label; 0 if none has one."""
         return agreed(votes, decided)
 
     def empty_table(self, num_public: int) -> Answers:

@@ -1,4 +1,4 @@
-"""One class for each public example, or no label at all; also learned as shares of the votes, or from several students.
+"""One class for each public example, or no label; also learned as shares of the votes, or from several students.
 
 Shares are the soft targets of distillation (Hinton, Vinyals, Dean, arXiv:1503.02531), made of hard labels alone.
 """
@@ -118,9 +118,9 @@ def cotrain(
 
 
 _WEIGHT: Final = 1.0
-"""Of targets in an instruction: how much they count is the silo's to say, as with labels."""
+"""Weight of targets in an instruction: the silo decides how much they count, as with labels."""
 _NOTHING: Final = 1.5 / 255
-"""By how much the shares of an example differ at most that tells nothing: as many votes for each class, or none."""
+"""Largest difference of an example's shares that carries no information: equal votes for all classes, or none."""
 
 
 class Shares(Hard):
@@ -157,7 +157,7 @@ class Shares(Hard):
             PROBABILITIES.put_learning(instruction, message, terms)
 
     def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """The shares; the coordinator says nothing of how to train, and gives no labels. Raises Refused."""
+        """Read the shares; there are no settings for training and no labels. Raises Refused."""
         if message.HasField("targets"):
             raise Refused(Refusal.MALFORMED)
         if not message.HasField("soft"):
@@ -175,7 +175,7 @@ class Shares(Hard):
         told = np.ptp(targets.votes, axis=1) > _NOTHING
         weight = bench.settings.full_weight
         if not isinstance(bench.learner, Resumable):
-            # Each counts what a pseudo-labeled example does. A network's batches have some, however many there are.
+            # Each counts as a pseudo-labeled example does. A network's batches have a fixed number of them.
             weight *= np.count_nonzero(told) / bench.private.size
         learned = targets._replace(votes=np.where(told[:, np.newaxis], targets.votes, 0), weight=weight)
         learning = Soft(targets=learned) if told.any() else Soft()
@@ -225,7 +225,7 @@ class Counts(Kind):
         return counts
 
     def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
-        """Each row as the number of its way. Raises Refused (UNKNOWN_CLASS, QUERY)."""
+        """Encode each row as its number. Raises Refused (UNKNOWN_CLASS, QUERY)."""
         if votes.shape[1] != terms.width:
             raise Refused(Refusal.UNKNOWN_CLASS)
         message.counts.CopyFrom(labels_pb2.Counts(count=len(votes), packed=pack_counts(votes)))

@@ -14,9 +14,9 @@ from fedct_flwr.wire.content import NO_TERMS, Fit, Instruction, Scores, Soft, Te
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 STEPS: Final = 15
-"""Of the labeler's training. In one more round silos learn its labels."""
+"""Most steps of the labeler's training. In one more round silos learn its labels."""
 BITS: Final = 64
-"""Of each number in a sum."""
+"""Bits of each number in a sum."""
 
 
 _BEWARE: Final = (
@@ -29,11 +29,11 @@ class NoisySum(OnlyReady):
     """Summands with shares of noise that protect records."""
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """Raise Refused (QUERY): there is more to say, see ``Joint`` and ``Histograms``."""
+        """Raise Refused (QUERY): ``Joint`` and ``Histograms`` need more than these arguments."""
         raise Refused(Refusal.QUERY)
 
     def shape(self, instruction: Instruction, subject: bytes) -> Shape:
-        """Of the sum that is opened; ``subject``: 32 bytes. Raises Refused (MALFORMED) where silos are not to add."""
+        """Shape of the opened sum; ``subject``: 32 bytes. Raises Refused (MALFORMED) where there is nothing to add."""
         if not instruction.adds_noise:
             raise Refused(Refusal.MALFORMED)
         return Shape(self.cost(instruction, NO_TERMS).labels, BITS, subject)

@@ -94,7 +94,7 @@ class Targeted(Kind):
             bench.private,
             public,
             targeted,
-            # Of weight 0 they would be learned alone, before the records; what is not trusted is not learned.
+            # With weight 0 they would be learned alone, before the records; distrusted targets are not learned.
             targets.votes if targets and (weight or not targets.weight) else None,
             instruction.query,
             weight=weight,

@@ -1,4 +1,4 @@
-"""Answers that silos only add: nothing of them is in a reply, and the coordinator opens their sum alone.
+"""Answers that silos only add: no reply holds them, and the coordinator opens their sum alone.
 
 The sum is one of ``fedct_flwr.secure_sum``. A kind of sum takes the place of the kind whose answers are added: it
 trains, asks and costs what that kind does. Its reply says that the answers are ready. Silos may add shares of noise:
@@ -42,7 +42,7 @@ NOTHING: Final[HardLabels] = np.empty((0, 0, 0), dtype=np.int16)
 
 
 class OnlyReady(Kind):
-    """Answers of which a reply only says that they are ready."""
+    """Answers that stay at the silo: its reply only says that they are ready."""
 
     policy: ClassVar[str] = "sum"
     field: ClassVar[str] = "ready"
@@ -59,7 +59,7 @@ class OnlyReady(Kind):
     def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
         return {
             "Limits of each secure sum": [
-                f"Opened is only the sum of at least {policy.min_summands} silos",
+                f"The coordinator can open only the sum of at least {policy.min_summands} silos",
                 f"The coordinator together with {policy.may_collude} of them learns no other silo's part",
                 *_noise(policy),
             ],
@@ -78,9 +78,9 @@ class Summed(OnlyReady):
     inner: ClassVar[Kind]
     """The kind whose answers are added."""
     largest: ClassVar[int]
-    """Of the numbers that a silo adds."""
+    """Range of the numbers that a silo adds."""
     bits: ClassVar[int]
-    """Of each number, in which a sum of 100 silos has room."""
+    """Bits of each number, enough for a sum of 100 silos."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -97,7 +97,7 @@ class Summed(OnlyReady):
         return self.numbers(votes, instruction, terms).astype(np.uint64).ravel()
 
     def shape(self, instruction: Instruction, terms: Terms, subject: bytes) -> Shape:
-        """Of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
+        """Shape of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
         return Shape(instruction.query.size * terms.width, self.bits, subject, self.largest)
 
     def opened(
@@ -148,14 +148,14 @@ class SummedVotes(Summed):
         return votes
 
     def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
-        """A 1 for the class of the silo's label, or for the one that all of its students chose."""
+        """One-hot votes: a 1 for the class of the silo's label, or for the class that all of its students chose."""
         labels = unanimous(votes, instruction.votes) if instruction.votes else votes
         return tally([labels], instruction.query.size, terms.num_classes)
 
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
-        """Of the round alone: ``votes`` has the opened sum ``(examples, classes)`` for each silo that is in it."""
+        """Facts of the round alone: ``votes`` has the opened sum ``(examples, classes)`` for each silo in it."""
         total = next(iter(votes.values()))
         labeled = np.flatnonzero(decision.decided != ABSTAIN)
         agreeing = total[labeled, decision.decided[labeled]].sum()
@@ -274,11 +274,11 @@ class SummedValues(SummedProbabilities):
 SUMS: Final[dict[str, Summed]] = {
     kind.inner.name: kind for kind in (SummedLabels(), SummedCounts(), SummedProbabilities(), SummedValues())
 }
-"""By the name of the kind whose answers are added."""
+"""Kinds of sums, by the name of the kind whose answers are added."""
 
 
 BITS: Final = 32
-"""Of each number: signed, in two's complement. No noise that may be asked for comes near 2^31."""
+"""Bits of each number: signed, in two's complement. No permitted noise comes near 2^31."""
 
 
 class NoisySum(SummedVotes):
@@ -293,7 +293,7 @@ class NoisySum(SummedVotes):
     beware: ClassVar[str] = _LIARS
 
     def shape(self, instruction: Instruction, terms: Terms, subject: bytes) -> Shape:
-        """Of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
+        """Shape of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
         return Shape(instruction.query.size * terms.width, BITS, subject)
 
     def opened(
@@ -334,4 +334,4 @@ class NoisyCounts(NoisySum, SummedCounts):
 
 
 NOISY_SUMS: Final[dict[str, Summed]] = {kind.inner.name: kind for kind in (NoisyLabels(), NoisyCounts())}
-"""By the name of the kind whose answers are added."""
+"""Kinds of sums, by the name of the kind whose answers are added."""

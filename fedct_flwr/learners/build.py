@@ -68,13 +68,13 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
 
 
 def named_learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
-    """One of each that the run config names, untrained, also where a silo colludes. Raises as ``learner_for``."""
+    """One of each that the run config names, untrained, also where a silo colludes. Raises like ``learner_for``."""
     positions = range(len(config.learner))
     return [named_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]
 
 
 def named_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
-    """The untrained learner named for the silo at ``position``, also where it colludes. Raises as ``learner_for``."""
+    """The untrained learner named for the silo at ``position``, also where it colludes. Raises like ``learner_for``."""
     known = _UNTRAINED.setdefault(dataset, {})
     own = private is dataset.silos[position].private.X
     if own and (config, position) in known:

@@ -99,7 +99,7 @@ def _epsilon(counted: tuple[tuple[DpEvent, int], ...], delta: float) -> Epsilon:
 
 
 def fits(event: DpEvent, limit: float, delta: float) -> bool:
-    """Whether the event costs at most ``limit`` at ``delta``; quickly where that is plain. Raises as ``epsilon``.
+    """Whether the event costs at most ``limit`` at ``delta``; quickly where that is plain. Raises like ``epsilon``.
 
     One that Rényi DP finds far too dear does not fit: its loss distribution would fill the memory.
     """
@@ -116,7 +116,7 @@ def fits(event: DpEvent, limit: float, delta: float) -> bool:
 
 
 def quick_epsilon(event: DpEvent, delta: float) -> float:
-    """An upper bound in about a millisecond, without privacy loss distributions. Raises as ``epsilon``."""
+    """An upper bound in about a millisecond, without privacy loss distributions. Raises like ``epsilon``."""
     leaves = _leaves(event, delta)
     return min(_pure_composition(leaves), _renyi(leaves, delta) if delta > 0 else math.inf)
 
@@ -286,7 +286,7 @@ def _connected(points: NDArray[np.int64], deltas: NDArray[np.float64]) -> Any:
 
 
 SLOW_QUERIES: Final = 10_000
-"""Of more answers, each an event, loss distributions take too long to look for the least noise with."""
+"""With more answers, each an event, a search for the least noise by loss distributions takes too long."""
 
 _PRECISION: Final = 1e-3
 _STRIDE: Final = 1.1
@@ -348,7 +348,7 @@ def epsilon_in_time(event: DpEvent, delta: float) -> Epsilon:
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
-    """Of the noise that is ``enough``, as ``high`` is: bisection on its logarithm."""
+    """Least noise that is ``enough``, as ``high`` is: bisection on its logarithm."""
     if enough(low):
         return low
     while high > low * (1 + _PRECISION):

@@ -139,7 +139,7 @@ class Spending:
 
     @property
     def added_by(self) -> str:
-        """The same in words, after "noise"."""
+        """The source in words, after "noise"."""
         return "in shares of the silos" if self.where == SILOS_TOGETHER else f"at the {self.where}"
 
     @property

@@ -101,7 +101,7 @@ class Ledger:
         charged is charged again, and the charge it had waits for another question. A caller that kept a draw elsewhere
         stores it here before anything else is asked.
 
-        Raises as ``charge``, and what ``draw`` raises.
+        Raises like ``charge``, and what ``draw`` raises.
         """
         with self._kept.transaction() as ledger:
             known = self._pay(ledger, study, data_set, budget, event, question)

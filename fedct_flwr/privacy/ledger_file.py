@@ -48,7 +48,7 @@ _PARENTS: Final[list[sqlite3.Connection]] = []
 
 
 def mark_in(state: Path, folder: Path) -> Path:
-    """Where a silo with this state folder keeps its own mark of the ledger in a ``folder`` that it shares."""
+    """Path of a silo's own mark of the ledger in a ``folder`` that it shares."""
     return state / f"shared-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}.mark"
 
 

@@ -60,7 +60,7 @@ class CountNoise(Mechanism):
     """
 
     name: ClassVar[str]
-    """As settings call it."""
+    """Name in the settings."""
 
     scale: float
     votes_per_unit: int = 1

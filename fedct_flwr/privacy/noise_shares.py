@@ -30,7 +30,7 @@ _LEAST_NOISE: Final = 1e-3
 _MOST_NOISE: Final = 1e4
 """With it, noisy sums of labelers stay far within 64 bits."""
 _LARGEST_EXPONENT: Final = 700.0
-"""Of what floating point holds; no delta pays for so much."""
+"""Largest exponent in floating point; no delta pays for so much."""
 UNLIKELY: Final = 1e-6
 """Probability that a sum of honest silos is refused, at most."""
 
@@ -99,12 +99,12 @@ class NoiseShares:
 
     @property
     def scale(self) -> float:
-        """Of the noise of the least honest silos together in one sum, on the grid."""
+        """Standard deviation of the fewest honest silos' noise in one sum, on the grid."""
         return self.multiplier * math.sqrt(self.sums) * self.sensitivity
 
     @property
     def share_scale(self) -> float:
-        """Of one silo's noise in one sum, on the grid; rounded up."""
+        """Scale of one silo's noise in one sum, on the grid; rounded up."""
         return math.nextafter(self.scale / math.sqrt(self.honest) * (1 + 2.0**-50), math.inf)
 
     def share(self, noise: Noise) -> NDArray[np.int64]:
@@ -217,7 +217,7 @@ class VoteShares:
 
     @property
     def share_scale(self) -> float:
-        """Of one silo's noise, on the grid; rounded up."""
+        """Scale of one silo's noise, on the grid; rounded up."""
         return math.nextafter(self.grid * self.scale / math.sqrt(self.honest) * (1 + 2.0**-50), math.inf)
 
     def share(self, noise: Noise) -> NDArray[np.int64]:

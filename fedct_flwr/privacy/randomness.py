@@ -1,4 +1,4 @@
-"""Where noise comes from: a secure source for people's data, a seeded one for simulations.
+"""Sources of noise: a secure one for people's data, a seeded one for simulations.
 
 A mechanism takes its noise from the ``Noise`` that it is given, and samples exactly: from integers and probabilities
 that are multiples of 2**-64, never by transforming floating-point numbers, whose gaps give the noise away (Mironov,

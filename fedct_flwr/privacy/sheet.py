@@ -26,7 +26,7 @@ class Answers:
     """Public examples that students learn from under noise; 0: those that they are asked about."""
     probabilities: bool = False
     values: bool = False
-    """Of a quantity, instead of probabilities."""
+    """Whether values of a quantity leave instead of probabilities."""
     summed: bool = False
     """Whether only sums over silos can be read, not each silo's labels or votes."""
 

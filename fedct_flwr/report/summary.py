@@ -120,7 +120,7 @@ def _number(said: Mapping[str, Any], name: str) -> float:
 
 
 def finite(value: Any) -> float:
-    """A number of a JSON file; NaN for none, and for one without end. Raises as ``float``.
+    """A number of a JSON file; NaN for none, and for one without end. Raises like ``float``.
 
     >>> finite(3), finite(None), finite(float("inf"))
     (3.0, nan, nan)

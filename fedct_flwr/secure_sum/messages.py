@@ -95,7 +95,7 @@ class Reader:
         return places
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Check that no bytes follow."""
         if self._at != len(self._data):
             raise SumRefused(Fault.MALFORMED)
 

@@ -69,7 +69,7 @@ class Session:
     current: Sum | None = None
     last: int = 0
     said: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
-    """By ``_place``: a request and the reply to it."""
+    """A request and its reply, by ``_place``."""
 
 
 class SumClient:

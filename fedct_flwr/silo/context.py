@@ -1,4 +1,4 @@
-"""Where one message is worked on: the silo's site, what it keeps between rounds, and what it is willing to say.
+"""Context of one message: the silo's site, its state between rounds, and its permitted answers.
 
 A real silo takes all of it from its ``silo.toml``; the run config decides only whether test scores are wanted.
 """
@@ -83,7 +83,7 @@ class SiloContext:
 
     @property
     def decision(self) -> Path | None:
-        """Where the silo keeps what its safeguard decided last, next to the judgment."""
+        """File of the safeguard's last decision, next to the judgment."""
         return self.judgment.with_suffix(".decision") if self.judgment else None
 
     @cached_property
@@ -177,7 +177,7 @@ def run_of_simulation(context: Context) -> RunFolder | None:
 
 @contextmanager
 def gated() -> Iterator[list[Callable[[], None]]]:
-    """In here (in this thread) a real silo answers to a gate, which does the work it gives once the answer has left."""
+    """Mark this thread as gated: a real silo answers, and the gate does further work once the answer has left."""
     afterwards: list[Callable[[], None]] = []
     before = _AFTERWARDS.set(afterwards)
     try:
@@ -196,20 +196,20 @@ def once_left(work: Callable[[], None]) -> None:
 
 
 def model_of(config: SiloConfig, site: Site) -> Path | None:
-    """Where a real silo keeps its personal model; None if its learner's models cannot be kept."""
+    """File of a real silo's personal model; None if its learner's models cannot be saved."""
     learner = site.learner
     return config.state / f"model-{site.terms.study}{learner.suffix}" if isinstance(learner, Saveable) else None
 
 
 def model_before(config: SiloConfig, site: Site) -> Path | None:
-    """Where a real silo keeps the model of before the study, one for each way to train it; None if it keeps none."""
+    """File of a real silo's model from before the study, one for each way to train it; None without one."""
     if (path := model_of(config, site)) is None:
         return None
     return path.with_name(f"before-{path.stem}-{_model_digest(config).hex()[:16]}{path.suffix}")
 
 
 def judgment_of(config: SiloConfig, study: str) -> Path:
-    """Where a real silo keeps what it makes of the consensus."""
+    """File of a real silo's judgment of the consensus."""
     return config.state / f"judgment-{study}.json"
 
 

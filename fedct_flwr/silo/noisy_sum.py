@@ -205,7 +205,7 @@ def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse
 
 
 def drawn_set(study: str) -> str:
-    """Under which a simulation's ledgers have the drawn set, next to the labels of the study."""
+    """Name of the drawn set in a simulation's ledgers, next to the labels of the study."""
     return f"{study}: drawn set"
 
 

@@ -35,7 +35,7 @@ FOREIGN_ONLY: Final = (
 
 @dataclass(frozen=True)
 class Judgment:
-    """How a silo stands after the question of ``round``.
+    """A silo's judgment after the question of ``round``.
 
     ``learner`` is what it chose, empty where one was named. ``weight`` is what pseudo-labels count (0: the silo keeps
     its own model), None where they were not weighed; ``gain``, ``error`` and ``records`` are the evidence out of fold.
@@ -104,7 +104,7 @@ class Judgment:
 
 
 class Judge:
-    """Of one silo, whose own model's answers on the test records it keeps in ``state`` under ``name``.
+    """Judge of one silo, which keeps its own model's answers on the test records in ``state`` under ``name``.
 
     Networks are not tested: one trained on own records alone would cost as much again.
     """
@@ -162,7 +162,7 @@ class Judge:
 
 
 def facts_of(judgment: Judgment) -> dict[str, Any]:
-    """As programs read it."""
+    """The judgment as JSON types."""
     test = judgment.last_test
     return {
         "round": judgment.round,
@@ -185,7 +185,7 @@ class Subject(NamedTuple):
     private: Examples
 
     def facts(self) -> dict[str, Any]:
-        """As the file has it; of the records a digest of their classes, which tells when some are added or gone."""
+        """The subject in the file; records are a digest of their classes, which changes when some are added or gone."""
         records = hashlib.sha256(self.private.y.tobytes()).hexdigest()
         public = self.public_fingerprint.hex()
         return {"run": self.run_id, "model": self.model_digest.hex(), "public": public, "records": records}
@@ -311,7 +311,7 @@ class Personal:
             state.put(self._name, kept)
 
     def _progress(self, learned: "_State | None", question: Question) -> bytes:
-        """Where a network stands after a question; empty for others. Raises TrainingError or ConfigError."""
+        """State of a network after a question; empty for other learners. Raises TrainingError or ConfigError."""
         if learned and learned.progress:
             return learned.progress
         if self._learned != question.digest:
@@ -381,14 +381,14 @@ class Personal:
                 path.unlink(missing_ok=True)
 
     def _forget_others(self) -> None:
-        """Where networks stand is large, and every resume is a run of its own: those of few runs are kept."""
+        """Drop old networks' states: they are large, and every resume is a run of its own."""
         others = [name for name in self._context.state.names(_LEARNER) if name != self._name]
         for name in others[self._context.runs_kept - 1 :]:
             self._context.state.drop(name)
 
 
 class _State(NamedTuple):
-    """Which question was learned last, under which settings of the model, and where a network then stood."""
+    """The last learned question, the settings of the model, and the network's state after it."""
 
     digest: bytes
     model_digest: bytes

@@ -223,7 +223,7 @@ def settings_digest(site: Site, labels: Mapping[str, object], of_labeler: Mappin
 
 
 def _name(study: str, settings: bytes) -> str:
-    """Under which a labeler with these settings is kept."""
+    """Name under which a labeler with these settings is kept."""
     return f"{STATE}{study}-{settings.hex()[:16]}"
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Callable[[], None]]:
-    """The reply to an instruction, the same bytes again if it was asked before; and what is to be done once it left.
+    """The reply to an instruction, the same bytes again if it was asked before; and work for after it has left.
 
     Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers to one
     question would tell more than one. The same instruction in another of Flower's runs, as after a resume, is the same
@@ -60,7 +60,7 @@ def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Ca
 
 
 def _nothing() -> None:
-    """Nothing is to be done once the answer has left."""
+    """No work after the answer has left."""
 
 
 def _new_reply(question: Question, payload: bytes, context: SiloContext, personal: Personal) -> bytes:
@@ -210,7 +210,7 @@ class Answered(NamedTuple):
         return cls(digest, model_digest, number, kept[_HEADER.size : _HEADER.size + length])
 
     def to_bytes(self) -> bytes:
-        """In one piece."""
+        """Bytes for ``read``."""
         return _HEADER.pack(self.digest, self.model_digest, self.round, len(self.reply)) + self.reply
 
 

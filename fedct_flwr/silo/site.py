@@ -64,7 +64,7 @@ class LocalState(Protocol):
 
 
 class ContextState:
-    """In Flower's context: lasts for a run in a simulation, and in a SuperNode as long as the process does."""
+    """Store in Flower's context: lasts for a run in a simulation, and in a SuperNode as long as the process does."""
 
     def __init__(self, state: RecordDict) -> None:
         self._state = state
@@ -94,7 +94,7 @@ class ContextState:
 
 
 class FolderState:
-    """In a folder on the silo's disk: lasts."""
+    """Store in a folder on the silo's disk: permanent."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ class Site:
 
     @cached_property
     def soft_safeguard(self) -> SoftSafeguard | None:
-        """The same of others' probabilities or values."""
+        """Decides the weight of others' probabilities or values."""
         if not self.settings.guarded:
             return None
         if isinstance(self.learner, Resumable):

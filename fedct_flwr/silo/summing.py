@@ -51,7 +51,7 @@ class Ready:
         return np.frombuffer(kept, dtype="<u8", offset=_HEADER.size).astype(np.uint64)
 
     def charge(self, shape: Shape) -> None:
-        """Nothing more: the ledger was charged before the answers were made."""
+        """Charge nothing: the ledger was charged before the answers were made."""
 
 
 def answer_sum(message: Message, summand: SumClient, contribution: Contribution) -> Message:

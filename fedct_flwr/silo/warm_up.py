@@ -22,9 +22,9 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
 _SET: Final = 10
 """Rounds where records cannot decide, or must not: as many as a run has by default."""
 _LOOKS: Final = 20
-"""At most."""
+"""Most looks."""
 _SECONDS: Final = 300.0
-"""After which no further look is taken: half of a round's deadline by default."""
+"""Seconds after which no further look is taken: half of a round's deadline by default."""
 _PATIENCE: Final = 3
 """Looks without a smaller loss after which training ends."""
 _STEPS: Final = 20

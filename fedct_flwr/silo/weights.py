@@ -25,7 +25,7 @@ from fedct_flwr.wire.refusal import Refusal, Refused
 Vector: TypeAlias = Mapping[str, NDArray[Any]]
 
 PROXIMAL_MU: Final = "proximal-mu"
-"""As Flower's FedProx sends it."""
+"""Key of the term in Flower's FedProx."""
 FEDDYN_ALPHA: Final = "feddyn-alpha"
 CONTROL_VARIATES: Final = "control-variates"
 

@@ -280,7 +280,7 @@ class Run(RichRepr):
     def models(self) -> Mapping[SiloName, SiloModel]:
         """The model that each silo ended with, where the run has kept it.
 
-        Raises as ``dataset``, and LearnerError for a learner of a package that ``read_run`` was not told to trust.
+        Raises like ``dataset``, and LearnerError for a learner of a package that ``read_run`` was not told to trust.
 
         A file that cannot be read is left out, with a warning that says why.
         """

@@ -22,7 +22,7 @@ class SafeConsole(Console):
     """
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """As it will be printed, so that it is wrapped at the right place."""
+        """The text as printed, so that it is wrapped at the right place."""
         return super().render_str(printable(text, keep="\n"), **how)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

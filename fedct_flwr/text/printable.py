@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 logger: Final = logging.getLogger("flwr.fedct")
-"""Below Flower's own logger, whose lines and form it has."""
+"""A child of Flower's logger, with its form of lines."""
 LONGEST_NAME: Final = 256
 """Characters of the name of a class, a column or a category."""
 LONGEST_PATH: Final = 1024
@@ -253,7 +253,7 @@ def in_shell(path: Path) -> str:
 
 
 def from_here(path: Path) -> Path:
-    """As it is shown: from the working folder on, if it lies below that."""
+    """The path for display: relative to the working folder, if it lies below that."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

@@ -74,7 +74,7 @@ def take_joint(message: labels_pb2.Instruction, terms: Terms) -> Joint | None:
 
 
 VERSION: Final = 1
-"""Of the messages. Any change after which the same message has other bytes, or other bytes are taken, raises it. Both
+"""Version of the messages. Each change of a message's bytes, or of the bytes accepted, raises it. Both
 sides must have the same; what differs is refused with VERSION before anything else is looked at. So four things are the
 same in all versions: fields 1 of Instruction, Reply and Terms, and the reply with which a silo refuses."""
 _LONGEST_OF_ANOTHER: Final = 1 << 24

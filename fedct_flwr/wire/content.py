@@ -45,7 +45,7 @@ class Terms:
 
 
 NO_TERMS: Final = Terms("", b"", 0, ())
-"""Where nothing was agreed upon, and nothing but a refusal can travel."""
+"""Terms without any agreement: only a refusal can travel."""
 
 
 class SoftTargets(NamedTuple):
@@ -116,7 +116,7 @@ class Instruction:
     joint: Joint | None = None
     """Asks for a step of the joint labeler's training instead, or to learn its labels."""
     noise: float = 0.0
-    """Of a secure sum, whose shares silos add: its standard deviation, in votes of one silo. 0: none."""
+    """Standard deviation of a secure sum's noise, which silos add in shares, in votes of one silo. 0: none."""
     answer: str = ""
     """The name of the kind that is asked for, where neither of the above tells it."""
     histograms: Histograms | None = None
@@ -129,7 +129,7 @@ class Instruction:
 
 
 class Scores(NamedTuple):
-    """How good a silo's model is on its own and on the pooled test set, in 0..1; NaN where it has no such data."""
+    """Scores of a silo's model on its own and on the pooled test set, in 0..1; NaN where it has no such data."""
 
     own_accuracy: float
     own_balanced_accuracy: float
@@ -138,7 +138,7 @@ class Scores(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The same where a quantity is predicted: R², at most 1; NaN where it has no such data."""
+    """The same scores for a quantity: R², at most 1; NaN where it has no such data."""
 
     own_r_squared: float
     pooled_r_squared: float

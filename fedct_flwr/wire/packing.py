@@ -92,7 +92,7 @@ _MAX_BITS: Final = 62
 
 
 def num_ways(num_classes: int, votes: int) -> int:
-    """In how many ways ``votes`` can be given to the classes.
+    """Number of ways to give ``votes`` to the classes.
 
     >>> [num_ways(c, votes=2) for c in (2, 3, 10)]
     [3, 6, 55]
@@ -248,7 +248,7 @@ class Grid(NamedTuple):
 
     @property
     def said(self) -> str:
-        """In words."""
+        """The grid in words."""
         return f"from {self.low:g} to {self.high:g} in steps of {self.step:g}"
 
     def codes(self, values: SoftVotes) -> NDArray[np.uint16]:
@@ -297,6 +297,6 @@ def unpack_values(packed: bytes, count: int, grid: Grid | None = None) -> SoftVo
 
 
 def _check(values: SoftVotes) -> None:
-    # Asked for what is right, not for what is wrong: NaN is neither.
+    # A test for valid values, not for invalid ones, also catches NaN.
     if not (np.abs(values) <= MAX_VALUE).all():
         raise Refused(Refusal.VALUES)

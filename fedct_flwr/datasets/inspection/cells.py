@@ -43,7 +43,7 @@ _DATE: Final = (
 
 
 class Looks(NamedTuple):
-    """Of each distinct value ``(values,)``, whether it looks like a number, and so on; no value looks like two.
+    """Form of each distinct value ``(values,)``, as masks; each value has one form at most.
 
     ``plain``: a number as programs write it; ``comma``: with a decimal comma or with marks between thousands;
     ``bound``: with a sign such as ``<``, a unit or a second number; ``missing``: a word for a missing value.
@@ -61,7 +61,7 @@ class Looks(NamedTuple):
 
 
 def looks_of(words: Collection[str]) -> Looks:
-    """How these texts look."""
+    """Forms of these texts."""
     # To a regular expression, a blank that does not break is none.
     values = pc.replace_substring_regex(pa.array([*words], pa.string()), r"[\x{A0}\x{2007}\x{2009}\x{202F}]", " ")
     plain, comma, missing, bound = (_match(values, pattern) for pattern in (_PLAIN, _COMMA, _MISSING, _BOUND))
@@ -91,9 +91,9 @@ def are_dates(values: Collection[str]) -> NDArray[np.bool_]:
 
 
 FEWEST: Final = 20
-"""Cells with a value, at least, of which anything is said."""
+"""Least number of cells with a value for a finding."""
 TESTED: Final = ".test"
-"""Ends the name of a table that a silo is tested with."""
+"""End of a test table's name."""
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -176,7 +176,7 @@ class Cells:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """In how many cells each word is, or each number as a word."""
+        """Number of cells of each word, or of each number as a word."""
         if self.words:
             found = np.bincount(self.numbers[self.numbers >= 0].astype(np.int64), minlength=len(self.words)).tolist()
             return {word: number for word, number in zip(self.words, found, strict=True) if number}
@@ -189,7 +189,7 @@ class Cells:
 
     @cached_property
     def looks(self) -> Looks:
-        """How the words look, in the order of ``counts``."""
+        """Forms of the words, in the order of ``counts``."""
         return looks_of(self.counts)
 
     def first(self, words: Sequence[str]) -> tuple[int, str]:
@@ -220,7 +220,7 @@ class Column:
 
     @property
     def trained(self) -> "Column":
-        """The same without the tables that silos are tested with."""
+        """The same without the silos' test tables."""
         return Column(
             self.name, self.public, {name: cells for name, cells in self.silos.items() if not name.endswith(TESTED)}
         )
@@ -240,7 +240,7 @@ def columns_of_tables(public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> I
 
 
 def columns_of_arrays(public: Features, silos: Mapping[SiloName, Features], schema: Schema) -> Iterator[Column]:
-    """The same of tables that are numbers already, ``(records, columns)`` as the schema numbers them; texts are not."""
+    """The same for encoded tables ``(records, columns)``, without columns of text."""
     for at, column in enumerate(schema.columns):
         if not column.text:
             # A value that the public set lacks has the last number.

@@ -103,7 +103,7 @@ def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> Non
 
 @dataclass(frozen=True)
 class Redaction:
-    """How findings speak of cells: openly in a simulation, and without values and small counts at a real silo.
+    """Redaction of findings: cells are quoted in a simulation, without values and small counts at a real silo.
 
     ``private``: at a real silo, whose findings may be e-mailed. ``settings``: where ``TableSettings`` are written, as
     sentences name it; empty where tables are in memory. ``place``: where a column is that is at no silo.
@@ -133,12 +133,12 @@ class Redaction:
         return f"{part:,} of {whole:,} cells"
 
     def example(self, value: str | None, record: int) -> str:
-        """Where one such cell is (records are counted from 1), and what it holds, if that may be quoted."""
+        """Place of one such cell (records are counted from 1), and its value, if that may be quoted."""
         quote = "" if self.private or value is None else f" {quoted(value)}"
         return f", for example{quote} in record {record:,}"
 
     def values(self, cells: Mapping[str, int]) -> str:
-        """Those values in brackets that several cells hold: one that few do may be a person's name or number."""
+        """Values that several cells hold, in brackets: a rare one may be a person's name or number."""
         few = not self.private and len(cells) <= 20
         shown = [value for value, number in cells.items() if number >= HIDDEN_BELOW and few]
         return f" ({listed(shown, _MOST)})" if shown else ""
@@ -163,7 +163,7 @@ class Redaction:
         )
 
     def at(self, silo: SiloName) -> str:
-        """Where a table is; an empty silo is the public set."""
+        """A table's place; an empty silo is the public set."""
         return f"at silo {silo}" if silo else self.place
 
     def finding(self, code: str, column: str, silo: SiloName, what: str, fix: str) -> Finding:

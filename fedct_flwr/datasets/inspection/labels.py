@@ -1,4 +1,4 @@
-"""Findings on labels: how they are written, how rare they are, what tells them, and where they are the opposite."""
+"""Findings on labels: spelling, rarity, leakage, and reversed labels."""
 
 import re
 from collections import Counter
@@ -31,7 +31,7 @@ _NUMBER: Final = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
 _FEW: Final = 5
 """Records of a silo or a class below which that is said."""
 _MANY: Final = 20
-"""Classes that may well be."""
+"""Usual largest number of classes."""
 _MOST: Final = 30
 
 
@@ -118,7 +118,7 @@ def _without_common(counts: Counts, redaction: Redaction) -> Iterator[Finding]:
 
 
 def _missing(names: Collection[str]) -> list[str]:
-    """Of three classes or more, those that are a word or a code for a missing value, far from the other numbers.
+    """Classes, among three or more, that are a word or a code for a missing value, far from the other numbers.
 
     >>> _missing(["no", "yes", "unknown"]), _missing(["1", "2", "9"]), _missing(["-1", "0", "1"])
     (['unknown'], ['9'], [])

@@ -103,7 +103,7 @@ def _rate(agreeing: NDArray[np.float64], every: NDArray[np.float64]) -> float:
 
 
 def _equal(keys: Sequence[_Keys]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Of each two tables, how many records of the one are in the other; how many pairs of records agree; and all pairs.
+    """For each pair of tables: records of the one that are in the other; equal pairs of records; and all pairs.
 
     Each ``(tables, tables)``, by products of matrices ``(tables, different records)``.
     """

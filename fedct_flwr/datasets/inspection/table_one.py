@@ -90,12 +90,12 @@ class TableOne:
         return sorted(self.rows, key=lambda row: (not row.label, -row.furthest[0]))
 
     def document(self) -> list[dict[str, Any]]:
-        """As JSON takes it."""
+        """The table as JSON types."""
         return [{**vars(row), "sites": [vars(site) for site in row.sites]} for row in self.ordered]
 
     @classmethod
     def of_document(cls, rows: Iterable[Mapping[str, Any]]) -> "TableOne":
-        """From ``document``."""
+        """Read the JSON of ``document``."""
         return cls(tuple(Row(**{**row, "sites": tuple(Site(**site) for site in row["sites"])}) for row in rows))
 
 
@@ -182,7 +182,7 @@ def caption(table: TableOne) -> str:
 
 
 def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[str, Any]]:
-    """Of each table, the difference of its mean from that of all others."""
+    """Standardized difference of each table's mean from that of all others."""
     # Around a number of the column, so that equal numbers differ by nothing.
     center = next((own[len(own) // 2] for own in numbers if len(own)), 0.0)
     # An SMD has no unit: by a power of two, which loses no digit, squares neither overflow nor vanish.
@@ -202,7 +202,7 @@ def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[s
 
 
 def _of_shares(names: Sequence[str], counts: Ints, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Of each table, the value whose share differs most from that in all others. ``counts``: ``(tables, names)``."""
+    """For each table the value whose share differs most from that in all others. ``counts``: ``(tables, names)``."""
     shares = counts / np.maximum(sizes, 1)[:, None]
     for at, others in _others(sizes):
         if not others or not names:
