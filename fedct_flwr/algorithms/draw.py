@@ -15,7 +15,7 @@ from fedct_flwr.datasets.federated import FederatedDataset, Query
 from fedct_flwr.files import write_atomically
 from fedct_flwr.kinds import HISTOGRAMS
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.labelers.protect import check_extra
+from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, RunError

@@ -282,7 +282,7 @@ class JointLabeler(JointSettings):
 
         Real silos' budget is that of their study, which their coordinator and each of them check.
         """
-        from fedct_flwr.labelers.protect import check_extra
+        from fedct_flwr.labelers.labeler import check_extra
         from fedct_flwr.learners.build import named_learners
 
         check_extra("privacy", f"algorithm {self.name!r}")

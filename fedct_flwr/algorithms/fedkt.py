@@ -168,8 +168,7 @@ class FedKT(Summable):
         if dataset is None:
             return
         from fedct_flwr.coordinator.label_rounds import check_delta
-        from fedct_flwr.labelers.students import transfer_for
-        from fedct_flwr.labelers.transfer import check_records
+        from fedct_flwr.labelers.students import check_records, transfer_for
         from fedct_flwr.wire.packing import can_count
 
         if not can_count(len(dataset.schema.classes), self.votes):
@@ -189,7 +188,7 @@ class FedKT(Summable):
         if self.gamma and privacy.enabled:
             from fedct_flwr.privacy.accounting import epsilon_in_time
 
-            spent = epsilon_in_time(made.event(privacy.planned_queries(len(dataset.public))), self.delta).upper
+            spent = epsilon_in_time(made.price(privacy.planned_queries(len(dataset.public))), self.delta).upper
             if spent > self.epsilon:
                 raise ConfigError(
                     f"gamma = {self.gamma:g} costs epsilon {spent:.4g} at delta {self.delta:g}, and epsilon is "

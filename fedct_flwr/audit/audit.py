@@ -30,6 +30,7 @@ from fedct_flwr.audit.success import Guesses, Success, bound_of_run, guesses, su
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, take
 from fedct_flwr.kinds import kind_of
+from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.learners.base import Choosing, Learner
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.text import transformer_for
@@ -344,7 +345,6 @@ def _labels(site: Site, part: SiloData, public: PublicSet, rows: NDArray[np.intp
     votes = model.predict(public.X[rows]).astype(LABEL_DTYPE)
     if not site.privacy.enabled:
         return votes[None]
-    from fedct_flwr.labelers.labeler import Asked
     from fedct_flwr.privacy.randomness import SecureNoise
 
     unlabeled: HardLabels = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)

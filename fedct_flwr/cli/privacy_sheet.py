@@ -18,7 +18,7 @@ from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.labelers.protect import check_all_installed, check_extra, check_installed
+from fedct_flwr.labelers.labeler import check_all_installed, check_extra, check_installed
 from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.privacy.sheet import Answers, Together, more_of_run, page, sheet
 from fedct_flwr.report.summary import accounts_of

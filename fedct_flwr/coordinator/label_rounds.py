@@ -13,7 +13,7 @@ from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Sums, sum_terms
 from fedct_flwr.datasets.federated import FederatedDataset, check_protected
-from fedct_flwr.labelers.protect import check_extra, labeler_for
+from fedct_flwr.labelers.labeler import Start, check_extra, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.models.card import promised, promised_by_noise
@@ -156,4 +156,4 @@ def check_protection(config: RunConfig, dataset: FederatedDataset | None) -> Non
     for position in range(len(config.learner)):
         learner = config.learner_settings(position, len(dataset.silos))
         if privacy.enabled:
-            labeler_for(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.units)
+            labeler_for(Start(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.units))

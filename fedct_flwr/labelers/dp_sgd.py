@@ -19,6 +19,7 @@ from fedct_flwr.datasets.federated import as_numbers
 from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.learners.build import AUGMENT, is_network, wanted_of
 from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.mechanisms import repeated
@@ -68,7 +69,9 @@ def plan(rounds: int) -> Plan:
 
 def labeler(start: Start) -> "DpSgdLabeler":
     """A network like the silo's learner. Raises ConfigError for another learner, or one that cannot be trained so."""
-    privacy, learner, transformer = start.privacy, start.learner, start.transformer()
+    privacy, learner = start.privacy, start.learner
+    # With the statistics of the public set alone.
+    transformer = transformer_for(learner, start.schema, start.public.X)
     made = DpSgdLabeler(
         _network(start, transformer),
         start.num_classes,

@@ -1,21 +1,30 @@
-"""A labeler, whose labels or votes leave a silo instead of its own models'. It says what each answer spends."""
+"""A labeler, whose labels or votes leave a silo instead of its own models'. It says what each answer spends.
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+Nothing is fitted to records before a labeler is asked: what it is made of (``Start``) holds none.
+"""
+
+from importlib.util import find_spec
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, PrivacySettings
+from fedct_flwr.config import LearnerSettings, PrivacySettings, SiloConfig
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import Examples, Features, Groups, HardLabels, SiloName, TrainingError, Votes
+from fedct_flwr.types import ConfigError, Examples, Features, Groups, HardLabels, SiloName, TrainingError, Votes
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which students of a study without protection do not.
     from dp_accounting import DpEvent
+
+_EXTRAS: Final = {
+    "privacy": ("dp_accounting", "opendp"),
+    "dp-sgd": ("dp_accounting", "opendp", "torch"),
+}
 
 
 class Start(NamedTuple):
@@ -43,10 +52,6 @@ class Start(NamedTuple):
     def seed(self) -> int:
         """Of all the labeler's random choices that are not noise."""
         return random_state(self.learner.seed, "labeler", self.silo)
-
-    def transformer(self) -> Any:
-        """Preprocessing with the statistics of the public set alone, or None if the learner wants none."""
-        return transformer_for(self.learner, self.schema, self.public.X)
 
 
 class Asked(NamedTuple):
@@ -113,3 +118,50 @@ class KeepsNothing:
 
     def reset(self) -> None:
         """There is nothing to forget."""
+
+
+def check_installed(privacy: PrivacySettings) -> None:
+    """Raise ConfigError if the protection needs a package that is not installed, naming the extra."""
+    if not privacy.enabled:
+        return
+    check_extra(privacy.chosen.extra, f"protection = {privacy.protection!r}")
+
+
+def check_all_installed(config: SiloConfig) -> None:
+    """The same for all that bounds what leaves a real silo, noise in sums too."""
+    check_installed(config.privacy)
+    if config.adds_noise:
+        check_extra("privacy", f"kinds = {[*config.policy.kinds]}")
+
+
+def check_extra(extra: str, what: str) -> None:
+    """Raise ConfigError if a package of an extra, which ``what`` needs, is not installed."""
+    missing = [package for package in _EXTRAS[extra] if find_spec(package) is None]
+    if missing:
+        raise ConfigError(f"{what} needs {', '.join(missing)}: pip install -c constraints.txt -e '.[{extra}]'")
+
+
+def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[str, object]:
+    """What makes a labeler another one, as JSON takes it: not the budget, which may be raised and spent on."""
+    return {"protection": privacy.protection, "seed": learner.seed, **privacy.chosen.of_learner(learner)}
+
+
+def labeler_for(start: Start) -> Labeler:
+    """The labeler that the settings describe, at the beginning of a study.
+
+    Raises ConfigError for a missing extra, a learner that the protection cannot use, or a plan that the budget does not
+    cover, or that covers no labels; DataError for features that cannot be preprocessed. Takes seconds for
+    noise that was not looked for before in this process.
+
+    Formal guarantees:
+        What the labeler is depends on the settings, the public set and the number of units, which all count as
+        public, and on no record.
+    """
+    check_installed(start.privacy)
+    if not start.privacy.chosen.labeler:
+        raise ConfigError(
+            f"labels are asked for, which protection = {start.privacy.protection!r} does not cover: choose another "
+            "protection"
+        )
+    made: Labeler = resolve_name(start.privacy.chosen.labeler)(start)
+    return made

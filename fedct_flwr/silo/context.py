@@ -19,7 +19,7 @@ from flwr.app import Context
 from fedct_flwr import datasets
 from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.labelers.protect import check_extra, check_installed
+from fedct_flwr.labelers.labeler import check_extra, check_installed
 from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.runs.run_folder import RunFolder, default_path

@@ -17,8 +17,7 @@ import numpy as np
 from dp_accounting import DpEvent, NoOpDpEvent
 
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.labelers.labeler import Asked, Labeler
-from fedct_flwr.labelers.protect import decides_labeler
+from fedct_flwr.labelers.labeler import Asked, Labeler, decides_labeler
 from fedct_flwr.privacy.budget import Budget, Spending, budget_of
 from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
@@ -201,10 +200,8 @@ class Answering(NamedTuple):
 
 def by_students(site: Site, votes: int) -> Answering:
     """The silo's students, ``votes`` on each example. Raises ConfigError or DataError."""
-    from fedct_flwr.labelers.students import StudentVotes
-
     transfer = site.transfer.model_dump(mode="json")
-    return Answering(StudentVotes(site.students(votes)), {"transfer": transfer, "votes": votes})
+    return Answering(site.students(votes), {"transfer": transfer, "votes": votes})
 
 
 def settings_digest(site: Site, labels: Mapping[str, object], of_labeler: Mapping[str, object]) -> bytes:

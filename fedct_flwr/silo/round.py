@@ -11,9 +11,10 @@ import numpy as np
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.kinds.joint import Gradients, NoisySum
 from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
+from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.personal import Personal, Question
-from fedct_flwr.silo.site import LocalState
+from fedct_flwr.silo.site import LocalState, Site
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
@@ -24,6 +25,9 @@ from fedct_flwr.wire.refusal import Refusal, Refused
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
     from fedct_flwr.silo.release import Release
+
+_NO_VOTES: Final[HardLabels] = np.zeros(0, dtype=LABEL_DTYPE)
+"""Of a personal model that has no part in an answer."""
 
 
 def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Callable[[], None]]:
@@ -130,7 +134,7 @@ def _protected_reply(
     So the personal model learns afterwards, unless the labeler reads its labels, or a simulation wants its scores.
     """
     instruction, learned = question.instruction, False
-    votes: Votes = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
+    votes: Votes = _NO_VOTES
     if release.labeler.reads_votes or context.sends_scores:
         votes, learned = _own_votes(question, context, personal, promised=True)
     labels = _released(context, release, payload, instruction, votes)
@@ -141,28 +145,26 @@ def _student_votes(context: SiloContext, payload: bytes, instruction: Instructio
     """Votes of the silo's students. The personal model is neither trained nor scored."""
     site = context.site
     if release := context.release_of_students(instruction.votes):
-        none = np.zeros(0, dtype=LABEL_DTYPE)
-        return _released(context, release, payload, instruction, none)
-    positions = instruction.query.positions(len(site.public))
+        return _released(context, release, payload, instruction)
 
     def votes() -> Votes:
-        students = site.students(instruction.votes)
-        return students.votes(site.private, site.public.X, positions, None, site.groups)
+        return site.students(instruction.votes).answer(_asked(site, instruction), None)
 
-    nothing = np.zeros((len(positions), site.terms.width), dtype=np.int32)
+    nothing = np.zeros((instruction.query.size, site.terms.width), dtype=np.int32)
     return _voted(context, votes, promised=bool(instruction.noise), otherwise=nothing)[0]
 
 
 def _released(
-    context: SiloContext, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
+    context: SiloContext, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels = _NO_VOTES
 ) -> Votes:
     """Protected answer in the place of the personal model's labels or bare students' votes, if the budget allows it."""
-    from fedct_flwr.labelers.labeler import Asked
+    return release.answer(payload, _asked(context.site, instruction, votes))
 
-    site = context.site
+
+def _asked(site: Site, instruction: Instruction, votes: HardLabels = _NO_VOTES) -> Asked:
+    """What an instruction asks of a labeler or of students; ``votes`` are the personal model's, where these count."""
     positions = instruction.query.positions(len(site.public))
-    asked = Asked(site.private, site.public.X, instruction.targets, votes, positions, site.groups)
-    return release.answer(payload, asked)
+    return Asked(site.private, site.public.X, instruction.targets, votes, positions, site.groups)
 
 
 def _reply(

@@ -24,8 +24,8 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, table_of
 from fedct_flwr.files import write_atomically
 from fedct_flwr.kinds.joint import STEPS
-from fedct_flwr.labelers.protect import labeler_for
-from fedct_flwr.labelers.students import transfer_for
+from fedct_flwr.labelers.labeler import Labeler, Start, labeler_for
+from fedct_flwr.labelers.students import Transfer, transfer_for
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
@@ -37,9 +37,6 @@ from fedct_flwr.wire.content import Joint, Terms
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from fedct_flwr.labelers.labeler import Labeler
-    from fedct_flwr.labelers.transfer import Transfer
 
 _RECORD: Final = "fedct"
 
@@ -194,25 +191,25 @@ class Site:
         logger.info("Silo %s: %s, so pseudo-weight = 'auto' counts what others say in full", self.silo, why)
 
     @cached_property
-    def labeler(self) -> "Labeler":
+    def labeler(self) -> Labeler:
         """The labeler whose labels leave under a protection; made when first asked for. Raises ConfigError."""
         if self.settings.name == AUTO and (said := self.privacy.chosen.of_auto):
             logger.info("Silo %s: %s", self.silo, said)
         return self.labeler_on(self.public)
 
-    def labeler_on(self, public: PublicSet) -> "Labeler":
+    def labeler_on(self, public: PublicSet) -> Labeler:
         """A new labeler of these public examples. Raises ConfigError, or DataError for patients it cannot protect."""
         self.privacy.check_unit(grouped=self.groups is not None)
         check_protected(self.groups, self.silo)
         privacy = self.privacy.after(self.draw_epsilon)
-        return labeler_for(privacy, self.settings, self.silo, self.schema, public, self.units)
+        return labeler_for(Start(privacy, self.settings, self.silo, self.schema, public, self.units))
 
     @property
     def units(self) -> int:
         """Number of units that a guarantee protects: private records, or patients where a group column names them."""
         return num_units(self.private.size, self.groups)
 
-    def students(self, votes: int) -> "Transfer":
+    def students(self, votes: int) -> Transfer:
         """The untrained students whose ``votes`` leave. Raises ConfigError or DataError."""
         if self.privacy.enabled:
             check_protected(self.groups, self.silo)

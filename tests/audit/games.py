@@ -179,8 +179,7 @@ def taught(transfer: Any, queries: int) -> Play:
     public = np.zeros((queries, 3))
 
     def play(there: bool, noise: SimulatedNoise) -> np.ndarray:
-        votes = transfer.votes(WITH_CROWD if there else CROWD, public, np.arange(queries), noise)
-        return np.asarray(votes[:, 1])
+        return np.asarray(transfer.answer(asked(WITH_CROWD if there else CROWD, public), noise)[:, 1])
 
     return play
 

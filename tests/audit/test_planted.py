@@ -21,7 +21,7 @@ from fedct_flwr.labelers import dp_linear, dp_sgd
 from fedct_flwr.labelers.dp_linear import RESIDUAL, DpLinearLabeler, gradient
 from fedct_flwr.labelers.dp_sgd import DpSgdLabeler
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
-from fedct_flwr.labelers.transfer import Transfer
+from fedct_flwr.labelers.students import Transfer
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace
 from fedct_flwr.types import Examples
 from tests.audit.games import (
@@ -161,15 +161,15 @@ def test_students_at_level_2_with_half_the_noise_are_caught(mechanism: Any, scal
     # More teachers lose more, and win too rarely. 20,000 labels measure: for Laplace 2,385 are expected, from 81. Where
     # both are four standard errors off, these are 2,201 from 118, the limits 0.1025 and 0.0080, and the bound is 2.55.
     play = taught(at_level_2(mechanism, scale=scale), 2000)
-    assert outcome(play, at_level_2(mechanism).event(1), 20).broken == (scale < 1)
+    assert outcome(play, at_level_2(mechanism).price(1), 20).broken == (scale < 1)
 
 
 @pytest.mark.parametrize("mechanism", AT_LEVEL_2, ids=lambda mechanism: mechanism.name)
 def test_students_at_level_2_whose_partitions_count_as_one_are_caught(mechanism: Any) -> None:
     # Each record is in all partitions: for Laplace 1, both are won over with 0.0723 from 0.0035, a loss of 3.02.
     scores = scores_of(taught(at_level_2(mechanism, partitions=2), 2000), 50)
-    assert not against(scores, at_level_2(mechanism, partitions=2).event(1)).broken
-    assert against(scores, at_level_2(mechanism).event(1)).broken
+    assert not against(scores, at_level_2(mechanism, partitions=2).price(1)).broken
+    assert against(scores, at_level_2(mechanism).price(1)).broken
 
 
 class Overlapping(Transfer):
@@ -181,7 +181,7 @@ class Overlapping(Transfer):
 
 def test_parts_that_overlap_are_caught() -> None:
     made = Overlapping(lambda state: Echo(), 2, partitions=1, teachers=3, num_units=51, seed=0, mechanism=Gumbel(1.0))
-    assert outcome(taught(made, 2000), made.event(1), 20).broken
+    assert outcome(taught(made, 2000), made.price(1), 20).broken
 
 
 def test_the_constants_that_scales_are_made_of_are_those_of_the_worst_record() -> None:

@@ -12,8 +12,9 @@ from fedct_flwr.datasets.federated import check_protected
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import RESIDUAL, SENSITIVITY, gradient, sharing
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
+from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.public_features import NORM, PublicFeatures
-from fedct_flwr.labelers.transfer import Transfer, drawn_by_unit
+from fedct_flwr.labelers.students import Transfer, drawn_by_unit
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
@@ -94,7 +95,9 @@ def test_so_have_the_teachers_of_students(noisy: bool) -> None:
     kind = type("Kept", (Seen,), {"found": found})
     mechanism = ON_COUNTS["laplace"](1.0) if noisy else None
     transfer = Transfer(lambda state: kind(), 2, partitions=1, teachers=6, num_units=60, seed=0, mechanism=mechanism)
-    transfer.votes(records, PUBLIC[:, :1], np.arange(3), SimulatedNoise(np.random.default_rng(0)), groups)
+    unlabeled, no_votes = np.full(len(PUBLIC), -1, dtype=np.int16), np.zeros(0, dtype=np.int16)
+    question = Asked(records, PUBLIC[:, :1], unlabeled, no_votes, np.arange(3), groups)
+    transfer.answer(question, SimulatedNoise(np.random.default_rng(0)))
     of_teachers = [set(part) for part in found[:-1]]
     assert sum(map(len, of_teachers)) == len(set().union(*of_teachers)) == 60
 

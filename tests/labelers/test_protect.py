@@ -11,9 +11,8 @@ from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig
 from fedct_flwr.config.privacy import PROTECTIONS
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.labelers import protect
-from fedct_flwr.labelers.labeler import Labeler
-from fedct_flwr.labelers.protect import check_installed, labeler_for
+from fedct_flwr.labelers import labeler as labelers
+from fedct_flwr.labelers.labeler import Labeler, Start, check_installed, labeler_for
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence
 
@@ -28,7 +27,7 @@ def privacy(protection: str, **values: Any) -> PrivacySettings:
 
 
 def labeler(settings: PrivacySettings, learner: LearnerSettings = LEARNER, num_records: int = 168) -> Labeler:
-    return labeler_for(settings, learner, "cleveland", DATA.schema, DATA.public, num_records)
+    return labeler_for(Start(settings, learner, "cleveland", DATA.schema, DATA.public, num_records))
 
 
 @pytest.mark.parametrize("protection", LABELERS)
@@ -48,7 +47,7 @@ def test_each_protection_has_its_labeler(protection: str) -> None:
 def test_a_missing_extra_is_named(
     protection: str, missing: set[str], extras: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protect, "find_spec", lambda name: None if name in missing else object())
+    monkeypatch.setattr(labelers, "find_spec", lambda name: None if name in missing else object())
     said = sentence(ConfigError, lambda: check_installed(privacy(protection)))
     assert said == f"protection = '{protection}' needs {extras}"
 
@@ -60,7 +59,7 @@ def test_what_covers_no_labels_has_no_labeler(protection: str) -> None:
 
 
 def test_dp_sgd_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protect, "check_installed", lambda settings: None)
+    monkeypatch.setattr(labelers, "check_installed", lambda settings: None)
     with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'logistic-regression' is not one"):
         labeler(privacy("dp-sgd"), LEARNER)
     labeler(privacy("dp-sgd"), NETWORK)
@@ -94,7 +93,7 @@ SCHEMA = Schema.numeric(("ill", "well"), ("a", "b", "c"))
 def test_a_protection_says_how_the_choice_is_covered_or_refuses_it(name: str):
     privacy = PrivacySettings(protection=name, epsilon=5.0)
     try:
-        labeler_for(privacy, LearnerSettings(name="auto"), "essen", SCHEMA, PUBLIC, 100)
+        labeler_for(Start(privacy, LearnerSettings(name="auto"), "essen", SCHEMA, PUBLIC, 100))
     except ConfigError:
         assert not PROTECTIONS[name].of_auto
     else:

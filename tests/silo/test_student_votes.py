@@ -36,7 +36,7 @@ def silo(tmp_path: Path) -> RealSilo:
 @pytest.fixture
 def no_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forbid() -> None:
-        monkeypatch.setattr("fedct_flwr.labelers.transfer.Transfer.votes", None)
+        monkeypatch.setattr("fedct_flwr.labelers.students.Transfer.answer", None)
 
     return forbid
 

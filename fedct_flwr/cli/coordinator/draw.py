@@ -19,7 +19,7 @@ from fedct_flwr.coordinator.summing import real_terms
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.drawing.cells import Form, columns_of
 from fedct_flwr.files import write_atomically
-from fedct_flwr.labelers.protect import check_extra
+from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import count, from_here, in_shell, listed

@@ -26,7 +26,7 @@ from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import is_revoked, read_entries
 from fedct_flwr.kinds import check_let_out
-from fedct_flwr.labelers.protect import check_all_installed, check_extra
+from fedct_flwr.labelers.labeler import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import in_shell, printable

@@ -254,7 +254,7 @@ def _can_write(folder: Path) -> bool:
 def promises(silo: Silo) -> None:
     """Packages of what is promised, and terms of sums. Raises what is wrong."""
     from fedct_flwr.hospital.adding import check_sums
-    from fedct_flwr.labelers.protect import check_all_installed, check_extra
+    from fedct_flwr.labelers.labeler import check_all_installed, check_extra
 
     if silo.config.promises or silo.config.policy.sum_epsilon:
         check_all_installed(silo.config)
@@ -267,7 +267,7 @@ def protection(silo: Silo) -> Iterator[Finding]:
     config, agreed, promised = silo.config, silo.study, silo.config.privacy
     if not config.promises:
         return
-    from fedct_flwr.labelers.protect import labeler_for
+    from fedct_flwr.labelers.labeler import Start, labeler_for
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.silo.noisy_sum import together_in
 
@@ -282,7 +282,7 @@ def protection(silo: Silo) -> Iterator[Finding]:
         together_in(agreed, draws=config.draws)
     elif promised.chosen.labeler:
         promised = promised.after(agreed.config.draw_epsilon)
-        labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
+        labeler_for(Start(promised, config.learner, config.silo, agreed.schema, agreed.public, size))
 
 
 def privacy(silo: Silo) -> Iterator[Finding]:

@@ -159,7 +159,7 @@ def _epsilon_over_studies(config: SiloConfig) -> dict[str, float | None]:
 
 def _check_installed(config: SiloConfig) -> None:
     """Raise ConfigError where the extra is missing that counts epsilon."""
-    from fedct_flwr.labelers.protect import check_all_installed, check_extra
+    from fedct_flwr.labelers.labeler import check_all_installed, check_extra
 
     check_all_installed(config)
     check_extra("privacy", "epsilon")
