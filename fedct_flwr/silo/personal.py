@@ -14,6 +14,7 @@ import numpy as np
 
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.kinds import kind_of
+from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Saveable
 from fedct_flwr.learners.out_of_fold import Evidence
@@ -24,6 +25,7 @@ from fedct_flwr.silo.site import WRITING, LocalState, Site, set_back
 from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
+from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.content import Instruction
 
 _STORED: Final = np.dtype("<i2")
@@ -103,6 +105,35 @@ class Judgment:
             raise DataError(f"{path} is damaged: remove it, and the next round writes it again") from None
 
 
+class Question(NamedTuple):
+    """A coordinator's question: its bytes, what they say, the kind of answer, and the ``digest`` (32 bytes)."""
+
+    payload: bytes
+    instruction: Instruction
+    kind: Kind
+    digest: bytes
+    """SHA-256 of the bytes and of the noise's size."""
+
+    @classmethod
+    def asked(cls, payload: bytes, context: SiloContext) -> Self:
+        """Read a question. Raises Refused for one that is not of the silo's terms, or ConfigError."""
+        instruction = decode_instruction(payload, context.site.terms)
+        named = payload
+        if instruction.noise and context.noise_adder_of:
+            named += b" for %d honest silos" % context.noise_adder_of().honest
+        return cls(payload, instruction, kind_of(instruction, context.site.terms), hashlib.sha256(named).digest())
+
+    @property
+    def teaches(self) -> bool:
+        """Whether it has targets for the silo's own model."""
+        return self.kind.teaches(self.instruction)
+
+    @property
+    def subject(self) -> bytes:
+        """Name of a sum of the answers: SHA-256 of the bytes alone."""
+        return hashlib.sha256(self.payload).digest()
+
+
 class Judge:
     """Judge of one silo, which keeps its own model's answers on the test records in ``state`` under ``name``.
 
@@ -112,15 +143,15 @@ class Judge:
     def __init__(self, site: Site, state: LocalState, name: str) -> None:
         self._site, self._state, self._name = site, state, f"alone-{name}"
 
-    def before(self, question: Instruction) -> None:
+    def before(self, question: Question) -> None:
         """See that the silo's own model is known, before its learner learns a question."""
-        if self._can_test and self._teaches(question) and self._alone() is None:
+        if self._can_test and question.teaches and self._alone() is None:
             with contextlib.suppress(TrainingError):
                 self._keep(self._site.learner.fit(*self._site.private))
 
-    def after(self, question: Instruction, before: Judgment | None) -> Judgment:
+    def after(self, question: Question, before: Judgment | None) -> Judgment:
         """The judgment after learning a question."""
-        site, learned, round_ = self._site, self._teaches(question), question.round
+        site, learned, round_ = self._site, question.teaches, question.instruction.round
         if self._can_test and not learned:
             self._keep(site.learner)
         # The first of this run: an earlier run has started over.
@@ -129,7 +160,7 @@ class Judge:
             found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
             tests |= {str(round_): found} if found else {}
         choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
-        safeguard = kind_of(question, site.terms).guard_of(site)
+        safeguard = question.kind.guard_of(site)
         trust = safeguard.last if safeguard and learned else None
         evidence = trust.evidence if trust else None
         return Judgment(
@@ -148,9 +179,6 @@ class Judge:
     def _can_test(self) -> bool:
         site = self._site
         return bool(site.own_test.size) and not site.schema.outcome.number and not isinstance(site.learner, Resumable)
-
-    def _teaches(self, question: Instruction) -> bool:
-        return kind_of(question, self._site.terms).teaches(question)
 
     def _keep(self, learner: Learner) -> None:
         self._state.put(self._name, learner.predict(self._site.own_test.X).astype(_STORED).tobytes())
@@ -229,20 +257,6 @@ _ROUNDS_ALONE: Final = 10
 """A model that trains on from round to round has as many before the study as a run has by default."""
 
 
-class Question(NamedTuple):
-    """A coordinator's question, and its ``digest`` (32 bytes)."""
-
-    digest: bytes
-    instruction: Instruction
-
-    @classmethod
-    def asked(cls, payload: bytes, instruction: Instruction, context: SiloContext) -> Self:
-        """An instruction, by the SHA-256 of it and of the size of the noise. Raises ConfigError."""
-        if instruction.noise and context.noise_adder_of:
-            payload += b" for %d honest silos" % context.noise_adder_of().honest
-        return cls(hashlib.sha256(payload).digest(), instruction)
-
-
 class Personal:
     """The personal model in one of Flower's runs: ``votes`` learns and answers, ``keep`` makes that last."""
 
@@ -265,15 +279,14 @@ class Personal:
             warm_up(self._site, promised=bool(question.instruction.noise or self._context.release))
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
-        self._judge.before(question.instruction)
-        kind = kind_of(question.instruction, self._site.terms)
-        safeguard = kind.guard_of(self._site)
+        self._judge.before(question)
+        safeguard = question.kind.guard_of(self._site)
         if isinstance(safeguard, Safeguard):
             path, resumed = self._context.decision, self._context.resumes
             asked = question.instruction.round
             safeguard.before = read_decision(path, self._subject, asked, resumed=resumed) if path else None
-        votes = kind.cotrain(self._site, question.instruction)
-        if isinstance(safeguard, Safeguard) and kind.teaches(question.instruction):
+        votes = question.kind.cotrain(self._site, question.instruction)
+        if isinstance(safeguard, Safeguard) and question.teaches:
             safeguard.date(question.instruction.round)
         self._learned = question.digest
         return votes
@@ -349,15 +362,14 @@ class Personal:
         path = self._context.judgment
         if path is None or self._learned != question.digest:
             return
-        instruction = question.instruction
         try:
-            found = self._judge.after(instruction, Judgment.read(path))
+            found = self._judge.after(question, Judgment.read(path))
             if found.says_something:
                 with WRITING:
                     found.write(path)
-            safeguard = kind_of(instruction, self._site.terms).guard_of(self._site)
+            safeguard = question.kind.guard_of(self._site)
             decided = safeguard.decision if isinstance(safeguard, Safeguard) else None
-            if decided and decided.round == instruction.round and self._context.decision:
+            if decided and decided.round == question.instruction.round and self._context.decision:
                 with WRITING:
                     write_decision(self._context.decision, self._subject, decided)
         except (DataError, TrainingError, OSError) as error:

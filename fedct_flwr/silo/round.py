@@ -1,6 +1,5 @@
 """One round at a silo: from an instruction's bytes to the reply's. Knows nothing of Flower's messages."""
 
-import hashlib
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from fedct_flwr.kinds import kind_of
 from fedct_flwr.kinds.joint import Gradients, NoisySum
 from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
 from fedct_flwr.labelers.labeler import Asked
@@ -18,8 +16,8 @@ from fedct_flwr.silo.site import LocalState, Site
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
-from fedct_flwr.wire.codec import decode_instruction, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply
+from fedct_flwr.wire.codec import encode_reply
+from fedct_flwr.wire.content import Reply
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from fedct_flwr.silo.release import Release
 
 _NO_VOTES: Final[HardLabels] = np.zeros(0, dtype=LABEL_DTYPE)
-"""Of a personal model that has no part in an answer."""
+"""Votes of a personal model that has no part in an answer."""
 
 
 def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Callable[[], None]]:
@@ -38,9 +36,8 @@ def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Ca
     question: this run takes over the answer, and where the learner stood after it.
     """
     answers, personal = Answers(context.state), Personal(context, run_id)
-    instruction = decode_instruction(payload, context.site.terms)
-    question = Question.asked(payload, instruction, context)
-    kind = kind_of(instruction, context.site.terms)
+    question = Question.asked(payload, context)
+    instruction, kind = question.instruction, question.kind
     learns = kind.own_model and not instruction.adds_noise
     afterwards = partial(personal.keep, question) if learns else _nothing
     last = answers.last(run_id)
@@ -57,7 +54,7 @@ def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Ca
         other, last = elsewhere
         personal.take_over(other)
     else:
-        reply = _new_reply(question, payload, context, personal)
+        reply = _new_reply(question, context, personal)
         last = Answered(question.digest, context.model_digest, instruction.round, reply)
     answers.keep(run_id, last)
     return last.reply, afterwards
@@ -67,24 +64,23 @@ def _nothing() -> None:
     """No work after the answer has left."""
 
 
-def _new_reply(question: Question, payload: bytes, context: SiloContext, personal: Personal) -> bytes:
+def _new_reply(question: Question, context: SiloContext, personal: Personal) -> bytes:
     """The reply to a question that was not answered before. Raises Refused, ConfigError or TrainingError."""
-    site, instruction = context.site, question.instruction
-    kind = kind_of(instruction, site.terms)
+    site, instruction, kind = context.site, question.instruction, question.kind
     if instruction.noise and context.noise_adder_of is None:
         raise Refused(Refusal.POLICY)
     if instruction.adds_noise:
-        return _added(context, payload, instruction)
+        return _added(question, context)
     if isinstance(kind, Gradients) and context.purse_of and context.purse_of().real:
         # The answer only says that the step was heard: the model learns afterwards, and whether it could stays secret.
         return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
     if not kind.own_model:
-        return _reply(context, payload, instruction, _student_votes(context, payload, instruction))
+        return _reply(question, context, _student_votes(question, context))
     if context.release is None:
         votes, learned = _own_votes(question, context, personal, promised=bool(instruction.noise))
-        return _reply(context, payload, instruction, votes, scored=learned)
+        return _reply(question, context, votes, scored=learned)
     kind.check_protection(site.privacy.protection)
-    return _protected_reply(question, payload, context, context.release, personal)
+    return _protected_reply(question, context, context.release, personal)
 
 
 def _voted(context: SiloContext, vote: Callable[[], Votes], *, promised: bool, otherwise: Votes) -> tuple[Votes, bool]:
@@ -106,82 +102,74 @@ def _own_votes(question: Question, context: SiloContext, personal: Personal, *, 
     return _voted(context, partial(personal.votes, question), promised=promised, otherwise=abstaining)
 
 
-def _added(context: SiloContext, payload: bytes, instruction: Instruction) -> bytes:
+def _added(question: Question, context: SiloContext) -> bytes:
     """The reply where silos add with noise for records: what the silo adds is ready. Raises Refused, ConfigError."""
-    kind, site = kind_of(instruction, context.site.terms), context.site
+    site, instruction, kind = context.site, question.instruction, question.kind
     if not isinstance(kind, NoisySum) or context.purse_of is None:
         raise Refused(Refusal.POLICY)
     if instruction.joint is not None:
         from fedct_flwr.silo.noisy_sum import noisy_gradient
 
-        vector = noisy_gradient(site, instruction.joint, context.purse_of(), payload)
+        vector = noisy_gradient(site, instruction.joint, context.purse_of(), question.payload)
     elif instruction.histograms is None or context.study_of is None:
         raise Refused(Refusal.POLICY)
     else:
         from fedct_flwr.silo.noisy_sum import noisy_counts
 
-        vector = noisy_counts(site, context.study_of(), instruction.histograms, context.purse_of(), payload)
-    shape = kind.shape(instruction, hashlib.sha256(payload).digest())
+        vector = noisy_counts(site, context.study_of(), instruction.histograms, context.purse_of(), question.payload)
+    shape = kind.shape(instruction, question.subject)
     Ready(context.state).keep(vector, shape, context.runs_kept)
     return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
 
 
-def _protected_reply(
-    question: Question, payload: bytes, context: SiloContext, release: "Release", personal: Personal
-) -> bytes:
+def _protected_reply(question: Question, context: SiloContext, release: "Release", personal: Personal) -> bytes:
     """The labeler's labels, which alone decide whether there is a reply and what it is.
 
     So the personal model learns afterwards, unless the labeler reads its labels, or a simulation wants its scores.
     """
-    instruction, learned = question.instruction, False
+    learned = False
     votes: Votes = _NO_VOTES
     if release.labeler.reads_votes or context.sends_scores:
         votes, learned = _own_votes(question, context, personal, promised=True)
-    labels = _released(context, release, payload, instruction, votes)
-    return _reply(context, payload, instruction, labels, scored=learned)
+    return _reply(question, context, _released(question, context, release, votes), scored=learned)
 
 
-def _student_votes(context: SiloContext, payload: bytes, instruction: Instruction) -> Votes:
+def _student_votes(question: Question, context: SiloContext) -> Votes:
     """Votes of the silo's students. The personal model is neither trained nor scored."""
-    site = context.site
+    site, instruction = context.site, question.instruction
     if release := context.release_of_students(instruction.votes):
-        return _released(context, release, payload, instruction)
+        return _released(question, context, release)
 
     def votes() -> Votes:
-        return site.students(instruction.votes).answer(_asked(site, instruction), None)
+        return site.students(instruction.votes).answer(_asked(question, site), None)
 
     nothing = np.zeros((instruction.query.size, site.terms.width), dtype=np.int32)
     return _voted(context, votes, promised=bool(instruction.noise), otherwise=nothing)[0]
 
 
-def _released(
-    context: SiloContext, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels = _NO_VOTES
-) -> Votes:
+def _released(question: Question, context: SiloContext, release: "Release", votes: HardLabels = _NO_VOTES) -> Votes:
     """Protected answer in the place of the personal model's labels or bare students' votes, if the budget allows it."""
-    return release.answer(payload, _asked(context.site, instruction, votes))
+    return release.answer(question.payload, _asked(question, context.site, votes))
 
 
-def _asked(site: Site, instruction: Instruction, votes: HardLabels = _NO_VOTES) -> Asked:
-    """What an instruction asks of a labeler or of students; ``votes`` are the personal model's, where these count."""
-    positions = instruction.query.positions(len(site.public))
-    return Asked(site.private, site.public.X, instruction.targets, votes, positions, site.groups)
+def _asked(question: Question, site: Site, votes: HardLabels = _NO_VOTES) -> Asked:
+    """The question to a labeler or to students; ``votes`` are the personal model's, where the labeler reads them."""
+    positions = question.instruction.query.positions(len(site.public))
+    return Asked(site.private, site.public.X, question.instruction.targets, votes, positions, site.groups)
 
 
-def _reply(
-    context: SiloContext, payload: bytes, instruction: Instruction, votes: Votes, *, scored: bool = False
-) -> bytes:
+def _reply(question: Question, context: SiloContext, votes: Votes, *, scored: bool = False) -> bytes:
     """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
-    site = context.site
-    kind = kind_of(instruction, site.terms)
+    site, instruction, kind = context.site, question.instruction, question.kind
     if isinstance(kind, Summed):
-        shape = kind.shape(instruction, site.terms, hashlib.sha256(payload).digest())
+        shape = kind.shape(instruction, site.terms, question.subject)
         vector = kind.summand(votes, instruction, site.terms)
         if instruction.noise:
             if context.noise_adder_of is None:
                 raise Refused(Refusal.POLICY)
             from fedct_flwr.silo.noisy_sum import with_noise
 
-            vector = with_noise(vector, instruction, site.terms, context.noise_adder_of(), payload)
+            vector = with_noise(vector, instruction, site.terms, context.noise_adder_of(), question.payload)
         Ready(context.state).keep(vector, shape, context.runs_kept)
     if isinstance(kind, OnlyReady):
         votes = NOTHING
