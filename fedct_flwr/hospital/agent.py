@@ -25,14 +25,13 @@ from threadpoolctl import ThreadpoolController
 from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection.finding import gathered
-from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task, carried_task
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
-from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.file_watch import FileWatch, Monitor
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.latest_state import open_log, remember
+from fedct_flwr.hospital.latest_state import NOT_APPROVED, open_log, remember, standing
 from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.offline_transport import Answer, Question, digest, seal, unseal
@@ -212,9 +211,9 @@ class Agent:
         self._looked_up = 0.0
         self.monitor = Monitor(log, config.state, files, self._status, self._say)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex(), details=site.result))
-        records = count(site.private.size, "record")
+        records, approval = count(site.private.size, "record"), standing(config, study, list(log.entries()))
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
-            f"{config.learner.name}; {_approval(config, study, log)}")  # fmt: skip
+            f"{config.learner.name}; {NOT_APPROVED.get(approval, approval)}")  # fmt: skip
         for found in gathered(site.findings):
             self._say(found.sentence)
 
@@ -405,9 +404,3 @@ class Agent:
             self._no_contact(error)
         else:
             self._contact()
-
-
-def _approval(config: SiloConfig, study: StudyFolder, log: EgressLog) -> str:
-    if current(log.entries()) == approving_digest(config, study):
-        return "approved"
-    return "not approved as it is now, so nothing leaves: run 'fedct silo approve'"

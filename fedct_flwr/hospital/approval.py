@@ -21,7 +21,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -53,16 +52,6 @@ _FORMAT: Final = 1
 _TERMS: Final = "terms"
 _PRIVACY: Final = "privacy"
 _SOFTWARE: Final = ("fedct-flwr", "flwr", "scikit-learn")
-
-
-@dataclass(frozen=True)
-class Approval:
-    """An approval as it stands in the log: the digest of the terms (32 bytes), of which study, when, in which line."""
-
-    digest: bytes
-    study: str
-    time: str
-    number: int
 
 
 def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
@@ -172,16 +161,16 @@ def put_down(log: EgressLog, state: Path) -> None:
         (state / REVOKED).unlink()
 
 
-def in_force(entries: Iterable[LogEntry]) -> Approval | None:
-    """The approval that counts after these lines, or None."""
+def in_force(entries: Iterable[LogEntry]) -> LogEntry | None:
+    """The line of the approval that counts after these lines, or None."""
     said = [entry for entry in entries if entry.event in (Event.APPROVED, Event.REVOKED)]
-    return approval_in(said[-1]) if said else None
+    return said[-1] if said and digest_in(said[-1]) else None
 
 
 def current(entries: Iterable[LogEntry]) -> bytes | None:
     """The digest of the terms that are approved after these lines, or None."""
     found = in_force(entries)
-    return found.digest if found else None
+    return digest_in(found) if found else None
 
 
 def covers_records(entry: LogEntry) -> bool:
@@ -227,13 +216,13 @@ def was_promised(entries: Iterable[LogEntry], covers: Callable[[LogEntry], bool]
     return any(entry.event is Event.APPROVED and covers(entry) for entry in entries)
 
 
-def approval_in(entry: LogEntry) -> Approval | None:
-    """The approval that this line gives; None for a line that revokes one, or gives none that can be read."""
+def digest_in(entry: LogEntry) -> bytes | None:
+    """The digest (32 bytes) that this line approves; None for one that revokes, or approves nothing readable."""
     terms = entry.details.get(_TERMS)
     if entry.event is not Event.APPROVED or not isinstance(terms, str):
         return None
     try:
-        return Approval(bytes.fromhex(terms), entry.study, entry.time, entry.number)
+        return bytes.fromhex(terms) or None
     except ValueError:
         return None
 

@@ -34,7 +34,7 @@ from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
-from fedct_flwr.hospital.approval import approval_in, approving_digest
+from fedct_flwr.hospital.approval import approving_digest, digest_in
 from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage
@@ -82,8 +82,7 @@ class Usage:
     def add(self, entry: LogEntry) -> None:
         """Add one line."""
         if entry.event in (Event.APPROVED, Event.REVOKED):
-            approval = approval_in(entry)
-            before, self.approved = self.approved, approval.digest if approval else None
+            before, self.approved = self.approved, digest_in(entry)
             if self.approved != before:
                 # What is ready has the noise that other terms asked for.
                 self.ready.clear()

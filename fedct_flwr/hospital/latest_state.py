@@ -11,17 +11,19 @@ log has charged, nothing leaves. What left after the line was remembered is not 
 
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.hospital.approval import has_promised_labels, put_down
+from fedct_flwr.hospital.approval import approving_digest, current, has_promised_labels, put_down
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
-from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry
+from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry, is_revoked
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.types import RunError
 
@@ -78,6 +80,37 @@ def lost_line(config: SiloConfig) -> int:
 def lost_ledger(config: SiloConfig, entries: Iterable[LogEntry]) -> bool:
     """Whether labels left that were charged first, by the log, and there is no ledger that was charged."""
     return has_promised_labels(entries) and not LedgerFile(config.state).used
+
+
+class Standing(StrEnum):
+    """How a silo's approval stands."""
+
+    APPROVED = "approved"
+    CHANGED = "changed"
+    NONE = "none"
+    REVOKED = "revoked"
+    LOST = "lost"
+
+
+NOT_APPROVED: Final[Mapping[Standing, str]] = {
+    Standing.CHANGED: "study or settings have changed since they were approved, so nothing leaves: fedct silo approve",
+    Standing.NONE: "nothing is approved, so nothing leaves: fedct silo approve",
+    Standing.REVOKED: "revoked, so nothing leaves: fedct silo approve",
+    Standing.LOST: "the state folder is not the latest one, so nothing leaves: mount it, or restore the latest copy",
+}
+"""What people are told, and after a colon what to do."""
+
+
+def standing(config: SiloConfig, study: StudyFolder | None, entries: Sequence[LogEntry]) -> Standing:
+    """How the approval stands after these lines; ``study`` is None if it cannot be read."""
+    if lost_line(config) or lost_ledger(config, entries):
+        return Standing.LOST
+    if is_revoked(config.state):
+        return Standing.REVOKED
+    approved = current(entries)
+    if approved is None:
+        return Standing.NONE
+    return Standing.APPROVED if study and approved == approving_digest(config, study) else Standing.CHANGED
 
 
 def _path(config: SiloConfig) -> Path:

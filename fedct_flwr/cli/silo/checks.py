@@ -34,11 +34,10 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.settings import split_address
 from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
-from fedct_flwr.hospital.approval import approving_digest, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
-from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
+from fedct_flwr.hospital.latest_state import NOT_APPROVED, Standing, lost_ledger, lost_line, standing
 from fedct_flwr.hospital.link import call, sentence_of
-from fedct_flwr.hospital.log_entry import is_revoked, read_entries, verify_log
+from fedct_flwr.hospital.log_entry import read_entries, verify_log
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.base import Learner
@@ -210,14 +209,12 @@ def _open_to_others(path: Path) -> bool:
 
 def approval(silo: Silo) -> Iterator[Finding]:
     """Whether the study is approved as it is now."""
-    config, agreed = silo.config, silo.study
-    approved = current(read_entries(config.state))
-    if approved is None or is_revoked(config.state):
-        yield warning("approval: nothing is approved, so nothing leaves", "fedct silo approve")
-    elif approved != approving_digest(config, agreed):
-        yield warning("approval: study or settings have changed since, so nothing leaves", "fedct silo approve")
-    else:
+    found = standing(silo.config, silo.study, list(read_entries(silo.config.state)))
+    if found is Standing.APPROVED:
         yield good("approval: the study is approved as it is now")
+    else:
+        said, _, fix = NOT_APPROVED[found].partition(": ")
+        yield warning(f"approval: {said}", fix)
 
 
 # --- limits and promises

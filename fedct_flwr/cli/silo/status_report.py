@@ -22,10 +22,10 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.approval import approving_digest, in_force
-from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
+from fedct_flwr.hospital.approval import in_force
+from fedct_flwr.hospital.latest_state import NOT_APPROVED, Standing, standing
 from fedct_flwr.hospital.link import LinkStatus, span
-from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, is_revoked, read_entries, spent
+from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, read_entries, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.privacy.budget import Spending
@@ -38,6 +38,7 @@ FEW_BYTES: Final = 100_000_000
 _LAST_REFUSALS: Final = 5
 _LONG_SECONDS: Final = 60.0
 """An agent that trains for longer says for how long, to tell a long training from a stuck one."""
+_DATED: Final = (Standing.APPROVED, Standing.CHANGED)
 _T = TypeVar("_T")
 
 
@@ -112,16 +113,8 @@ def _limits(limits: object, used: Spent | None) -> dict[str, dict[str, int] | No
 
 
 def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEntry]) -> dict[str, str]:
-    if lost_line(config) or lost_ledger(config, entries):
-        return {"state": "lost"}
-    if is_revoked(config.state):
-        return {"state": "revoked"}
-    found = in_force(entries)
-    if found is None:
-        return {"state": "none"}
-    if study is None or found.digest != approving_digest(config, study):
-        return {"state": "changed", "time": found.time}
-    return {"state": "approved", "time": found.time}
+    found, line = standing(config, study, entries), in_force(entries)
+    return {"state": found, **({"time": line.time} if line and found in _DATED else {})}
 
 
 def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] | None:
@@ -200,22 +193,15 @@ def _words(reason: str) -> str:
     return Refusal[reason].sentence if reason in Refusal.__members__ else reason
 
 
-_APPROVALS: Final = {
-    "approved": "[green]approved[/] on {}",
-    "changed": "[yellow]changed since it was approved, so nothing leaves: fedct silo approve[/]",
-    "none": "[yellow]not approved, so nothing leaves: fedct silo approve[/]",
-    "lost": "[bold red]the state folder is not the latest one, so nothing leaves: fedct silo check[/]",
-    "revoked": "[yellow]revoked, so nothing leaves: fedct silo approve[/]",
-}
-
-
 def table(said: dict[str, Any]) -> Table:
     """The facts for people."""
     result = Table.grid(padding=(0, 2))
     approval, agent, kinds = said["approval"], said["agent"], [kind_in_policy(name) for name in said["kinds"]]
     result.add_row("silo", f"[bold]{escape(said['silo'])}[/]")
     result.add_row("study", escape(said["study"] or "cannot be read: fedct silo check"))
-    result.add_row("approval", _APPROVALS[approval["state"]].format(_when(approval.get("time", ""))))
+    wrong = NOT_APPROVED.get(approval["state"])
+    style = "bold red" if approval["state"] == Standing.LOST else "yellow"
+    result.add_row("approval", f"[{style}]{wrong}[/]" if wrong else f"[green]approved[/] on {_when(approval['time'])}")
     result.add_row("agent", _agent(agent))
     if agent["alive"] and agent["stale"]:
         result.add_row("records", f"[yellow]{agent_status.STALE}[/]")
