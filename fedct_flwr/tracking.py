@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from fedct_flwr.config import RunConfig
 from fedct_flwr.files import write_json
 from fedct_flwr.runs.run_folder import RunFolder, versions
-from fedct_flwr.runs.scores import FILE, SiloScores, means
+from fedct_flwr.runs.scores import FILE, SiloScores, means, numbers
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
@@ -89,9 +89,11 @@ def score_metrics(rows: Sequence[SiloScores]) -> dict[str, float]:
     found: dict[str, float] = {}
     for row in rows:
         found |= {f"end/{test}_n/{row.silo}": float(there.n) for test, there in row.tests.items()}
-        for test, method, name, metric in row.metrics():
-            found[f"end/{test}_{method}_{name}/{row.silo}"] = metric.value
-            found[f"end/{test}_{method}_{name}/mean"] = means(rows, test, name=name)[method]
+    for one in numbers(rows):
+        name = f"end/{one.test}_{one.method}_{one.metric}"
+        found[f"{name}/{one.silo}"] = one.value
+        if f"{name}/mean" not in found:
+            found[f"{name}/mean"] = means(rows, one.test, one.metric)[one.method]
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 

@@ -101,8 +101,8 @@ def _gains(found: Repeats) -> Section:
     """The picture of what each split gained."""
     traces, rows = [], []
     for color, (test, words) in zip(COLORS, TESTS.items(), strict=False):
-        means = [scores.means(of, test, found.methods) for of in found.rows]
-        gains = [of["federated"] - of.get("local", math.nan) for of in means]
+        means = [scores.means(of, test) for of in found.rows]
+        gains = [of["federated"] - of["local"] for of in means]
         look = {"type": "box", "boxpoints": "all", "marker": {"color": color}}
         traces.append({**look, "name": words, "x": numbers(gains)})
         rows.append([words, *(f"{gain:+.3f}" for gain in gains)])

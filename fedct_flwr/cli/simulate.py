@@ -194,7 +194,7 @@ def simulate(
         run_repeats(out, path, plan, engine, other, seconds=math.inf if repeats else _SECONDS)
         return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun, packages=trusted)
-    config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
+    config, how, folder = simulation.config, simulation.algorithm, simulation.folder
     _print_data(out, simulation)
     runner = simulation.runner(engine)
     with _live(path) if watch else contextlib.nullcontext("") as address:
@@ -204,7 +204,7 @@ def simulate(
         rows = simulation.score(partial(progress, what=scoreboard.TRAINING), untold.append)
     for sentence in untold:
         out.warn(printable(sentence))
-    verdict, seconds = scoreboard.who_gained(rows, folder, dataset), time.monotonic() - started
+    verdict, seconds = folder.read_json(scoreboard.FILE), time.monotonic() - started
     kept = config.save_models and not how.asks_students()
     why = f"no model was kept: see {folder.path / LOG}" if kept else ""
     shown = scoreboard.methods_of(config)

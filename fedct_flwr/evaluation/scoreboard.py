@@ -1,5 +1,6 @@
 """The end of a run: scores of every silo alone, co-trained and with all data in one place; who has gained and lost."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
@@ -18,19 +19,21 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import (
     METHODS,
+    TESTS,
     OnTest,
     SiloScores,
     comparable,
     has_scores,
     means,
     means_words,
+    titles,
 )
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor
-from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
+from fedct_flwr.scoring.assessment import Assessment, Labels, assess, predict
 from fedct_flwr.scoring.intervals import CHANCE, Verdict, verdict
 from fedct_flwr.silo.personal import Judgment, facts_of
 from fedct_flwr.text.printable import count, json_text
-from fedct_flwr.types import DataError, Examples, SiloName, TrainingError
+from fedct_flwr.types import Answers, DataError, SiloName, TrainingError
 
 FILE: Final = "verdict.json"
 """Where a run folder has it."""
@@ -38,13 +41,6 @@ MARKS: Final[Mapping[str, str]] = {"gained": " ▲", "lost": " ▼", "": ""}
 """What stands after a silo's name."""
 _RARER: Final = 0.5
 """A class that has less than this part of its share among the records has almost gone from the consensus."""
-
-
-def verdict_of(predicted: Mapping[str, Predicted], test: Examples) -> Verdict | None:
-    """The model that a silo ended with against its model alone, where both have ``predicted`` the test records."""
-    if not {"local", "federated"} <= predicted.keys() or not test.size:
-        return None
-    return verdict(predicted["local"].answers, predicted["federated"].answers, test.y)
 
 
 def judgments(folder: RunFolder, silos: Sequence[SiloName]) -> dict[SiloName, Judgment]:
@@ -106,15 +102,12 @@ def summary(rows: Sequence[SiloScores]) -> str:
 
 def after_first(found: Mapping[SiloName, Judgment]) -> str:
     """The same after the first round that learned a consensus, as the silos saw it; empty where nothing is known."""
-    first: dict[SiloName, Verdict] = {}
-    number = ""
-    for silo, judgment in found.items():
-        if judgment.tests:
-            number = min(judgment.tests, key=int)
-            first[silo] = judgment.tests[number]
+    first = {silo: min(judgment.tests, key=int) for silo, judgment in found.items() if judgment.tests}
     if not first:
         return ""
-    messages = [f"{word}: {', '.join(names)}" for word, names in _by_word(first).items() if names]
+    words = _by_word({silo: found[silo].tests[number] for silo, number in first.items()})
+    messages = [f"{word}: {', '.join(names)}" for word, names in words.items() if names]
+    number = [*first.values()][-1]
     return f"after round {number}, {'; '.join(messages) or 'no silo had gained or lost beyond chance'}"
 
 
@@ -181,13 +174,7 @@ def _near_majority(counts: Mapping[str, int], expected: Mapping[str, float]) -> 
         )
 
 
-_TITLES: Final = {"local": "alone", "centralized": "central"}
 _SECTIONS: Final = {"own test": "own", "pooled": "pooled"}
-
-
-def title_of(method: str, title: str) -> str:
-    """What a column of a method is called; ``title`` is the federated one's."""
-    return _TITLES.get(method, title)
 
 
 def table(
@@ -206,26 +193,24 @@ def table(
     sections = [(words, test) for words, test in _SECTIONS.items() if has_scores(rows, test, name)]
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     result.add_column(measure.replace(" ", "\n"), no_wrap=True)
-    for section, _ in sections:
+    for words, _ in sections:
         for method in methods:
-            heading = section + "\n" + title_of(method, title).replace(" ", "\n")
-            result.add_column(heading, justify="right", no_wrap=True)
+            heading = titles(title)[method].replace(" ", "\n")
+            result.add_column(f"{words}\n{heading}", justify="right", no_wrap=True)
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
-    places = [(test, method) for _, test in sections for method in methods]
     for row in rows:
         mark = MARKS[row.verdict.word] if row.verdict else ""
-        own = {test: {method: row.value(test, method, name) for method in METHODS} for _, test in sections}
-        cells = [_cell(own[test], method) for test, method in places]
-        result.add_row(escape(row.silo) + mark, *cells, f"{row.bytes_sent:,}")
-    average = {test: means(rows, test, methods, name) for _, test in sections}
-    counted = {len(comparable(rows, test, methods, name)) for _, test in sections}
+        found = [{method: row.value(test, method, name) for method in METHODS} for _, test in sections]
+        result.add_row(escape(row.silo) + mark, *_cells(found, methods), f"{row.bytes_sent:,}")
+    counted = {len(comparable(rows, test, name)) for _, test in sections}
     # Where sections differ in that, the caption says it.
     over = f"mean of {counted.pop()}" if len(counted) == 1 and counted != {len(rows)} else "mean"
     result.add_section()
-    cells = [_cell(average[test], method) for test, method in places]
-    result.add_row(over, *cells, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
+    averages = _cells([means(rows, test, name) for _, test in sections], methods)
+    result.add_row(over, *averages, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
     if global_models and ("pooled", "pooled") in sections:
         result.add_section()
+        places = [(test, method) for _, test in sections for method in methods]
         for model, value in global_models.items():
             shown = [f"{value:.3f}" if place == ("pooled", "federated") else "" for place in places]
             result.add_row(escape(model), *shown, "")
@@ -234,15 +219,18 @@ def table(
     return result
 
 
-def _cell(scores: Mapping[str, float], method: str) -> str:
-    text = f"{scores[method]:.3f}" if not np.isnan(scores[method]) else "-"
-    return f"[green]{text}[/]" if method == "federated" and scores["federated"] > scores["local"] else text
+def _cells(found: Sequence[Mapping[str, float]], methods: Sequence[str]) -> Iterator[str]:
+    """The scores by method of each section; green where silos are better off together."""
+    for scores in found:
+        for method in methods:
+            text = "-" if math.isnan(scores[method]) else f"{scores[method]:.3f}"
+            better = method == "federated" and scores["federated"] > scores["local"]
+            yield f"[green]{text}[/]" if better else text
 
 
 _WORDS: Final = {"local": "alone", "federated": "co-trained", "centralized": "all data in one place"}
 TRAINING: Final = "training the baselines"
 """What takes a while here."""
-_UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
 
 
 def score(
@@ -270,7 +258,7 @@ def score(
             elif kept := kept_model(config, dataset, position, folder, tell):
                 models["federated"] = kept
                 describe_model(config, dataset, position, folder, kept)
-        rows.append(_row(models, config, dataset, position, _bytes_sent(rounds, silo.name), tell))
+        rows.append(_row(models, config, dataset, silo, _bytes_sent(rounds, silo.name), tell))
     return rows
 
 
@@ -278,51 +266,47 @@ def _row(
     models: Mapping[str, Predictor],
     config: RunConfig,
     dataset: FederatedDataset,
-    position: int,
+    silo: SiloData,
     bytes_sent: int,
     tell: Callable[[str], None],
 ) -> SiloScores:
     """The scores of a silo's models by method; each model is asked once about each test set."""
-    silo, labels = dataset.silos[position], Labels(len(dataset.schema.classes))
-    found: dict[str, dict[str, Predicted]] = {"own": {}, "pooled": {}}
-    for test, examples in (("own", silo.test), ("pooled", dataset.test)):
-        for method, model in models.items():
-            try:
-                found[test][method] = predict(model, examples.X, labels)
-            except TrainingError as error:
-                tell(f"a model has no score ({silo.name}, {_WORDS[method]}): {error}")
-    tests = {
-        "own": on_test(config, dataset, silo.test, found["own"]),
-        "pooled": on_test(config, dataset, dataset.test, found["pooled"]),
-    }
-    measure = dataset.schema.outcome.measure.key
-    own, pooled = (
-        {method: test.models[method].value(measure) if method in test.models else float("nan") for method in METHODS}
-        for test in tests.values()
-    )
-    compared = None if dataset.schema.outcome.number else verdict_of(found["own"], silo.test)
-    return SiloScores(silo.name, own, pooled, bytes_sent, tests, compared)
-
-
-def on_test(config: RunConfig, dataset: FederatedDataset, test: Examples, predicted: Mapping[str, Predicted]) -> OnTest:
-    """All numbers of these predictions of a test set of the data set, by method."""
     schema = dataset.schema
     labels = Labels(len(schema.classes), schema.positive(config.positive_class))
-    models = {method: assess(test, said, labels) for method, said in predicted.items()}
     positive = "" if labels.positive is None else schema.classes[labels.positive]
-    return OnTest(test.size, schema.outcome.counts(test.y), positive, models)
+    own: dict[str, Answers] = {}
+    tests: dict[str, OnTest] = {}
+    for test, examples in (("own", silo.test), ("pooled", dataset.test)):
+        assessed: dict[str, Assessment] = {}
+        for method, model in models.items():
+            try:
+                predicted = predict(model, examples.X, labels)
+            except TrainingError as error:
+                tell(f"a model has no score ({silo.name}, {_WORDS[method]}): {error}")
+                continue
+            assessed[method] = assess(examples, predicted, labels)
+            if test == "own":
+                own[method] = predicted.answers
+        tests[test] = OnTest(examples.size, schema.outcome.counts(examples.y), positive, assessed)
+    key = schema.outcome.measure.key
+    compared = {
+        test: {m: found.models[m].value(key) if m in found.models else math.nan for m in METHODS}
+        for test, found in tests.items()
+    }
+    judged = labels.num_classes and {"local", "federated"} <= own.keys()
+    gain = verdict(own["local"], own["federated"], silo.test.y) if judged else None
+    return SiloScores(silo.name, compared["own"], compared["pooled"], bytes_sent, tests, gain)
 
 
 def reported(folder: RunFolder, silos: Sequence[SiloName]) -> list[SiloScores]:
     """The scores that real silos put on their last reply; NaN for those that reported none, and for the baselines."""
     rounds = folder.rounds()
-    last = rounds[-1]["silos"]
     rows = []
     for silo in silos:
-        scores = last.get(silo, {}).get("scores") or {}
+        scores = rounds[-1]["silos"].get(silo, {}).get("scores") or {}
         own, pooled = (
-            {**_UNKNOWN, "federated": float(scores.get(f"{test}_balanced_accuracy", "nan"))}
-            for test in ("own", "pooled")
+            {**dict.fromkeys(METHODS, math.nan), "federated": float(scores.get(f"{test}_balanced_accuracy", "nan"))}
+            for test in TESTS
         )
         rows.append(SiloScores(silo, own, pooled, _bytes_sent(rounds, silo)))
     return rows

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from fedct_flwr.report.figures import (
     COLORS,
     MUTED,
-    UNKNOWN,
     Figure,
     Scale,
     Section,
@@ -22,7 +21,7 @@ from fedct_flwr.report.figures import (
     score,
 )
 from fedct_flwr.report.summary import Course, Run
-from fedct_flwr.runs.scores import METHODS, TESTS, Test, means, notes
+from fedct_flwr.runs.scores import METHODS, TESTS, Test, has_scores, means, notes, titles
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
 from fedct_flwr.scoring.assessment import BINS, OF_CLASSES, OF_VALUES
 from fedct_flwr.scoring.intervals import Estimate
@@ -93,7 +92,7 @@ def _by_round(run: Run, test: Test) -> Figure | None:
 
 def _final(run: Run, test: Test) -> Figure | None:
     """A row for each silo; of many the first are drawn. The table of silos at a glance has the numbers."""
-    titles, levels = _methods(run), run.global_scores if test == "pooled" else {}
+    heads, levels = titles(run.algorithm.title), run.global_scores if test == "pooled" else {}
     values = {m: [row.value(test, m) for row in run.scores] for m in METHODS}
     if not np.isfinite([*values.values()]).any():
         return None
@@ -102,7 +101,7 @@ def _final(run: Run, test: Test) -> Figure | None:
     span = [float(np.nanmin(scores)) - _MARGIN, min(1.0, float(np.nanmax(scores))) + _MARGIN]
     traces: list[dict[str, Any]] = [
         {
-            "type": "scatter", "mode": "markers", "name": plain(titles[m]), "x": numbers(values[m][:_MOST_ROWS]),
+            "type": "scatter", "mode": "markers", "name": plain(heads[m]), "x": numbers(values[m][:_MOST_ROWS]),
             "y": labels, "marker": look, "hovertemplate": "%{y}: %{x:.3f}",
         }
         for m, look in _LOOKS.items()
@@ -137,7 +136,7 @@ def clinical(run: Run) -> Section:
 
 
 def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
-    titles = _methods(run)
+    heads = titles(run.algorithm.title)
     for test in TESTS:
         there = [(row, row.tests[test]) for row in run.scores if test in row.tests and row.tests[test].n]
         names = _known_metrics(run, test)
@@ -148,7 +147,7 @@ def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
         rows = [
             [
                 row.silo,
-                titles[method],
+                heads[method],
                 f"{found.n:,}",
                 *([f"{found.positives:,}"] if positive else []),
                 *(_interval(row.metric(test, method, name)) for name in names),
@@ -159,7 +158,7 @@ def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
         ]
         averages = {name: means(run.scores, test, name=name) for name in names}
         foot = [
-            ["mean", titles[m], *([""] * len(counts)), *(score(averages[name][m]) for name in names)]
+            ["mean", heads[m], *([""] * len(counts)), *(score(averages[name][m]) for name in names)]
             for m in METHODS
             if np.isfinite([found[m] for found in averages.values()]).any()
         ]
@@ -168,7 +167,7 @@ def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
 
 
 def _confusions(run: Run) -> Iterator[tuple[str, Table]]:
-    titles = _methods(run)
+    heads = titles(run.algorithm.title)
     for test in TESTS:
         rows: list[list[str]] = []
         classes: list[str] = []
@@ -180,7 +179,7 @@ def _confusions(run: Run) -> Iterator[tuple[str, Table]]:
             for method in METHODS:
                 if method in found.models and (matrix := found.models[method].confusion):
                     named = zip(classes, matrix, strict=True)
-                    rows += [[row.silo, titles[method], name, *(f"{n:,}" for n in line)] for name, line in named]
+                    rows += [[row.silo, heads[method], name, *(f"{n:,}" for n in line)] for name, line in named]
         if rows and len(classes) <= _MOST_CLASSES:
             columns = ["Silo", "Model", "True class", *(f"predicted: {name}" for name in classes)]
             yield f"Confusion matrices on {_TITLES[test]}", Table(columns, rows, words=3)
@@ -255,17 +254,11 @@ def _calibration(run: Run, test: Test) -> Figure | None:
 
 def _known_metrics(run: Run, test: Test) -> list[str]:
     every = (*OF_CLASSES, *OF_VALUES)
-    return [name for name in every if any(row.metric(test, m, name) for row in run.scores for m in METHODS)]
+    return [name for name in every if has_scores(run.scores, test, name)]
 
 
-def _methods(run: Run) -> dict[str, str]:
-    return {"local": "alone", "federated": run.algorithm.title, "centralized": "central"}
-
-
-def _interval(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return UNKNOWN
-    if not np.isfinite([estimate.low, estimate.high]).all():
+def _interval(estimate: Estimate) -> str:
+    if not np.isfinite([estimate.value, estimate.low, estimate.high]).all():
         return score(estimate.value)
     return f"{score(estimate.value)} ({estimate.low:.2f}–{estimate.high:.2f})"
 

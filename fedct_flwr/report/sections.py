@@ -26,7 +26,7 @@ from fedct_flwr.report.figures import (
     score,
 )
 from fedct_flwr.report.summary import Run
-from fedct_flwr.runs.scores import METHODS, TESTS, of_sums
+from fedct_flwr.runs.scores import METHODS, TESTS, of_sums, titles
 from fedct_flwr.text.printable import count
 
 _SHARE: Final = Scale("Share", ".1~%", ".1%")
@@ -39,11 +39,11 @@ def table_of_silos(run: Run) -> Table:
     """A row for each silo: its scores, how near it came to the consensus, what it sent, and when."""
     course, near = run.course, run.kind.near
     scores = {row.silo: row for row in run.scores}
-    titles = {"local": "alone", "federated": run.algorithm.title, "centralized": "central"}
-    known = [(t, m) for t in TESTS for m in METHODS if any(np.isfinite(getattr(row, t)[m]) for row in run.scores)]
+    heads = titles(run.algorithm.title)
+    known = [(t, m) for t in TESTS for m in METHODS if any(np.isfinite(row.value(t, m)) for row in run.scores)]
     # Silos that share weights agree with no label.
     after = [near.head] if course.shares_answers or not len(course) else []
-    columns = ["Silo", *(titles[m] for _, m in known), *after, "bytes sent", "median delay", "rounds missed"]
+    columns = ["Silo", *(heads[m] for _, m in known), *after, "bytes sent", "median delay", "rounds missed"]
     widths = [(t, sum(test == t for test, _ in known)) for t in TESTS]
     groups = [(f"{run.measure_title}, {test} test set", width) for test, width in widths if width]
     missed = [absence.silo for absence in course.absences]
@@ -51,7 +51,7 @@ def table_of_silos(run: Run) -> Table:
     rows = []
     for n, silo in enumerate(course.silos):
         row = scores.get(silo)
-        cells = [score(getattr(row, test)[method]) if row else UNKNOWN for test, method in known]
+        cells = [score(row.value(test, method)) if row else UNKNOWN for test, method in known]
         last = [formatted(agrees[-1, n] if len(course) else np.nan, near.form)] if after else []
         times = [f"{np.nansum(sent[:, n]):,.0f}", _delay(seconds[:, n]), str(missed.count(silo))]
         rows.append([silo, *cells, *last, *times])

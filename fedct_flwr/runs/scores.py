@@ -3,18 +3,18 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
 from pydantic import TypeAdapter
 
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.runs.records import IN_WRONG_SUM
+from fedct_flwr.scoring import BALANCED_ACCURACY
 from fedct_flwr.scoring.assessment import Assessment
-from fedct_flwr.scoring.intervals import Estimate, Verdict
+from fedct_flwr.scoring.intervals import UNKNOWN, Estimate, Verdict
 from fedct_flwr.text.printable import listed, plain, printable_json
 from fedct_flwr.types import RunError
 
@@ -24,7 +24,6 @@ Test: TypeAlias = Literal["own", "pooled"]
 TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
 FILE: Final = "scores.json"
 """Where a run folder has them."""
-_UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,15 @@ class OnTest:
         """Records of the positive class."""
         return self.classes[self.positive] if self.positive else None
 
+    @property
+    def only_class(self) -> str:
+        """The class that all records have; empty where there are more, or none."""
+        there = [name for name, count in self.classes.items() if count]
+        return there[0] if len(there) == 1 else ""
+
+
+_NO_TEST: Final = OnTest(0)
+
 
 @dataclass(frozen=True)
 class SiloScores:
@@ -60,25 +68,38 @@ class SiloScores:
     tests: dict[str, OnTest] = field(default_factory=dict)
     verdict: Verdict | None = None
 
-    def metric(self, test: str, method: str, name: str) -> Estimate | None:
-        """A number with its interval, None where there is none."""
-        found = self.tests[test].models.get(method) if test in self.tests else None
-        estimate = found.metrics.get(name) if found else None
-        return estimate if estimate and np.isfinite(estimate.value) else None
+    def metric(self, test: str, method: str, name: str) -> Estimate:
+        """A number with its interval, NaN where there is none."""
+        model = self.tests.get(test, _NO_TEST).models.get(method)
+        return model.metrics.get(name, UNKNOWN) if model else UNKNOWN
 
     def value(self, test: str, method: str, name: str = "") -> float:
         """A number by its name, or without one that by which models are compared; NaN where there is none."""
-        if not name:
-            return float(getattr(self, test).get(method, math.nan))
-        found = self.metric(test, method, name)
-        return found.value if found else math.nan
+        compared = {"own": self.own, "pooled": self.pooled}[test]
+        return self.metric(test, method, name).value if name else compared.get(method, math.nan)
 
-    def metrics(self) -> Iterator[tuple[Test, str, str, Estimate]]:
-        """All numbers: test set, method, name of the metric, and the number with its interval."""
+
+class Number(NamedTuple):
+    """A metric of one method's model at a silo, on a test set of ``n`` records, with its interval."""
+
+    silo: str
+    test: Test
+    n: int
+    method: str
+    metric: str
+    value: float
+    low: float
+    high: float
+
+
+def numbers(rows: Iterable[SiloScores]) -> Iterator[Number]:
+    """All numbers of these silos, a line each."""
+    for row in rows:
         for test in TESTS:
-            for method, model in (self.tests[test].models if test in self.tests else {}).items():
+            found = row.tests.get(test, _NO_TEST)
+            for method, model in found.models.items():
                 for name, metric in model.metrics.items():
-                    yield test, method, name, metric
+                    yield Number(row.silo, test, found.n, method, name, metric.value, metric.low, metric.high)
 
 
 def save(rows: Sequence[SiloScores], path: Path) -> None:
@@ -100,7 +121,7 @@ def read(path: Path) -> list[SiloScores]:
         return []
     except UNREADABLE:
         raise RunError(f"{path} is damaged: take it away, and the run goes without scores") from None
-    return [replace(row, own=_UNKNOWN | row.own, pooled=_UNKNOWN | row.pooled) for row in rows]
+    return rows
 
 
 def _known(value: Any) -> Any:
@@ -112,34 +133,38 @@ def _known(value: Any) -> Any:
     return math.nan if value is None or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
-def comparable(
-    rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHODS, name: str = ""
-) -> list[SiloScores]:
+def comparable(rows: Sequence[SiloScores], test: str, name: str = "") -> list[SiloScores]:
     """Rows with a score on this test set for each method that any row has one for.
 
     Silos are compared by what they have. One-shot algorithms leave no model at a silo; where there is no test set, or
     one of a single class, there is no score. ``name`` is that of a metric, as in ``SiloScores.value``.
     """
-    known = [{m for m in methods if np.isfinite(row.value(test, m, name))} for row in rows]
+    known = [{m for m in METHODS if math.isfinite(row.value(test, m, name))} for row in rows]
     had = set().union(*known)
     return [row for row, own in zip(rows, known, strict=True) if had and own == had]
 
 
-def means(rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHODS, name: str = "") -> dict[str, float]:
+def means(rows: Sequence[SiloScores], test: str, name: str = "") -> dict[str, float]:
     """The mean by method over the ``comparable`` silos, which all count the same; NaN without one."""
-    complete = comparable(rows, test, methods, name)
-    return _UNKNOWN | {m: fmean(row.value(test, m, name) for row in complete) for m in methods if complete}
+    complete = comparable(rows, test, name)
+    return {m: fmean(row.value(test, m, name) for row in complete) if complete else math.nan for m in METHODS}
 
 
 def has_scores(rows: Sequence[SiloScores], test: str, name: str = "") -> bool:
     """Whether any silo has a score, or the metric of this name, on this test set."""
-    return any(np.isfinite(row.value(test, method, name)) for row in rows for method in METHODS)
+    return any(math.isfinite(row.value(test, method, name)) for row in rows for method in METHODS)
+
+
+def titles(federated: str) -> dict[str, str]:
+    """What each method is called in tables; ``federated`` is the algorithm's title."""
+    return dict(zip(METHODS, ("alone", federated, "central"), strict=True))
 
 
 _NAMES: Final = {"own": "own test sets", "pooled": "the pooled test set"}
 _NEAR_CHANCE: Final = 0.05
 _USEFUL: Final = 0.6
 """An AUC from which a model ranks records well enough that another threshold would serve."""
+_COMPARED: Final = (BALANCED_ACCURACY.key, "auc")
 
 
 def notes(rows: Sequence[SiloScores], rounds: Iterable[Mapping[str, Any]] = ()) -> list[str]:
@@ -172,37 +197,23 @@ def means_words(rows: Sequence[SiloScores]) -> str:
 
 def _gaps(rows: Sequence[SiloScores]) -> Iterator[str]:
     for test in TESTS:
-        alone = {
-            row.silo: of
-            for row in rows
-            if test in row.tests and (of := only_class(row.tests[test])) and not has_scores([row], test)
-        }
-        if not alone:
-            continue
-        if test == "pooled":
-            (only,) = set(alone.values())
-            yield f"all records of the pooled test set are of class {only!r}: no score can be computed"
-        else:
+        alone = {row.silo: of for row in rows if (of := row.tests.get(test, _NO_TEST).only_class)}
+        if alone and test == "pooled":
+            yield f"all records of the pooled test set are of class {min(alone.values())!r}: no score can be computed"
+        elif alone:
             yield (
                 f"no own score of {listed([*alone])}: all records of its own test set are of one class, and always "
                 "naming that class would score 1"
             )
 
 
-def only_class(test: OnTest) -> str:
-    """The class that all records of a test set have; empty where there are more, or none."""
-    there = [name for name, count in test.classes.items() if count]
-    return there[0] if len(there) == 1 else ""
-
-
 def _thresholds(rows: Sequence[SiloScores]) -> Iterator[str]:
-    for method in ("federated", "local"):
+    for method, whose in (("federated", "co-trained models"), ("local", "models alone")):
         for test in ("pooled", "own"):
-            found = [pair for row in rows if (pair := _near_chance(row, test, method))]
-            known = [row for row in rows if row.metric(test, method, "auc")]
-            if found and 2 * len(found) > len(known):
-                balanced, area = (fmean(values) for values in zip(*found, strict=True))
-                whose = {"federated": "co-trained models", "local": "models alone"}[method]
+            ranking = [row for row in rows if math.isfinite(row.value(test, method, "auc"))]
+            found = [row for row in ranking if _near_chance(row, test, method)]
+            if found and 2 * len(found) > len(ranking):
+                balanced, area = (fmean(row.value(test, method, name) for row in found) for name in _COMPARED)
                 yield (
                     f"on {_NAMES[test]} {whose} have a balanced accuracy of {balanced:.3f} and an AUC of {area:.3f}: "
                     "they rank records well, but their threshold names almost only the frequent class; set "
@@ -211,11 +222,8 @@ def _thresholds(rows: Sequence[SiloScores]) -> Iterator[str]:
                 return
 
 
-def _near_chance(row: SiloScores, test: str, method: str) -> tuple[float, float] | None:
-    """Balanced accuracy and AUC, where the one is chance's and the other is clearly better."""
-    balanced, area = (row.metric(test, method, name) for name in ("balanced_accuracy", "auc"))
-    if not balanced or not area:
-        return None
+def _near_chance(row: SiloScores, test: str, method: str) -> bool:
+    """Whether balanced accuracy is that of chance, and the AUC is clearly better."""
+    balanced, area = (row.metric(test, method, name) for name in _COMPARED)
     there = sum(count > 0 for count in row.tests[test].classes.values())
-    hidden = balanced.value < 1 / there + _NEAR_CHANCE and area.value > _USEFUL and area.low > 1 / 2
-    return (balanced.value, area.value) if hidden else None
+    return balanced.value < 1 / there + _NEAR_CHANCE and area.value > _USEFUL and area.low > 1 / 2

@@ -24,7 +24,6 @@ from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation import scoreboard
-from fedct_flwr.evaluation.scoreboard import title_of
 from fedct_flwr.files import UNREADABLE, write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new
@@ -249,11 +248,11 @@ class Repeats(RichRepr):
 
     def of_all(self, test: str, name: str = "") -> dict[str, Mean]:
         """The same of the mean over the silos that have all scores under a seed, or all metrics of this ``name``."""
-        return self._means([scores.means(rows, test, self.methods, name) for rows in self.rows])
+        return self._means([scores.means(rows, test, name) for rows in self.rows])
 
     def of_worst(self, test: str) -> dict[str, Mean]:
         """The same of the silo with the lowest score by each method: which one that is may differ."""
-        seeds = [own for rows in self.rows if (own := scores.comparable(rows, test, self.methods))]
+        seeds = [own for rows in self.rows if (own := scores.comparable(rows, test))]
         return self._means([{m: min(row.value(test, m) for row in own) for m in self.methods} for own in seeds])
 
     @property
@@ -306,7 +305,7 @@ class Repeats(RichRepr):
         table.add_column(first.measure.replace(" ", "\n"), no_wrap=True)
         gains = ["gain"] if "local" in self.methods else []
         for name in [*self.methods, *gains]:
-            heading = {"gain": f"{title} - alone", "centralized": "pooled data"}.get(name, title_of(name, title))
+            heading = {**scores.titles(title), "gain": f"{title} - alone", "centralized": "pooled data"}[name]
             table.add_column(heading, justify="right", no_wrap=True)
         if gains:
             table.add_column("ahead in", justify="right", no_wrap=True)

@@ -8,7 +8,6 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -209,10 +208,10 @@ class Run(RichRepr):
         """
         rows = []
         for row in self.rows:
-            scored = {f"{test}_{method}": score for test in TESTS for method, score in getattr(row, test).items()}
-            rows.append({"silo": row.silo, **scored, "bytes_sent": row.bytes_sent})
-            rows[-1] |= {f"{test}_n": found.n for test, found in row.tests.items()}
-            rows[-1] |= {f"{test}_{method}_{name}": metric.value for test, method, name, metric in row.metrics()}
+            scored = {f"{test}_{method}": row.value(test, method) for test in TESTS for method in scores.METHODS}
+            counts = {f"{test}_n": found.n for test, found in row.tests.items()}
+            metrics = {f"{one.test}_{one.method}_{one.metric}": one.value for one in scores.numbers([row])}
+            rows.append({"silo": row.silo, **scored, "bytes_sent": row.bytes_sent, **counts, **metrics})
         return frame(rows, "silo")
 
     def plot(self) -> Any:
@@ -227,7 +226,7 @@ class Run(RichRepr):
         left.set(xlabel="round", ylabel="silos agree with the consensus")
         names = [row.silo for row in self.rows]
         for offset, test in ((-0.2, "pooled"), (0.2, "own")):
-            gains = [getattr(row, test)["federated"] - getattr(row, test)["local"] for row in self.rows]
+            gains = [row.value(test, "federated") - row.value(test, "local") for row in self.rows]
             right.barh([place + offset for place in range(len(names))], gains, 0.4, label=f"{test} test")
         right.set(yticks=range(len(names)), yticklabels=names, xlabel=f"{self.measure}: difference to alone")
         right.axvline(0, color="gray", linewidth=1)
@@ -237,12 +236,7 @@ class Run(RichRepr):
     @property
     def metrics(self) -> DataFrame:
         """All metrics with their 95% intervals: one line for each silo, test set, method and metric. Needs pandas."""
-        rows = []
-        for row in self.rows:
-            for test, method, name, metric in row.metrics():
-                of = {"silo": row.silo, "test": test, "n": row.tests[test].n, "method": method, "metric": name}
-                rows.append({**of, **asdict(metric)})
-        return frame(rows, "silo")
+        return frame([one._asdict() for one in scores.numbers(self.rows)], "silo")
 
     @property
     def notes(self) -> list[str]:
@@ -354,7 +348,7 @@ class Comparison(RichRepr):
     def _means(self) -> Iterator[tuple[str, dict[str, int | float]]]:
         for name, run in zip(self.names, self.runs, strict=True):
             rows = run.rows
-            by_test = {test: scores.means(rows, test, scores.METHODS) for test in TESTS}
+            by_test = {test: scores.means(rows, test) for test in TESTS}
             means = {f"{test}_{method}": mean for test, found in by_test.items() for method, mean in found.items()}
             yield name, {**means, "rounds": len(run.records), "bytes_sent": sum(row.bytes_sent for row in rows)}
 
