@@ -8,7 +8,7 @@ without; regressors by squared error. The choice is a function of the records an
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -44,6 +44,7 @@ _LOSING: Final = 2.0
 """Standard errors behind the best after which a simpler candidate is given up early."""
 
 BOOSTED: Final = "hist-gradient-boosting"
+_LINEAR: Final = "ridge"
 
 
 @dataclass(frozen=True)
@@ -99,17 +100,12 @@ class Views:
 
     def transform(self, X: Features) -> Any:
         """Examples as models that choose nothing take them. Raises LearnerError where they hold text alone."""
-        return preprocessing.apply(self.for_parts, X)
-
-    @property
-    def for_parts(self) -> Any:
-        """The transformer of models that choose nothing. Raises LearnerError where there is text alone."""
         if not self.plain:
             raise LearnerError(
                 "teachers and students learn from numbers and categories, and all columns hold text: choose an "
                 f"algorithm such as 'fedct' without a protection, where 'auto' takes {TFIDF!r}"
             )
-        return self.transformers[self.plain]
+        return preprocessing.apply(self.transformers[self.plain], X)
 
 
 def safe_only(y: HardLabels) -> bool:
@@ -119,9 +115,18 @@ def safe_only(y: HardLabels) -> bool:
 
 
 class OwnChoice(SklearnLearner):
-    """A learner that own records decide. Before ``choose``, each ``fit`` chooses for its own examples."""
+    """A learner that own records decide. Before ``choose``, each ``fit`` chooses for its own examples.
+
+    ``seed`` decides how records are divided, ``random_state`` what the learner draws. ``safe`` is for records that
+    cannot tell; ``num_classes`` is 0 for values.
+    """
 
     _choice: Candidate | None = None
+
+    def __init__(self, views: Views, safe: Candidate, seed: int, random_state: int, num_classes: int) -> None:
+        self._seen, self._safe, self._seed, self._random_state = views, safe, seed, random_state
+        made = estimator(safe, random_state, number=not num_classes)
+        super().__init__(made, views.transformers[safe.view], balanced=safe.balanced, num_classes=num_classes)
 
     @property
     def choice(self) -> Candidate | None:
@@ -138,39 +143,45 @@ class OwnChoice(SklearnLearner):
             self._become(self._chosen_for(Examples(X, y)))
         return super().fit(X, y, sample_weight)
 
+    def _become(self, candidate: Candidate) -> None:
+        made = estimator(candidate, self._random_state, number=not self._num_classes)
+        self._template, self._balanced = self._lightened(made), candidate.balanced
+        self._transformer = self._seen.transformers[candidate.view]
+
     @abstractmethod
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate: ...
 
-    @abstractmethod
-    def _become(self, candidate: Candidate) -> None: ...
+    def _compared(self, records: Examples, groups: Groups | None, candidates: tuple[Candidate, ...]) -> Candidate:
+        """The candidate that suits the records; the safe one if none can learn them."""
+        table = _Table(self._seen.of(records.X), records.y, groups)
+        found = _chosen(table, candidates, self._num_classes, self._seed)
+        table.forget()
+        return found or self._safe
+
+    def _some(self, records: Examples, groups: Groups | None) -> tuple[Examples, Groups | None]:
+        """All records, or as many as are compared, drawn at random."""
+        columns = int(np.prod(records.X.shape[1:]))
+        most = min(_MOST, max(_LEAST, _MOST_VALUES // max(1, columns)))
+        if records.size <= most:
+            return records, groups
+        rows = np.sort(generator(self._seed, "automatic", "sample").choice(records.size, most, replace=False))
+        return Examples(records.X[rows], records.y[rows]), None if groups is None else groups[rows]
 
 
 class Automatic(OwnChoice):
     """Whichever classifier among the candidates suits the records.
 
     ``transformer`` is a fitted one, None for none, or ``Views``. ``balanced``: classes are to weigh the same, which is
-    then not chosen. ``seed`` decides how records are divided, ``random_state`` what the learner draws.
+    then not chosen.
     """
 
     def __init__(
         self, num_classes: int, seed: int, random_state: int, transformer: Any = None, *, balanced: bool = False
     ) -> None:
-        self._seed, self._random_state = seed, random_state
         self._always_balanced = balanced
-        several = isinstance(transformer, Views)
-        self._seen = transformer if several else Views({"": transformer})
-        safe = self._seen.safe
-        self._tiny = safe if several else TINY
-        super().__init__(
-            estimator(safe, random_state),
-            self._seen.transformers[safe.view],
-            balanced=safe.balanced,
-            num_classes=num_classes,
-        )
-
-    def _become(self, candidate: Candidate) -> None:
-        self._template, self._balanced = self._lightened(estimator(candidate, self._random_state)), candidate.balanced
-        self._transformer = self._seen.transformers[candidate.view]
+        views = _views(transformer)
+        self._tiny = views.safe if views is transformer else TINY
+        super().__init__(views, views.safe, seed, random_state, num_classes)
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         if self._choice == TINY:
@@ -179,13 +190,34 @@ class Automatic(OwnChoice):
 
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
         if safe_only(records.y):
-            return self._tiny if records.size < FEWEST else self._seen.safe
-        rows = _at_most(records, self._seed)
-        own = None if groups is None else groups[rows]
-        table = _Table(self._seen.of(records.X[rows]), records.y[rows], own)
-        found = _chosen(table, self._seen.candidates, self._num_classes, self._seed) or self._seen.safe
-        table.forget()
+            return self._tiny if records.size < FEWEST else self._safe
+        found = self._compared(*self._some(records, groups), self._seen.candidates)
         return replace(found, balanced=found.balanced or self._always_balanced)
+
+
+class AutomaticRegressor(OwnChoice, SklearnRegressor):
+    """Whichever regressor among the candidates suits the records: the arguments are those of ``Automatic``."""
+
+    def __init__(self, seed: int, random_state: int, transformer: Any = None) -> None:
+        views = _views(transformer)
+        # On few records a forest answers nothing that it has not seen, where a line may lead far away.
+        super().__init__(views, _of_numbers(views.safe), seed, random_state, 0)
+
+    def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
+        some, own = self._some(records, groups)
+        if some.size < FEWEST or len(np.unique(some.y)) == 1 or (own is not None and len(np.unique(own)) == 1):
+            return self._safe
+        return self._compared(some, own, tuple(map(_of_numbers, self._seen.candidates)))
+
+
+def _views(transformer: Any) -> Views:
+    return transformer if isinstance(transformer, Views) else Views({"": transformer})
+
+
+def _of_numbers(candidate: Candidate) -> Candidate:
+    """The same for numbers, of which no class is to be balanced."""
+    name = _LINEAR if candidate.name == "logistic-regression" else candidate.name
+    return Candidate(name, leaf=candidate.leaf, balanced=False, view=candidate.view)
 
 
 class _Table:
@@ -209,35 +241,41 @@ class _Table:
 # A silo's own records are met again by the baseline that trains on them alone, pooled records by each silo's.
 @lru_cache(maxsize=64)
 def _chosen(table: _Table, candidates: tuple[Candidate, ...], num_classes: int, seed: int) -> Candidate | None:
-    """The candidate that suits these records; None if none can learn them."""
+    """The candidate that suits these records; None if none can learn them. Without classes (0) for values."""
+    kind = OwnRecords if num_classes else OwnValues
     # The same folds in all views, as they are drawn alike.
     own = {
-        view: OwnRecords(Examples(X, table.y), generator(seed, "automatic"), table.groups)
-        for view, X in table.views.items()
+        view: kind(Examples(X, table.y), generator(seed, "automatic"), table.groups) for view, X in table.views.items()
     }
     asked: dict[Candidate, Looked] = {}
     for candidate in candidates:
-        rows, columns = table.views[candidate.view].shape
-        boosted = num_classes <= _MOST_CLASSES and rows * columns * num_classes <= MOST_WORK
-        if boosted or candidate.name != BOOSTED:
+        work = int(np.prod(table.views[candidate.view].shape)) * max(1, num_classes)
+        if candidate.name != BOOSTED or (num_classes <= _MOST_CLASSES and work <= MOST_WORK):
             asked[candidate] = _asked(own[candidate.view], candidate, num_classes)
     any_own = next(iter(own.values()))
-    taken = _simplest(any_own, asked)
-    if taken is None:
-        return None
+    taken = _simplest(any_own, asked, 1 if num_classes else len(any_own.looks))
+    if taken is None or not num_classes:
+        return taken
     plain = replace(taken, balanced=False)
     return plain if _better(any_own, asked[taken], _asked(own[taken.view], plain, num_classes)) else taken
 
 
 def _asked(own: OwnRecords, candidate: Candidate, num_classes: int) -> Looked:
-    learner = SklearnLearner(estimator(candidate, seed=0), balanced=candidate.balanced).lighter(_TREES)
-    return Looked(own, lambda part: part.predicted(learner, num_classes))
+    made = estimator(candidate, seed=0, number=not num_classes)
+    if num_classes:
+        classifier = SklearnLearner(made, balanced=candidate.balanced).lighter(_TREES)
+        return Looked(own, lambda part: part.predicted(classifier, num_classes))
+    regressor = SklearnRegressor(made)
+    return Looked(own, lambda part: part.said(lambda records: regressor.fit(*records), regressor.predict))
 
 
-def _simplest(own: OwnRecords, asked: Mapping[Candidate, Looked]) -> Candidate | None:
-    """The first candidate that is not worse than the best by more than a standard error; None if none can learn."""
+def _simplest(own: OwnRecords, asked: Mapping[Candidate, Looked], first: int) -> Candidate | None:
+    """The first candidate that is not worse than the best by more than a standard error; None if none can learn.
+
+    Candidates that are clearly worse after the ``first`` look are given up.
+    """
     still, taken = list(asked), None
-    for look in range(1, len(own.looks) + 1):
+    for look in range(first, len(own.looks) + 1):
         there, predicted = own.until(look), {}
         for candidate in still:
             # What cannot learn these records is not chosen.
@@ -272,72 +310,8 @@ def _better(own: OwnRecords, first: Looked, second: Looked) -> bool:
     return False
 
 
-def _at_most(records: Examples, seed: int) -> NDArray[np.intp]:
-    """Positions of all records, or of as many as are compared."""
-    columns = int(np.prod(records.X.shape[1:]))
-    most = min(_MOST, max(_LEAST, _MOST_VALUES // max(1, columns)))
-    if records.size <= most:
-        return np.arange(records.size)
-    return np.sort(generator(seed, "automatic", "sample").choice(records.size, most, replace=False))
-
-
-def estimator(candidate: Candidate, seed: int) -> Any:
+def estimator(candidate: Candidate, seed: int, *, number: bool = False) -> Any:
     """What trains as the candidate says, untrained."""
     params: dict[str, Any] = {"min_samples_leaf": candidate.leaf} if candidate.leaf else {}
     params |= {"C": candidate.strength} if candidate.strength else {}
-    return prepare(make(candidate.name, params), candidate.name, seed)
-
-
-_LINEAR: Final = "ridge"
-
-
-class AutomaticRegressor(OwnChoice, SklearnRegressor):
-    """Whichever regressor among the candidates suits the records: the arguments are those of ``Automatic``."""
-
-    def __init__(self, seed: int, random_state: int, transformer: Any = None) -> None:
-        self._seed, self._random_state = seed, random_state
-        self._seen = transformer if isinstance(transformer, Views) else Views({"": transformer})
-        self._candidates = tuple(map(_of_numbers, self._seen.candidates))
-        # On few records a forest answers nothing that it has not seen, where a line may lead far away.
-        self._safe = _of_numbers(self._seen.safe)
-        super().__init__(_regressor(self._safe, random_state), self._seen.transformers[self._safe.view])
-
-    def _become(self, candidate: Candidate) -> None:
-        self._template = _regressor(candidate, self._random_state)
-        self._transformer = self._seen.transformers[candidate.view]
-
-    def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
-        rows = _at_most(records, self._seed)
-        y, own_groups = records.y[rows], None if groups is None else groups[rows]
-        if len(y) < FEWEST or len(np.unique(y)) == 1 or (groups is not None and len(np.unique(groups)) == 1):
-            return self._safe
-        own = {
-            view: OwnValues(Examples(X, y), generator(self._seed, "automatic"), own_groups)
-            for view, X in self._seen.of(records.X[rows]).items()
-        }
-        predicted: dict[Candidate, NDArray[np.float64]] = {}
-        for candidate in self._candidates:
-            there = own[candidate.view]
-            if candidate.name != BOOSTED or int(np.prod(there.records.X.shape)) <= MOST_WORK:
-                learner = SklearnRegressor(_regressor(candidate, 0))
-                with contextlib.suppress(TrainingError):
-                    predicted[candidate] = there.said(_fitting(learner), learner.predict)
-        if not predicted:
-            return self._safe
-        best = predicted[min(predicted, key=lambda candidate: there.loss(predicted[candidate]))]
-        return next(one for one in predicted if there.compare(best, predicted[one]).errors >= -1.0)
-
-
-def _fitting(learner: SklearnRegressor) -> Callable[[Examples], object]:
-    return lambda records: learner.fit(*records)
-
-
-def _of_numbers(candidate: Candidate) -> Candidate:
-    """The same for numbers, of which no class is to be balanced."""
-    name = _LINEAR if candidate.name == "logistic-regression" else candidate.name
-    return Candidate(name, leaf=candidate.leaf, balanced=False, view=candidate.view)
-
-
-def _regressor(candidate: Candidate, seed: int) -> Any:
-    params: dict[str, Any] = {"min_samples_leaf": candidate.leaf} if candidate.leaf else {}
-    return prepare(make(candidate.name, params, number=True), candidate.name, seed, number=True)
+    return prepare(make(candidate.name, params, number=number), candidate.name, seed, number=number)

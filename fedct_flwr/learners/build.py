@@ -127,10 +127,7 @@ def untrained(
     num_classes = len(classes)
     if settings.name == AUTO:
         return _automatic(settings, seed, num_classes, examples, transformer)
-    name, views = settings.name, isinstance(transformer, Views)
-    if isinstance(transformer, Views):
-        # Of models that choose nothing, where a silo's own would.
-        transformer = transformer.for_parts
+    name = settings.name
     wanted = wanted_of(num_classes or 1, examples, transformer)
     if not num_classes:
         model = make(name, settings.params, number=True, **wanted)
@@ -145,7 +142,7 @@ def untrained(
             # Perhaps a parameter of its own; if it has none, making it says so.
             model = make(name, settings.params, **wanted)
         estimator = prepare(model, name, seed)
-        if examples.ndim != 2 and not views:
+        if examples.ndim != 2:
             raise DataError(
                 f"learner {name!r} needs a table, but features have shape {examples.shape[1:]}: use a network, such as "
                 "'small-cnn' for images"
