@@ -26,9 +26,6 @@ from fedct_flwr.learners.catalog import (
     LANGUAGE,
     LIBRARIES,
     NAMES,
-    NETWORKS,
-    REGRESSORS,
-    SHORT_NAMES,
     TFIDF,
     TRANSFORMER,
     make,
@@ -61,7 +58,7 @@ _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that b
 def transformer_for(settings: LearnerSettings, schema: Schema, *references: Features) -> Any:
     """What features go through before this learner, fitted to these examples ``(n, ...)``; None where nothing is done.
 
-    Of several things that ``auto`` may choose from, all of them (``views.Views``).
+    Of several things that ``auto`` may choose from, all of them (``automatic.Views``).
 
     Raises LearnerError for a learner that cannot be made, or reads text alone where there is none or none where there
     is nothing else; DataError for features that cannot be preprocessed.
@@ -72,83 +69,74 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
 
         if (views := views_for(schema, *references)) is not None:
             return views
-    own = settings.name not in NAMES or _naming(settings.params)
-    if own and (table := _table_for(settings, schema)) is not None:
-        return table
-    if not schema.texts:
-        if settings.name in (TFIDF, *LANGUAGE):
-            raise LearnerError(
-                f"learner {settings.name!r} reads columns of text, and none is named: name them in text-columns, or in "
-                "data.toml or study.toml as text"
-            )
-        if settings.preprocessing == "none" or references[0].ndim == AXES:
-            return None
-        return preprocessing.standard(schema, *references)
-    reading = reading_of(settings, number=schema.outcome.number)
+    if not schema.texts and settings.name in _READINGS:
+        raise LearnerError(
+            f"learner {settings.name!r} reads columns of text, and none is named: name them in text-columns, or in "
+            "data.toml or study.toml as text"
+        )
+    reading, model = _reading(settings, schema)
+    if reading == "table":
+        return _table(model, settings.name, schema)
     if reading == "texts":
         return Texts(list(schema.texts))
-    if reading == "tokens":
-        encoder, _ = Encoder.of(settings.params, settings.name)
+    encoder, _ = Encoder.of(settings.params, settings.name) if settings.name in LANGUAGE else (None, None)
+    if reading == "tokens" and encoder:
         return Tokens(list(schema.texts), encoder.folder, encoder.max_length).fit(references[0])
     if reading in ("tf-idf", "sentences"):
         if settings.preprocessing == "none":
             raise LearnerError(f"preprocessing = 'none' has no effect on learner {settings.name!r}: leave it out")
-        if reading == "tf-idf":
-            return preprocessing.standard(schema, *references, texts=preprocessing.Words())
-        encoder, _ = Encoder.of(settings.params, settings.name)
-        return preprocessing.standard(schema, *references, texts=Sentences(*encoder))
-    others = schema.without_texts
-    if not others:
+        words = Sentences(*encoder) if encoder else preprocessing.Words()
+        return preprocessing.standard(schema, *references, texts=words)
+    if schema.texts and not schema.without_texts:
         raise LearnerError(f"learner {settings.name!r} reads no text, and all columns hold text: {_INSTEAD}")
-    if settings.preprocessing == "none":
-        return preprocessing.Numbers(list(others))
+    if settings.preprocessing == "none" or references[0].ndim == AXES:
+        return preprocessing.Numbers(list(schema.without_texts)) if schema.texts else None
     return preprocessing.standard(schema, *references)
 
 
-def reading_of(settings: LearnerSettings, *, number: bool = False) -> Reading:
-    """What a learner of these settings takes of text.
+def reading_of(settings: LearnerSettings, schema: Schema) -> Reading:
+    """What a learner of these settings takes of text. Raises LearnerError for one that cannot be made."""
+    return _reading(settings, schema)[0]
 
-    One that begins with a vectorizer of scikit-learn's takes texts; one that holds a vectorizer deeper down, or comes
-    by an import path with ``preprocessing = 'none'``, takes the table. Raises LearnerError for one that cannot be made.
+
+def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
+    """What a learner takes of text, and one of one's own, untrained.
+
+    One that begins with a vectorizer of scikit-learn's takes texts. The table is for one that names or numbers columns,
+    holds a vectorizer deeper down, or is one's own code with ``preprocessing = 'none'``. All others take numbers.
     """
-    name = settings.name
+    name, plain = settings.name, settings.preprocessing == "none"
     if name in _READINGS:
-        return _READINGS[name]
+        return _READINGS[name], None
     if name == AUTO:
-        return "nothing" if settings.preprocessing == "none" else "choice"
-    if name in SHORT_NAMES or name in REGRESSORS or name in NETWORKS:
-        return "nothing"
-    model = make(name, settings.params, number=number, **_PROBED)
+        return "nothing" if plain else "choice", None
+    if not schema.columns or (name in NAMES and (schema.texts or not _naming(settings.params))):
+        return "nothing", None
+    model = make(name, settings.params, number=schema.outcome.number, **_PROBED)
     if not hasattr(model, "get_params"):
-        return "nothing"
-    if _is_vectorizer(_first(model)):
-        return "texts"
-    inside = any(map(_is_vectorizer, model.get_params(deep=True).values()))
-    return "table" if inside or settings.preprocessing == "none" or _columns_named(model) is not None else "nothing"
+        return "nothing", None
+    if schema.texts and _is_vectorizer(_first(model)):
+        return "texts", model
+    parts = _parts(model)
+    mine = plain and (bool(schema.texts) or any(package(type(part).__module__) not in LIBRARIES for part in parts))
+    words = schema.texts and any(map(_is_vectorizer, parts))
+    return "table" if mine or words or _columns_named(model) is not None else "nothing", model
 
 
-def _table_for(settings: LearnerSettings, schema: Schema) -> "Table | None":
-    """The study's columns as a DataFrame, for a learner that names or numbers some, or one's own without preprocessing.
+def _parts(model: Any) -> list[Any]:
+    """An estimator and all estimators within it."""
+    return [model, *(part for part in model.get_params(deep=True).values() if hasattr(part, "get_params"))]
 
-    None for all others, as estimators of libraries take numbers. Raises LearnerError for a column that is not there.
-    """
-    if not schema.columns:
-        return None
-    number = schema.outcome.number
-    model = make(settings.name, settings.params, number=number, **_PROBED)
-    if not hasattr(model, "get_params") or (schema.texts and reading_of(settings, number=number) != "table"):
-        return None
-    named, names = _columns_named(model), [column.name for column in schema.columns]
-    parts = [model, *(part for part in model.get_params(deep=True).values() if hasattr(part, "get_params"))]
-    own = any(type(part).__module__.partition(".")[0] not in LIBRARIES for part in parts)
-    if named is None and not (settings.preprocessing == "none" and own) and not schema.texts:
-        return None
-    if unknown := next((name for name in named or () if name not in names), None):
-        raise LearnerError(f"learner {settings.name!r} names the column {unknown!r}: {suggest(unknown, names)}")
+
+def _table(model: Any, learner: str, schema: Schema) -> "Table":
+    """The study's columns as a DataFrame. Raises LearnerError for a column that is not there."""
+    names = [column.name for column in schema.columns]
+    if unknown := next((name for name in _columns_named(model) or () if name not in names), None):
+        raise LearnerError(f"learner {learner!r} names the column {unknown!r}: {suggest(unknown, names)}")
     # Next to text, categories are numbers, since columns of vectorizers and of strings do not join.
-    numbered = schema.texts or not _takes_categories(parts)
+    numbered = schema.texts or not _takes_categories(_parts(model))
     categories = None if numbered else [list(column.categories or ()) for column in schema.columns]
-    return Table(names, list(schema.texts), categories, _selects_strings(parts))
+    return Table(names, list(schema.texts), categories, _selects_strings(_parts(model)))
 
 
 def _takes_categories(parts: Sequence[Any]) -> bool:
@@ -212,7 +200,7 @@ def unread(settings: LearnerSettings, schema: Schema) -> str:
     """One sentence on the columns that this learner does not use, as they hold text or none; empty if it uses all."""
     if not schema.texts:
         return ""
-    reading = reading_of(settings, number=schema.outcome.number)
+    reading = reading_of(settings, schema)
     texts = listed([schema.columns[position].name for position in schema.texts])
     if reading == "nothing":
         return f"learner {settings.name!r} reads no text and does not use {texts}: {_INSTEAD}, or leave the columns out"

@@ -94,7 +94,7 @@ def made(name: str, schema: Schema = SCHEMA, **settings: Any) -> SklearnLearner:
     ],
 )
 def test_what_a_learner_takes_of_text(name: str, preprocessing: Any, reading: Reading) -> None:
-    assert reading_of(LearnerSettings(name=name, preprocessing=preprocessing)) == reading
+    assert reading_of(LearnerSettings(name=name, preprocessing=preprocessing), SCHEMA) == reading
 
 
 @pytest.mark.parametrize(
