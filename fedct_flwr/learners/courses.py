@@ -1,9 +1,10 @@
 """What networks are asked to do: steps of training on batches, and labels; by a silo's network or by many as one."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -62,34 +63,16 @@ class Training:
         return 1 - (1 - _LAST_RATE) * fallen
 
 
-class Batches(NamedTuple):
-    """What steps learn: private examples, and perhaps public ones: all of them, their labels, and which each takes.
-
-    Labels are classes ``(examples,)`` or probabilities ``(examples, classes)``; rows are ``(steps, n)``.
-    """
-
-    parts: tuple[tuple[Tensor, Tensor, Tensor], ...]
-
-    def of(self, steps: slice) -> tuple[Tensor, Tensor]:
-        """The examples and labels of some steps, ``(steps, n, ...)``."""
-        X, y = zip(*((X[rows[steps]], labels[rows[steps]]) for X, labels, rows in self.parts), strict=True)
-        return (torch.cat(X, dim=1), torch.cat(y, dim=1)) if len(X) > 1 else (X[0], y[0])
-
-    @property
-    def steps(self) -> int:
-        return len(self.parts[0][2])
-
-    def blocks(self, most_bytes: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All steps' examples and labels, those of several steps gathered at once."""
-        size = sum(rows[0].numel() * X[0].nbytes for X, _, rows in self.parts)
-        at_once = max(1, most_bytes // max(1, size))
-        return (self.of(slice(first, first + at_once)) for first in range(0, self.steps, at_once))
+Part: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""Examples, their labels (classes ``(examples,)`` or probabilities ``(examples, classes)``), and the rows of each step
+``(steps, n)``."""
 
 
 @dataclass(eq=False)
 class Course:
     """One call to train one network, after ``begun`` steps; ``worst`` is its largest loss in the end, NaN if one was.
 
+    ``parts`` are private examples and perhaps public ones, side by side in each batch.
     An example's loss is multiplied by what its place in the batch weighs (``weights`` ``(n,)``, by default 1/n) and
     what its class does (``of_class`` ``(classes,)``). ``seed`` decides what dropout and augmentation draw.
     """
@@ -100,7 +83,7 @@ class Course:
     training: Training
     begun: int
     seed: int
-    batches: Batches
+    parts: tuple[Part, ...]
     weights: Tensor | None = None
     of_class: Tensor | None = None
     correction: Correction = NO_CORRECTION
@@ -119,8 +102,40 @@ class Course:
     @property
     def precision(self) -> torch.autocast:
         """That of the network's steps."""
-        precision: torch.autocast = self.learner.precision(self.batches.of(slice(1))[0][0])
+        precision: torch.autocast = self.learner.precision(self.some)
         return precision
+
+    @property
+    def some(self) -> Tensor:
+        """The private examples of the first step."""
+        X, _, rows = self.parts[0]
+        return X[rows[0]]
+
+    @property
+    def steps(self) -> int:
+        """Minibatches."""
+        return len(self.parts[0][2])
+
+
+def batches(courses: Sequence[Course], most_bytes: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The examples of each step, ``(networks, n, ...)``, and their labels; those of several steps gathered at once.
+
+    All silos' examples are gathered from one tensor: of public ones all have the same.
+    """
+    examples, labels = [], []
+    for part in zip(*(course.parts for course in courses), strict=True):
+        X, y, rows = zip(*part, strict=True)
+        labels.append(torch.stack([own[taken] for own, taken in zip(y, rows, strict=True)], dim=1))
+        same = all(own is X[0] for own in X)
+        before = [0] * len(X) if same else [0, *accumulate(len(own) for own in X)][:-1]
+        at = torch.stack([taken + first for taken, first in zip(rows, before, strict=True)], dim=1)
+        examples.append((X[0] if same else torch.cat(X), at))
+    targets = torch.cat(labels, dim=2)
+    size = sum(rows[0].numel() * X[0].nbytes for X, rows in examples)
+    at_once = max(1, most_bytes // max(1, size))
+    for first in range(0, len(targets), at_once):
+        steps = slice(first, first + at_once)
+        yield from zip(torch.cat([X[rows[steps]] for X, rows in examples], dim=2), targets[steps], strict=True)
 
 
 @dataclass(eq=False)

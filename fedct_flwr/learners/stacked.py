@@ -9,7 +9,6 @@ On CUDA the step is a graph (``cuda_graph``), and public examples are labeled as
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -17,7 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
 
-from fedct_flwr.learners.courses import Course, Labeling
+from fedct_flwr.learners.courses import Course, Labeling, batches
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.networks import augmented
 from fedct_flwr.learners.trained_network import as_floats, is_of_memory, without_denormals
@@ -129,9 +128,9 @@ def _form(course: Course) -> Any:
     """What networks have in common that can be stacked."""
     named = (*course.network.named_parameters(), *course.network.named_buffers())
     weights = tuple((name, value.shape, value.requires_grad) for name, value in named)
-    parts = tuple((X.shape[1:], X.dtype, y.shape[1:], rows.shape) for X, y, rows in course.batches.parts)
+    parts = tuple((X.shape[1:], X.dtype, y.shape[1:], rows.shape) for X, y, rows in course.parts)
     weighed = (course.weights is None, course.of_class is None, course.correction.pull, bool(course.correction.shift))
-    return repr(course.network), weights, parts, course.training, weighed, course.batches.parts[0][0].device
+    return repr(course.network), weights, parts, course.training, weighed, course.parts[0][0].device
 
 
 def _standing(course: Course) -> tuple[int, float]:
@@ -142,7 +141,7 @@ def _standing(course: Course) -> tuple[int, float]:
 
 def _fitting(course: Course) -> int:
     """How many such networks to train at once."""
-    weights, own = list(course.network.parameters()), course.batches.parts[0][0]
+    weights, own = list(course.network.parameters()), course.parts[0][0]
     size = sum(weight.numel() for weight in weights)
     if own.device.type == "cuda":
         free = torch.cuda.mem_get_info(own.device)[0]
@@ -157,7 +156,7 @@ class Stack:
     def __init__(self, courses: Sequence[Course]) -> None:
         first = courses[0]
         self.form, self._training, self._pull = _form(first), first.training, first.correction.pull
-        self._device = first.batches.parts[0][0].device
+        self._device = first.parts[0][0].device
         self._precision = first.precision
         self._generators = [Generator(self._device) for _ in courses]
         self._network = _drawing(copy.deepcopy(first.network), self._generators)
@@ -181,7 +180,7 @@ class Stack:
     @torch.no_grad()
     def check(self, courses: Sequence[Course]) -> None:
         """Raise ValueError unless each network predicts in the stack what it does by itself."""
-        X = torch.stack([as_floats(course.batches.of(slice(1))[0][0, :2]) for course in courses])
+        X = torch.stack([as_floats(course.some[:2]) for course in courses])
         self._network.eval()
         own = torch.stack([course.network.eval()(part) for course, part in zip(courses, X, strict=True)])
         if not torch.allclose(self._logits(X), own, rtol=_NEAR, atol=_NEAR, equal_nan=True):
@@ -195,7 +194,7 @@ class Stack:
             self._load(networks)
             self._prepare(courses)
         self._network.train()
-        self._steps.take(_batches(courses), courses[0].rate)
+        self._steps.take(batches(courses, _BLOCK), courses[0].rate)
         with torch.no_grad():
             for whole, parts in self._tensors(networks):
                 torch._foreach_copy_(parts, list(whole.unbind()))
@@ -302,27 +301,6 @@ class Stack:
 def _stacked(values: Sequence[Any]) -> Tensor:
     """Stacked; a number of steps, which is the same for all, stays one."""
     return torch.stack(list(values)) if values[0].ndim else values[0].clone()
-
-
-def _batches(courses: Sequence[Course]) -> Iterator[tuple[Tensor, Tensor]]:
-    """The examples of each step, ``(networks, n, ...)``, and their labels.
-
-    All silos' examples are gathered at once, from one tensor: of public ones all have the same.
-    """
-    examples, labels = [], []
-    for part in zip(*(course.batches.parts for course in courses), strict=True):
-        X, y, rows = zip(*part, strict=True)
-        labels.append(torch.stack([own[taken] for own, taken in zip(y, rows, strict=True)], dim=1))
-        same = all(own is X[0] for own in X)
-        before = [0] * len(X) if same else [0, *accumulate(len(own) for own in X)][:-1]
-        at = torch.stack([taken + first for taken, first in zip(rows, before, strict=True)], dim=1)
-        examples.append((X[0] if same else torch.cat(X), at))
-    targets = torch.cat(labels, dim=2)
-    size = sum(rows[0].numel() * X[0].nbytes for X, rows in examples)
-    at_once = max(1, _BLOCK // max(1, size))
-    for first in range(0, len(targets), at_once):
-        steps = slice(first, first + at_once)
-        yield from zip(torch.cat([X[rows[steps]] for X, rows in examples], dim=2), targets[steps], strict=True)
 
 
 class _Dropout(nn.Module):

@@ -19,7 +19,7 @@ from torch.nn.utils import skip_init
 
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
-from fedct_flwr.learners.courses import Batches, Course, Labeling, Training
+from fedct_flwr.learners.courses import Course, Labeling, Part, Training, batches
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.learners.networks import augmented
@@ -185,7 +185,7 @@ class TorchLearner(TrainedNetwork):
         everything, wanted = self._tensor(X), torch.from_numpy(targets).to(self._device)
         rng = torch.Generator().manual_seed(self._next_seed)
         rows = torch.randint(len(X), (steps, self._training.batch_size), generator=rng).to(self._device)
-        course = self._course(Batches(((everything, wanted, rows),)))
+        course = self._course(((everything, wanted, rows),))
         with self._undone_if_it_fails():
             with seeded(course.seed, self._device):
                 course.worst = self._descend(
@@ -283,8 +283,8 @@ class TorchLearner(TrainedNetwork):
             weights /= weights.sum()
         of_class = self._class_weights(private.y, targets, pseudo_weight) if self._training.balanced else None
         labels = [torch.from_numpy(y.astype(np.int64)).to(self._device) for y in (private.y, targets)]
-        batches = self._batches(private.X, public, labels, np.flatnonzero(targets != ABSTAIN), size, steps)
-        self._learn(self._course(batches, weights, of_class, correction))
+        parts = self._parts(private.X, public, labels, np.flatnonzero(targets != ABSTAIN), size, steps)
+        self._learn(self._course(parts, weights, of_class, correction))
 
     def _train_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
         own, labeled = self._training.batch_size, np.flatnonzero(targets.any(axis=1))
@@ -299,31 +299,31 @@ class TorchLearner(TrainedNetwork):
             of_class = torch.from_numpy(class_weights(shares).astype(np.float32)).to(self._device)
             certain, wanted = certain * of_class, wanted * of_class
         labels = [certain[torch.from_numpy(private.y.astype(np.int64)).to(self._device)], wanted]
-        batches = self._batches(private.X, public, labels, labeled, others, self._training.steps)
-        self._learn(self._course(batches, weights))
+        parts = self._parts(private.X, public, labels, labeled, others, self._training.steps)
+        self._learn(self._course(parts, weights))
 
     @property
     def _next_seed(self) -> int:
         """Where training stands decides what it draws: a silo that goes on from a stored state draws the same."""
         return self._seed + self._steps_done
 
-    def _batches(
+    def _parts(
         self, X: Features, public: Features, labels: list[Tensor], labeled: NDArray[np.intp], others: int, steps: int
-    ) -> Batches:
+    ) -> tuple[Part, ...]:
         """In each step as many private examples as the batch size says, and ``others`` of the ``labeled`` public."""
         rng = torch.Generator().manual_seed(self._next_seed)
         rows = torch.randint(len(X), (steps, self._training.batch_size), generator=rng).to(self._device)
         # A language model's texts are no longer than the longest, which is looked up once, not in each step.
         trimmed = getattr(self._network, "trimmed", lambda *X: X)
         if not len(labeled):
-            return Batches(((*trimmed(self._on_device(X)), labels[0], rows),))
+            return ((*trimmed(self._on_device(X)), labels[0], rows),)
         of_public = over(labeled)[torch.randint(len(labeled), (steps, others), generator=rng)].to(self._device)
         own, public_ones = trimmed(self._on_device(X), self._on_device(public))
-        return Batches(((own, labels[0], rows), (public_ones, labels[1], of_public)))
+        return (own, labels[0], rows), (public_ones, labels[1], of_public)
 
-    def _course(self, batches: Batches, *more: Any) -> Course:
+    def _course(self, parts: tuple[Part, ...], *more: Any) -> Course:
         at = (self._network, self._optimizer, self._training, self._steps_done, self._next_seed)
-        return Course(self, *at, batches, *more)
+        return Course(self, *at, parts, *more)
 
     def _learn(self, course: Course) -> None:
         """Take the steps, together with other silos' networks where they wait for each other. Raises TrainingError."""
@@ -335,7 +335,7 @@ class TorchLearner(TrainedNetwork):
 
     def _finish(self, course: Course) -> None:
         self._changed()
-        self._steps_done += course.batches.steps
+        self._steps_done += course.steps
         if not math.isfinite(course.worst):
             raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")
 
@@ -380,8 +380,7 @@ class TorchLearner(TrainedNetwork):
             optimizer.step()
             torch.maximum(worst, loss.detach(), out=worst)
 
-        batches = (each for block in course.batches.blocks(_BLOCK) for each in zip(*block, strict=True))
-        Steps(step, optimizer).take(batches, rate)
+        Steps(step, optimizer).take(((X[0], y[0]) for X, y in batches([course], _BLOCK)), rate)
         return float(worst)
 
     def _correcting(self, correction: Correction) -> Callable[[], None] | None:
