@@ -20,7 +20,7 @@ from fedct_flwr.labelers.public_features import NORM, PublicFeatures
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups, HardLabels, TrainingError
+from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, Groups, HardLabels, TrainingError
 
 RESIDUAL: Final = 1 << 20
 """A probability of one, on the grid."""
@@ -64,8 +64,8 @@ class DpLinearLabeler:
     them spends in total.
     Full-batch gradient descent of ``steps`` steps with ``learning_rate``, on ``features`` that are learned from the
     public set alone; the weights are the mean of the second half. Why these defaults: ``python -m benchmarks
-    dp-linear-settings``, on other data than the labeler is measured on. Satisfies ``Labeler``. Raises ConfigError for
-    impossible numbers, or a budget that no noise keeps.
+    dp-linear-settings``, on other data than the labeler is measured on. Satisfies ``Labeler``. Raises ConfigError for a
+    budget that no noise keeps.
 
     Formal guarantees:
         For each unit of the silo (a record, or a patient with all records), added or removed: all labels ever returned,
@@ -106,9 +106,6 @@ class DpLinearLabeler:
         steps: int = 40,
         learning_rate: float = 8.0,
     ) -> None:
-        for name, value in (("num-units", num_units), ("steps", steps)):
-            if value < 1:
-                raise ConfigError(f"{name} of the DP linear labeler is {value}; set it to 1 or more")
         self._features = features
         self._num_classes = num_classes
         self._num_units = num_units

@@ -126,7 +126,6 @@ class DpSgdLabeler(TrainedNetwork):
     with 5 x 200 records: a silo that tries some out on its own records would have to pay for that.
 
     After ``total_steps`` it only labels, for nothing. ``transformer`` must be fitted to public examples alone.
-    Raises ConfigError for settings out of range.
 
     Formal guarantees:
         Adjacent data sets differ in one record, added or removed. What is public: ``num_records``, the schema, the
@@ -164,16 +163,6 @@ class DpSgdLabeler(TrainedNetwork):
         device: str,
         transformer: Any = None,
     ) -> None:
-        for name, number in {
-            "num-records": num_records,
-            "batch-size": batch_size,
-            "total-steps": total_steps,
-            "steps-per-round": steps_per_round,
-            "learning-rate": 1.0 if learning_rate is None else learning_rate,
-            "clipping-norm": clipping_norm,
-        }.items():
-            if not (math.isfinite(number) and number > 0):
-                raise ConfigError(f"{name} of the DP-SGD labeler is {number}; set it to a number above 0")
         self._batch_size, self._clipping_norm = batch_size, clipping_norm
         self._total_steps, self._steps_per_round = total_steps, steps_per_round
         self._expected = min(batch_size, num_records)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.labelers.public_features import NORM, check_shape
-from fedct_flwr.types import ConfigError, DataError, Features
+from fedct_flwr.types import DataError, Features
 
 MISSING: Final = "missing"
 OTHERS: Final = "others"
@@ -48,7 +48,7 @@ class PublicBins:
     categorical column has a bin for each of its ``bins`` most frequent categories and one for all others; missing
     values have a bin of their own. Columns of text are left out. The last component is a constant. A linear model on
     these features adds up one number for each column's bin: ``names`` says which component is which, so people can
-    read it. Raises DataError for what is no table of numbers and categories, ConfigError for fewer than 2 bins.
+    read it. Raises DataError for what is no table of numbers and categories.
 
     Formal guarantees:
         Reads the public set and the schema, so features release nothing about private records. The vector of a record
@@ -57,8 +57,6 @@ class PublicBins:
     """
 
     def __init__(self, public: Features, schema: Schema, *, bins: int) -> None:
-        if bins < 2:
-            raise ConfigError(f"the number of bins of a column is {bins}; set it to 2 or more")
         if public.ndim != 2 or not schema.columns:
             raise DataError("additive labelers are for tables: choose a linear one for images")
         if not schema.without_texts:

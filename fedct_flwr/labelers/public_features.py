@@ -19,7 +19,7 @@ from fedct_flwr.datasets.federated import as_numbers
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.seeding import generator, random_state
-from fedct_flwr.types import ConfigError, DataError, Features
+from fedct_flwr.types import DataError, Features
 
 NORM: Final = 1 << 20
 """No feature vector is longer, in units of the grid."""
@@ -72,7 +72,7 @@ class PublicFeatures:
     components are taken (``linear``), or those of 1,000 cosines of their random projections, which stand for a Gaussian
     kernel as wide as the examples are apart (``kernel``). Small components are enlarged, and every vector is made as
     long as may be.
-    Raises DataError for features that are no numbers, ConfigError for no components.
+    Raises DataError for features that are no numbers.
 
     Formal guarantees:
         Reads the public set and nothing else, so features release nothing about private records. The vector of a
@@ -84,8 +84,6 @@ class PublicFeatures:
     def __init__(
         self, public: Features, schema: Schema, *, num_components: int = 60, kind: Kind = "kernel", seed: int
     ) -> None:
-        if num_components < 1:
-            raise ConfigError(f"num-components of public features is {num_components}; set it to 1 or more")
         self._shape, self._kept = public.shape[1:], None
         if schema.texts:
             self._kept = list(schema.without_texts)

@@ -8,10 +8,9 @@ from dp_accounting import DpEvent
 
 from fedct_flwr.labelers.labeler import Asked, KeepsNothing, Start
 from fedct_flwr.privacy.accounting import SLOW_QUERIES, calibrate
-from fedct_flwr.privacy.budget import check_epsilon
 from fedct_flwr.privacy.mechanisms import RandomizedResponse
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels
+from fedct_flwr.types import ABSTAIN, HardLabels
 
 _LARGEST: Final = 50.0
 """An epsilon per label beyond which no label would ever change."""
@@ -29,7 +28,7 @@ class RandomizedLabeler(KeepsNothing):
     """Answers with ``asked.votes`` through k-ary randomized response; every answer costs, a repeated one again.
 
     ``num_queries`` labels are planned in the whole study, for ``epsilon`` at ``delta`` in total; one that is asked
-    more costs more. Satisfies ``Labeler``, and keeps nothing. Raises ConfigError for impossible numbers.
+    more costs more. Satisfies ``Labeler``, and keeps nothing.
 
     Formal guarantees:
         Pure: each label is ``label_epsilon``-DP for a record, and for the silo as a whole, whatever either changes in
@@ -41,9 +40,6 @@ class RandomizedLabeler(KeepsNothing):
     reads_votes: ClassVar[bool] = True
 
     def __init__(self, num_classes: int, *, num_queries: int, epsilon: float, delta: float) -> None:
-        if num_queries < 1:
-            raise ConfigError(f"the planned queries of randomized response are {num_queries}; set them to 1 or more")
-        check_epsilon(epsilon)
         self._num_classes = num_classes
         self._mechanism = RandomizedResponse(num_classes, 1 / _least_noise(num_classes, num_queries, epsilon, delta))
 

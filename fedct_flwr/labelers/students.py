@@ -76,8 +76,8 @@ class Transfer(KeepsNothing):
     not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
     votes: FedKT-L2. The paper's gamma is 1 / scale. Teachers label and students learn from all public examples; with a
     mechanism, which makes each of them cost something, ``lessons`` of them drawn at random, or for 0 those that
-    students are asked about. ``num_units`` (records, or patients) is public. Raises ConfigError for impossible numbers,
-    or too few records.
+    students are asked about. ``num_units`` (records, or patients) is public. Raises ConfigError for too
+    few records.
 
     Formal guarantees:
         Without a mechanism none (FedKT-L0; L1 protects whole silos at the coordinator, and nothing from it). With one,
@@ -115,8 +115,6 @@ class Transfer(KeepsNothing):
         lessons: int = 0,
         transformer: Any = None,
     ) -> None:
-        if partitions < 1 or teachers < 1:
-            raise ConfigError(f"there are {partitions} partitions and {teachers} teachers; set each to 1 or more")
         check_records(num_units, partitions, teachers)
         self._make_learner, self._num_classes, self._seed = make_learner, num_classes, seed
         self._partitions, self._teachers = partitions, teachers

@@ -17,7 +17,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, models_in_memory, packages
-from fedct_flwr.learners.language import Encoder, Tokens, same_folder
+from fedct_flwr.learners.language import Tokens, reading_params, same_folder
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.text import Table, transformer_for
@@ -182,14 +182,15 @@ def untrained(
 
 def _beside_folder(settings: LearnerSettings, transformer: Any) -> dict[str, Any]:
     """The parameters of the learner itself, without those of how text is read. Raises LearnerError."""
-    encoder, params = Encoder.of(settings.params, settings.name)
+    reading = reading_params(settings.params, settings.name)
+    params = {key: value for key, value in settings.params.items() if key not in reading}
     if settings.name != TRANSFORMER:
         return params
     if not isinstance(transformer, Tokens):
         raise LearnerError(f"learner {settings.name!r} reads tokens of text, and there are none")
     # A model file's preprocessing knows which folder its weights belong to.
-    same_folder(encoder.folder, transformer.fingerprint_)
-    return {**params, "folder": encoder.folder}
+    same_folder(reading["folder"], transformer.fingerprint_)
+    return {**params, "folder": reading["folder"]}
 
 
 def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any) -> Learner:

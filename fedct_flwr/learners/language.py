@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,15 +146,6 @@ def _load(kind: str, folder: Path, **more: Any) -> Any:
         ) from error
 
 
-class Frozen(NamedTuple):
-    """An encoder as it reads: its folder and digest, tokens of a text (0: all it can), last layers that are taken."""
-
-    folder: Path
-    fingerprint: str
-    max_length: int
-    layers: int
-
-
 def tokens_of(tokenizer: Any, texts: list[str], length: int) -> list[list[int]]:
     """At most ``length`` tokens of each text, and at least one: a model such as GPT-2 finds none in an empty text."""
     if not texts:
@@ -170,27 +161,22 @@ _LAYERS: Final = 4
 """An encoder's last layer knows what it was trained for; those before it know more of what a text says otherwise."""
 
 
-class Encoder(NamedTuple):
-    """The model's folder, tokens it reads (0: all it can), and how many last layers it gives."""
+def reading_params(params: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Parameters of learner ``name`` that say how text is read: folder, tokens (0: all it can), and last layers given.
 
-    folder: str
-    max_length: int
-    layers: int = _LAYERS
-
-    @classmethod
-    def of(cls, params: Mapping[str, Any], name: str) -> "tuple[Encoder, dict[str, Any]]":
-        """These and all other parameters of learner ``name``. Raises LearnerError for what cannot be."""
-        own = {"folder": "", "max_length": 0, **({"layers": _LAYERS} if name == EMBEDDING else {})}
-        said: dict[str, Any] = {key: params.get(key, default) for key, default in own.items()}
-        if not isinstance(said["folder"], str) or not said["folder"]:
-            raise LearnerError(
-                f'learner {name!r} needs a language model: set learner-params = \'{{"folder": "PATH"}}\', the '
-                "folder with its config.json"
-            )
-        for key, least in (("max_length", 0), ("layers", 1)):
-            if not isinstance(value := said.get(key, least), int) or isinstance(value, bool) or value < least:
-                raise LearnerError(f"learner {name!r} has a wrong parameter: {key!r} is a number from {least} on")
-        return cls(**said), {key: value for key, value in params.items() if key not in own}
+    Raises LearnerError for what cannot be.
+    """
+    own: dict[str, Any] = {"folder": "", "max_length": 0, **({"layers": _LAYERS} if name == EMBEDDING else {})}
+    own = {key: params.get(key, default) for key, default in own.items()}
+    if not isinstance(own["folder"], str) or not own["folder"]:
+        raise LearnerError(
+            f'learner {name!r} needs a language model: set learner-params = \'{{"folder": "PATH"}}\', the '
+            "folder with its config.json"
+        )
+    for key, least in (("max_length", 0), ("layers", 1)):
+        if not isinstance(value := own.get(key, least), int) or isinstance(value, bool) or value < least:
+            raise LearnerError(f"learner {name!r} has a wrong parameter: {key!r} is a number from {least} on")
+    return own
 
 
 class _OfFolder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -222,7 +208,7 @@ class Sentences(_OfFolder):
         from fedct_flwr.learners.transformer import embedded
 
         folder = same_folder(self.folder, self.fingerprint_)
-        return embedded(list(texts), Frozen(folder, self.fingerprint_, self.max_length, self.layers))
+        return embedded(list(texts), folder, self.fingerprint_, self.max_length, self.layers)
 
 
 class Tokens(_OfFolder):
@@ -255,13 +241,13 @@ def same_folder(folder: str, known: str) -> Any:
     return path
 
 
-def unusual(encoder: Encoder, texts: list[str]) -> str:
+def unusual(folder: str, max_length: int, texts: list[str]) -> str:
     """How many texts are longer than the model reads, and how many are empty, in words; empty if none is."""
-    folder = located(encoder.folder)
-    length = most_tokens(folder, encoder.max_length)
+    path = located(folder)
+    length = most_tokens(path, max_length)
     # A token has a character at least.
     long = [text for text in texts if len(text) > length]
-    tokens = tokens_of(load_tokenizer(folder), long, length + 1) if long else []
+    tokens = tokens_of(load_tokenizer(path), long, length + 1) if long else []
     cut, empty = sum(len(found) > length for found in tokens), sum(not text.strip() for text in texts)
     message = [f"{cut} have more than {length} tokens and are cut there"] if cut else []
     message += [f"{empty} are empty"] if empty else []

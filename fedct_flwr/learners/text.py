@@ -31,7 +31,7 @@ from fedct_flwr.learners.catalog import (
     make,
     package,
 )
-from fedct_flwr.learners.language import Encoder, Sentences, Tokens, unusual
+from fedct_flwr.learners.language import Sentences, Tokens, reading_params, unusual
 from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.text.printable import listed, suggest
 from fedct_flwr.types import Features, LearnerError
@@ -79,13 +79,13 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
         return _table(model, settings.name, schema)
     if reading == "texts":
         return Texts(list(schema.texts))
-    encoder, _ = Encoder.of(settings.params, settings.name) if settings.name in LANGUAGE else (None, None)
-    if reading == "tokens" and encoder:
-        return Tokens(list(schema.texts), encoder.folder, encoder.max_length).fit(references[0])
+    encoder = reading_params(settings.params, settings.name) if settings.name in LANGUAGE else {}
+    if reading == "tokens":
+        return Tokens(list(schema.texts), **encoder).fit(references[0])
     if reading in ("tf-idf", "sentences"):
         if settings.preprocessing == "none":
             raise LearnerError(f"preprocessing = 'none' has no effect on learner {settings.name!r}: leave it out")
-        words = Sentences(*encoder) if encoder else preprocessing.Words()
+        words = Sentences(**encoder) if encoder else preprocessing.Words()
         return preprocessing.standard(schema, *references, texts=words)
     if schema.texts and not schema.without_texts:
         raise LearnerError(f"learner {settings.name!r} reads no text, and all columns hold text: {_INSTEAD}")
@@ -222,10 +222,10 @@ def unusual_texts(settings: LearnerSettings, schema: Schema, *parts: Features) -
     """
     if settings.name not in LANGUAGE or not schema.texts:
         return ""
-    encoder, _ = Encoder.of(settings.params, settings.name)
+    encoder = reading_params(settings.params, settings.name)
     columns = [list(schema.texts)] if settings.name == TRANSFORMER else [[position] for position in schema.texts]
     texts = ["\n".join(row) for part in parts for chosen in columns for row in part[:, chosen]]
-    said = unusual(encoder, texts)
+    said = unusual(encoder["folder"], encoder["max_length"], texts)
     return f"learner {settings.name!r}: {said}" if said else ""
 
 

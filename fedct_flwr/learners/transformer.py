@@ -1,10 +1,9 @@
 """Language models in torch: a frozen encoder's embeddings of texts, and a model with a head as a network.
 
-Of the network all is trained, its last layers, or adapters (LoRA), and only trained weights are kept, averaged and
-written. E. J. Hu et al., "LoRA", ICLR 2022.
+Of the network all is trained, or adapters (LoRA), and only trained weights are kept, averaged and written. E. J. Hu et
+al., "LoRA", ICLR 2022.
 """
 
-import hashlib
 import threading
 import warnings
 from collections.abc import Mapping
@@ -19,7 +18,6 @@ from torch import Tensor, nn
 
 from fedct_flwr.learners.language import (
     PADDING,
-    Frozen,
     load_network,
     load_tokenizer,
     located,
@@ -31,29 +29,18 @@ from fedct_flwr.learners.trained_network import choose_device, said_in_one_sente
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import LearnerError
 
-_TRAINED: Final = ("lora", "last", "full")
-_ABOVE: Final = ("pooler.", "ln_f.", "final_layer_norm.", "norm.")
-"""Parts of a model between its last layer and its head."""
+_TRAINED: Final = ("lora", "full")
 
 
-def classifier(
-    folder: str,
-    num_classes: int,
-    *,
-    train: str = "lora",
-    rank: int = 8,
-    layers: int = 1,
-    checkpointing: bool = False,
-) -> nn.Module:
+def classifier(folder: str, num_classes: int, *, train: str = "lora", rank: int = 8) -> nn.Module:
     """The model in ``folder`` with a head for the classes, for tokens ``(n, length)``, see ``language.Tokens``.
 
-    ``train``: ``lora`` (adapters of this ``rank`` and the head), ``last`` (the last ``layers`` and the head), or
-    ``full``. ``checkpointing`` computes activations twice to need less memory. Raises LearnerError.
+    ``train``: ``lora`` (adapters of this ``rank`` and the head), or ``full``. Raises LearnerError.
     """
     if train not in _TRAINED:
         raise LearnerError(f"'train' in the learner's parameters is {train!r}: {suggest(train, _TRAINED)}")
-    if min(rank, layers) < 1:
-        raise LearnerError("'rank' and 'layers' in the learner's parameters are numbers from 1 on")
+    if rank < 1:
+        raise LearnerError("'rank' in the learner's parameters is a number from 1 on")
     path = located(folder)
     tokenizer = load_tokenizer(path)
     padding = next((token for token in (tokenizer.pad_token_id, tokenizer.eos_token_id) if token is not None), 0)
@@ -62,13 +49,7 @@ def classifier(
     )
     # A model such as GPT-2 classifies by the last token that is not padding.
     model.config.pad_token_id = padding
-    if checkpointing:
-        model.activation_checkpointing_enable({"use_reentrant": False})
-    if train == "lora":
-        model = _with_adapters(model, rank)
-    elif train == "last":
-        _freeze_all_but(model, layers)
-    return Classifier(model, padding)
+    return Classifier(_with_adapters(model, rank) if train == "lora" else model, padding)
 
 
 class Classifier(nn.Module):
@@ -76,7 +57,7 @@ class Classifier(nn.Module):
 
     most_at_once: Final = 64
     """Examples that are asked about at a time: attention takes the square of a text's length in memory."""
-    lower_for_memory: Final = "batch-size, or 'max_length' in the learner's parameters, or set 'checkpointing' there"
+    lower_for_memory: Final = "batch-size, or 'max_length' in the learner's parameters"
 
     def __init__(self, model: Any, padding: int) -> None:
         super().__init__()
@@ -131,41 +112,36 @@ def _with_adapters(model: Any, rank: int) -> Any:
             return adapted(target_modules="all-linear")
 
 
-def _freeze_all_but(model: Any, layers: int) -> None:
-    """Freeze all but the head, the part just below it and the last ``layers``."""
-    blocks = max((part for part in model.modules() if isinstance(part, nn.ModuleList)), key=len, default=None)
-    if blocks is None:
-        raise LearnerError(f"{type(model).__name__} has no list of layers: set 'train' to 'lora' or 'full'")
-    for name, weight in model.base_model.named_parameters():
-        weight.requires_grad = name.startswith(_ABOVE)
-    for block in list(blocks)[-layers:]:
-        block.requires_grad_(True)
-
-
 _BATCH: Final = 32
 _KEPT: Final = 50_000
 """Texts whose embeddings stay in memory: 300 MB of four layers of a small encoder."""
 _DECIMALS: Final = 4
 """Digits kept, so that the texts of a batch do not change each other's embeddings."""
 
-_known: dict[bytes, NDArray[np.float32]] = {}
+_known: dict[tuple[str, int, int, str], NDArray[np.float32]] = {}
+"""Embeddings by encoder, tokens that are read, layers, and text."""
 _ONE_AT_A_TIME: Final = threading.RLock()
 
 
-def embedded(texts: list[str], encoder: Frozen) -> NDArray[np.float64]:
-    """Rows ``(n, layers * width)``, each layer's part of length 1. Raises LearnerError, TrainingError."""
-    begin = f"{encoder.fingerprint} {encoder.max_length} {encoder.layers} ".encode()
-    keys = [hashlib.sha256(begin + text.encode(errors="surrogatepass")).digest() for text in texts]
+def embedded(texts: list[str], folder: Path, fingerprint: str, max_length: int, layers: int) -> NDArray[np.float64]:
+    """Rows ``(n, layers * width)``, each layer's part of length 1. Raises LearnerError, TrainingError.
+
+    Of the encoder in ``folder`` that has this ``fingerprint``, and at most ``max_length`` tokens of a text (0: all it
+    can).
+    """
+    keys = [(fingerprint, max_length, layers, text) for text in texts]
     with _ONE_AT_A_TIME:
-        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in _known}
+        new = dict.fromkeys(key for key in keys if key not in _known)
         if len(_known) + len(new) > _KEPT:
             _known.clear()
-            new = dict(zip(keys, texts, strict=True))
+            new = dict.fromkeys(keys)
         if new:
-            _known.update(zip(new, _embed([*new.values()], encoder), strict=True))
+            tokenizer, network = _loaded(folder, fingerprint)
+            tokens = tokens_of(tokenizer, [key[-1] for key in new], most_tokens(folder, max_length))
+            _known.update(zip(new, _embed(network, tokens, layers), strict=True))
         if not keys:
-            config = _loaded(encoder.folder, encoder.fingerprint)[1].config
-            return np.zeros((0, config.hidden_size * min(encoder.layers, config.num_hidden_layers)))
+            config = _loaded(folder, fingerprint)[1].config
+            return np.zeros((0, config.hidden_size * min(layers, config.num_hidden_layers)))
         return np.stack([_known[key] for key in keys]).astype(np.float64)
 
 
@@ -177,36 +153,23 @@ def _loaded(folder: Path, fingerprint: str) -> tuple[Any, Any]:
 
 
 @torch.inference_mode()
-def _embed(texts: list[str], encoder: Frozen) -> NDArray[np.float32]:
-    tokenizer, network = _loaded(encoder.folder, encoder.fingerprint)
-    embedding = _Embedding(network, encoder.layers)
-    tokens = tokens_of(tokenizer, texts, most_tokens(encoder.folder, encoder.max_length))
+def _embed(network: Any, tokens: list[list[int]], layers: int) -> list[NDArray[np.float32]]:
+    """Of each of the last layers the mean over a text's tokens, of length 1."""
     # Texts of about the same length together: what fills up a batch costs as much as text.
-    order = sorted(range(len(texts)), key=lambda position: len(tokens[position]))
-    found: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)] * len(texts)
+    order = sorted(range(len(tokens)), key=lambda position: len(tokens[position]))
+    found: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)] * len(tokens)
     with said_in_one_sentence("'max_length' in the learner's parameters"):
         for start in range(0, len(order), _BATCH):
             rows = order[start : start + _BATCH]
             batch = [torch.tensor(tokens[row], device=network.device) for row in rows]
             padded = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True, padding_value=PADDING)
-            for row, vector in zip(rows, embedding(padded).cpu().numpy(), strict=True):
+            there = (padded != PADDING).long()
+            states = network(input_ids=padded * there, attention_mask=there, output_hidden_states=True).hidden_states
+            # The first are not a layer's: they are what goes into the first of them.
+            last = torch.stack(states[1:][-layers:], dim=1)
+            means = (last * there[:, None, :, None]).sum(dim=2) / there.sum(dim=1)[:, None, None]
+            vectors = torch.nn.functional.normalize(means, dim=2).flatten(1).float()
+            vectors = torch.round(vectors * 10**_DECIMALS) / 10**_DECIMALS
+            for row, vector in zip(rows, vectors.cpu().numpy(), strict=True):
                 found[row] = vector
-    return np.stack(found)
-
-
-class _Embedding(torch.nn.Module):
-    """Of each of the last layers the mean over a text's tokens ``(n, length)``, of length 1; PADDING ends a text."""
-
-    def __init__(self, network: Any, layers: int) -> None:
-        super().__init__()
-        self.network = network
-        self.layers = layers
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        there = (tokens != PADDING).long()
-        states = self.network(input_ids=tokens * there, attention_mask=there, output_hidden_states=True).hidden_states
-        # The first are not a layer's: they are what goes into the first of them.
-        last = torch.stack(states[1:][-self.layers :], dim=1)
-        means = (last * there[:, None, :, None]).sum(dim=2) / there.sum(dim=1)[:, None, None]
-        rows = torch.nn.functional.normalize(means, dim=2).flatten(1).float()
-        return torch.round(rows * 10**_DECIMALS) / 10**_DECIMALS
+    return found
