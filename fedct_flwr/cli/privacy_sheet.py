@@ -16,10 +16,10 @@ from fedct_flwr.coordinator.algorithm import LabelSharing, find_algorithm
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.adding import check_sums
-from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo
+from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo, promises_of
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.labelers.labeler import check_all_installed, check_extra, check_installed
-from fedct_flwr.privacy.budget import Spending
+from fedct_flwr.labelers.labeler import check_installed
+from fedct_flwr.privacy.budget import WHOLE_SILO, Spending
 from fedct_flwr.privacy.sheet import Answers, Together, more_of_run, page, sheet
 from fedct_flwr.report.summary import accounts_of
 from fedct_flwr.runs.run_folder import RunFolder
@@ -96,15 +96,10 @@ def _account(spent: Spending) -> dict[str, Any]:
 
 def _of_silo(config: SiloConfig) -> _Page:
     study, privacy = read_study(config.study), config.privacy
-    accounts: list[Spending] = []
     in_sums = _in_sums(config, study) if config.policy.sum_epsilon else None
     if in_sums and not privacy.enabled:
         return in_sums
-    if config.promises:
-        check_all_installed(config)
-        from fedct_flwr.silo.release import account_of
-
-        accounts = [account_of(config, study.name)]
+    accounts = [each.spending(study.name) for each in promises_of(config) if each.name == "privacy"]
     if config.adds_noise:
         from fedct_flwr.silo.noisy_sum import together_in
 
@@ -128,14 +123,13 @@ def _of_silo(config: SiloConfig) -> _Page:
 
 def _in_sums(config: SiloConfig, study: StudyFolder) -> _Page:
     """Of a real silo that lets nothing out but sums with noise."""
-    check_extra("privacy", "sum-epsilon")
     check_sums(config, study)
     from fedct_flwr.privacy.noise_shares import surely_honest
-    from fedct_flwr.silo.noisy_sum import account_of_sums
 
     if study.sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
-    found, may_collude = account_of_sums(config, study.name), study.sums.may_collude
+    (promise,) = (each for each in promises_of(config) if each.name == "sums")
+    found, may_collude = promise.spending(study.name), study.sums.may_collude
     text = page(
         "sums",
         study.name,
@@ -214,8 +208,6 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
         kind = "shares"
         more = {"honest": noise.honest, "may_collude": noise.may_collude}
         if config.data != STUDY:
-            from fedct_flwr.silo.noisy_sum import WHOLE_SILO
-
             accounts = accounts_of(run, config, WHOLE_SILO)
     text = page(
         kind, config.study, accounts, simulated=config.data != STUDY, metrics=config.report_scores, cost=spent, **more

@@ -24,7 +24,11 @@ from fedct_flwr.types import ConfigError
 
 
 def check_sums(config: SiloConfig, study: StudyFolder) -> None:
-    """Raise ConfigError for sums that the study lacks, or that protect too little, and for labels without a budget."""
+    """Raise ConfigError for packages that are missing, for sums that the study lacks or that protect too little.
+
+    And for labels without a budget.
+    """
+    check_all_installed(config)
     config.privacy.after(study.config.draw_epsilon)
     added = config.policy.adds
     if not added:
@@ -38,7 +42,6 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
             f"for it, or leave {added[0]!r} out"
         )
     if config.adds_noise and plan:
-        check_all_installed(config)
         privacy = config.privacy
         if plan.epsilon > privacy.epsilon or plan.delta > privacy.delta:
             raise ConfigError(

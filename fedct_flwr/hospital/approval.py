@@ -21,6 +21,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -37,8 +38,10 @@ from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key
 from fedct_flwr.hospital.log_entry import REVOKED, Event, LogEntry, is_revoked
+from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.learners.catalog import LANGUAGE
 from fedct_flwr.learners.language import fingerprint, located
+from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Spending
 from fedct_flwr.types import ConfigError, DataError, LearnerError, RunError
 from fedct_flwr.wire.codec import VERSION
 
@@ -171,6 +174,51 @@ def current(entries: Iterable[LogEntry]) -> bytes | None:
     """The digest of the terms that are approved after these lines, or None."""
     found = in_force(entries)
     return digest_in(found) if found else None
+
+
+# --- what differential privacy promises
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Promise of differential privacy in ``silo.toml``: for each record, or for the silo as a whole.
+
+    ``name`` is that in JSON documents, ``kept_by`` the mechanism that keeps it, ``account`` its name in the ledger.
+    """
+
+    config: SiloConfig
+    name: str
+    kept_by: str
+    protects: str
+    epsilon: float
+    delta: float
+    account: str
+
+    def spending(self, study: str) -> Spending:
+        """Spending on a study, by the ledger. Raises ConfigError for a missing package, and LedgerError."""
+        check_all_installed(self.config)
+        from fedct_flwr.silo.release import account_of
+
+        return account_of(self.config, study, self.account)
+
+    def approve(self, study: str, terms: bytes) -> None:
+        """Put its budget in force, higher or lower, on the approval of these terms. Raises LedgerError."""
+        from fedct_flwr.silo.release import approve_budget
+
+        approve_budget(self.config, study, terms, self.account)
+
+
+def promises_of(config: SiloConfig) -> list[Promise]:
+    """Promises of these settings."""
+    privacy, policy = config.privacy, config.policy
+    found = []
+    if config.promises:
+        whom = f"each {config.unit}"
+        found.append(Promise(config, "privacy", config.promised_by, whom, privacy.epsilon, privacy.delta, DATA_SET))
+    if policy.sum_epsilon:
+        of_silo = "noise in secure sums", "this silo as a whole", policy.sum_epsilon, policy.sum_delta
+        found.append(Promise(config, "sums", *of_silo, WHOLE_SILO))
+    return found
 
 
 def covers_records(entry: LogEntry) -> bool:

@@ -21,6 +21,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.hospital.log_entry import Spent
+from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.text.printable import logger
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -106,6 +107,20 @@ class SharedUsage:
             "INSERT INTO charges (study, data_set, time, event) VALUES (?, ?, ?, ?)",
             (self._study, _DATA_SET, time(), json.dumps(step._asdict())),
         )
+
+
+def spent_epsilon(config: SiloConfig) -> float:
+    """Epsilon that all studies together have spent of the budget that they share; 0 where none is shared.
+
+    Raises ConfigError for a missing package, LedgerError if it cannot be told.
+    """
+    if not config.records.epsilon:
+        return 0.0
+    check_all_installed(config)
+    from fedct_flwr.privacy.ledger import common_budget
+
+    budget = common_budget(config)
+    return budget.spent().upper if budget else 0.0
 
 
 def _rows(file: sqlite3.Connection, study: str | None = None) -> list[tuple[str, str, int]]:

@@ -132,6 +132,8 @@ def check_all_installed(config: SiloConfig) -> None:
     check_installed(config.privacy)
     if config.adds_noise:
         check_extra("privacy", f"kinds = {[*config.policy.kinds]}")
+    if config.policy.sum_epsilon:
+        check_extra("privacy", "sum-epsilon")
 
 
 def check_extra(extra: str, what: str) -> None:

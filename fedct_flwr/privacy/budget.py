@@ -9,6 +9,13 @@ from typing import Any, Final, Self
 from fedct_flwr.config import PrivacySettings
 from fedct_flwr.types import ConfigError
 
+DATA_SET: Final = "records"
+"""A ledger's name for all records that a silo's folder ever held: a digest of the file would grant a new budget for
+each record that is added.
+"""
+WHOLE_SILO: Final = "whole silo"
+"""Its name for a silo's whole data, in accounts whose unit is the silo; records have another account."""
+
 
 class PrivacyUnit(StrEnum):
     """Unit whose presence a guarantee hides: two data sets are adjacent if they differ in one unit.

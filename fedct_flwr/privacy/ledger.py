@@ -9,13 +9,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent, UnsupportedEventError
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.privacy.accounting import Epsilon, epsilon, epsilon_in_time, fits
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.budget import DATA_SET, Budget, PrivacyUnit
 from fedct_flwr.privacy.events import check, from_json, to_json
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.types import RunError
@@ -287,9 +287,6 @@ def composed(found: Mapping[str, int]) -> DpEvent:
         raise LedgerError("the privacy ledger holds an unknown event; nothing is released") from None
 
 
-_DATA_SET: Final = "records"
-
-
 class CommonBudget:
     """The budget over all studies that name the folder, as one of them sets it. Its file is made when first used.
 
@@ -319,14 +316,14 @@ class CommonBudget:
         text = to_json(event)
         with self._kept.transaction() as file:
             # Import charges from before this folder was shared, once in a process.
-            known = charged(file, ledger, _DATA_SET) if ledger not in self._settled else own
+            known = charged(file, ledger, DATA_SET) if ledger not in self._settled else own
             missing = {one: times - known.get(one, 0) for one, times in own.items() if times > known.get(one, 0)}
             for one, times in [*missing.items(), (text, 1)]:
                 file.executemany(
                     "INSERT INTO charges (study, data_set, time, event) VALUES (?, ?, ?, ?)",
-                    [(ledger, _DATA_SET, time.time(), one)] * times,
+                    [(ledger, DATA_SET, time.time(), one)] * times,
                 )
-            if not fits(composed(charged(file, None, _DATA_SET)), self._budget.epsilon, self._budget.delta):
+            if not fits(composed(charged(file, None, DATA_SET)), self._budget.epsilon, self._budget.delta):
                 raise BudgetExceeded(
                     f"the privacy budget of these records over all studies (epsilon {self._budget.epsilon:g}, delta "
                     f"{self._budget.delta:g}, under [records] in silo.toml) does not cover another release; raise and "
@@ -339,7 +336,7 @@ class CommonBudget:
         if not self._kept.used:
             return epsilon(composed({}), self._budget.delta)
         with self._kept.transaction() as file:
-            found = charged(file, None, _DATA_SET)
+            found = charged(file, None, DATA_SET)
         self.close()
         return epsilon(composed(found), self._budget.delta)
 

@@ -19,7 +19,7 @@ from fedct_flwr.datasets.schema import Outcome
 from fedct_flwr.files import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.privacy.budget import ALL_SILOS, SILOS_TOGETHER, PrivacyUnit, Spending, budget_of
+from fedct_flwr.privacy.budget import ALL_SILOS, DATA_SET, SILOS_TOGETHER, PrivacyUnit, Spending, budget_of
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, SiloScores, Test, means, read
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
@@ -358,11 +358,11 @@ def _spending(folder: RunFolder, config: RunConfig, result: Mapping[str, Any]) -
     return PrivacySpending(note, tuple(accounts))
 
 
-def accounts_of(folder: RunFolder, config: RunConfig, data_set: str = "") -> list[Spending]:
+def accounts_of(folder: RunFolder, config: RunConfig, data_set: str = DATA_SET) -> list[Spending]:
     """What the ledgers of simulated silos have, on the records or another ``data_set``. Raises LedgerError."""
     # Need the extra privacy, which a report of other runs does not.
     from fedct_flwr.privacy.ledger import Ledger
-    from fedct_flwr.silo.release import DATA_SET, account
+    from fedct_flwr.silo.release import account
 
-    budget, of = budget_of(config.privacy_settings(config.asked_about(folder.num_public))), data_set or DATA_SET
-    return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, budget, of) for silo in folder.silos]
+    budget = budget_of(config.privacy_settings(config.asked_about(folder.num_public)))
+    return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, budget, data_set) for silo in folder.silos]

@@ -283,9 +283,9 @@ def _simulated_release(config: RunConfig, site: Site, run: RunFolder | None) -> 
 
 
 def _own_purse_of_joint(config: SiloConfig) -> "Purse":
-    from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.silo.release import own_budget
 
-    return _own_purse(config, budget_of(config.privacy, grouped=config.grouped))
+    return _own_purse(config, own_budget(config))
 
 
 def _simulated_purse_of_joint(config: RunConfig, site: Site, run: RunFolder | None) -> "Purse":
@@ -298,13 +298,15 @@ def _simulated_purse_of_joint(config: RunConfig, site: Site, run: RunFolder | No
 def _own_noise_adder(silo_file: Path) -> "NoiseAdder":
     """A real silo's, by its own policy and the study's terms of sums. Raises ConfigError where the study has none."""
     check_extra("privacy", "sum-epsilon")
+    from fedct_flwr.privacy.budget import WHOLE_SILO
     from fedct_flwr.privacy.noise_shares import surely_honest
-    from fedct_flwr.silo.noisy_sum import NoiseAdder, budget_of_sums
+    from fedct_flwr.silo.noisy_sum import NoiseAdder
+    from fedct_flwr.silo.release import own_budget
 
     own, sums = _settings(silo_file), _own_study(silo_file).sums
     if sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
-    purse = _own_purse(own, budget_of_sums(own.policy), shared=False)
+    purse = _own_purse(own, own_budget(own, WHOLE_SILO), shared=False)
     return NoiseAdder(purse, surely_honest(sums.min_summands, sums.may_collude))
 
 

@@ -7,13 +7,12 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
 
 import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.config import Policy, RunConfig, SiloConfig
+from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, check_protected, first_of
 from fedct_flwr.datasets.schema import Schema
@@ -23,37 +22,18 @@ from fedct_flwr.kinds.summed import BITS
 from fedct_flwr.labelers import joint_linear
 from fedct_flwr.labelers.dp_linear import sharing
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit, Spending, unit_of
+from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, unit_of
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import VoteShares, least_multiplier
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.sheet import Together
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.release import DATA_SET, Purse, account, ledger_refusals
+from fedct_flwr.silo.release import Purse, ledger_refusals
 from fedct_flwr.silo.site import Site, joint_of
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
-
-WHOLE_SILO: Final = "whole silo"
-"""The ledger's name for a silo's whole data, in accounts whose unit is the silo; records have another account."""
-
-
-def budget_of_sums(policy: Policy) -> Budget:
-    """A real silo's budget for all its sums together."""
-    return Budget(policy.sum_epsilon, policy.sum_delta, PrivacyUnit.SILO)
-
-
-def account_of_sums(config: SiloConfig, study: str) -> Spending:
-    """Spending of a real silo's sums, recomputed from its ledger. Makes no ledger. Raises LedgerError."""
-    return account(Ledger(config.state), config.silo, study, budget_of_sums(config.policy), WHOLE_SILO)
-
-
-def approve_sums(config: SiloConfig, study: str, terms: bytes) -> None:
-    """Put the budget of ``silo.toml`` for sums in force, on the approval of these terms. Raises LedgerError."""
-    with Ledger(config.state) as ledger:
-        ledger.approve(study, WHOLE_SILO, budget_of_sums(config.policy), terms.hex())
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dp_accounting import DpEvent, NoOpDpEvent
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.labelers.labeler import Asked, Labeler, decides_labeler
-from fedct_flwr.privacy.budget import Budget, Spending, budget_of
+from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, PrivacyUnit, Spending, budget_of
 from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
@@ -28,20 +28,22 @@ from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
 from fedct_flwr.wire.refusal import Refusal, Refused
 
-DATA_SET: Final = "records"
-"""The ledger's name for all records that a silo's folder ever held: a digest of the file would grant a new budget
-for each record that is added.
-"""
-
 STATE: Final = "labeler-"
 _LABELS: Final = np.dtype("<i2")
 # Of the question, SHA-256; lengths of the event and of the labels.
 _HEADER: Final = struct.Struct("<32sII")
 
 
-def account_of(config: SiloConfig, study: str) -> Spending:
+def own_budget(config: SiloConfig, data_set: str = DATA_SET) -> Budget:
+    """A real silo's budget for each record, or for all its sums together."""
+    if data_set == WHOLE_SILO:
+        return Budget(config.policy.sum_epsilon, config.policy.sum_delta, PrivacyUnit.SILO)
+    return budget_of(config.privacy, grouped=config.grouped)
+
+
+def account_of(config: SiloConfig, study: str, data_set: str = DATA_SET) -> Spending:
     """A real silo's spending on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
-    return account(Ledger(config.state), config.silo, study, budget_of(config.privacy, grouped=config.grouped))
+    return account(Ledger(config.state), config.silo, study, own_budget(config, data_set), data_set)
 
 
 def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set: str = DATA_SET) -> Spending:
@@ -60,10 +62,10 @@ def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set
     return Spending(**known)
 
 
-def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:
+def approve_budget(config: SiloConfig, study: str, terms: bytes, data_set: str = DATA_SET) -> None:
     """Put the budget of ``silo.toml`` in force, higher or lower, on the approval of these terms. Raises LedgerError."""
     with Ledger(config.state) as ledger:
-        ledger.approve(study, DATA_SET, budget_of(config.privacy, grouped=config.grouped), terms.hex())
+        ledger.approve(study, data_set, own_budget(config, data_set), terms.hex())
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.federated import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.privacy.budget import WHOLE_SILO
 from fedct_flwr.silo import context as silo_context
 from fedct_flwr.silo.context import gated
-from fedct_flwr.silo.noisy_sum import account_of_sums
+from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
@@ -172,7 +173,7 @@ def test_a_sum_with_noise_is_answered_and_charged_whatever_a_record_does_to_the_
             question = asked(hospital, votes=2 if kind == "count-sum" else 0)
             reply = hospital.ask(question)
             assert not isinstance(reply, Refusal)
-            found.add((len(reply), account_of_sums(hospital.silo.config, hospital.silo.terms.study).epsilon))
+            found.add((len(reply), account_of(hospital.silo.config, hospital.silo.terms.study, WHOLE_SILO).epsilon))
     assert len(found) == 1
 
 

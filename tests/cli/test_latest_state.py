@@ -9,10 +9,9 @@ import pytest
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import LOG_FILE
-from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import RunError
 from tests.cli.silos import YES, Fedct, Kit, agree_on_sums, words
 

@@ -8,11 +8,10 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import composed, pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import RunError
 from tests.cli.silos import Fedct, Kit, words
 

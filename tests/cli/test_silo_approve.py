@@ -9,11 +9,10 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.hospital.approval import terms_digest
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import ConfigError
 from tests.cli.runner import Outcome
 from tests.cli.silos import YES, Fedct, Kit, agree_on_sums, words

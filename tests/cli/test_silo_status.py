@@ -18,10 +18,9 @@ from fedct_flwr.hospital.approval import approve, withdraw
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.silo.release import DATA_SET
 from tests.cli.silos import Fedct, Kit, words
 from tests.readme import ROOT
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from fedct_flwr.privacy.accounting import epsilon_in_time
-from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.budget import WHOLE_SILO, PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.noisy_sum import WHOLE_SILO
 from tests.federation.conftest import Federation
 from tests.federation.test_one_shot import QUERIES, labels, result
 

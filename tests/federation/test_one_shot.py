@@ -12,11 +12,10 @@ from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.budget import DATA_SET, PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.mechanisms import Laplace
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import RunError
 from tests.federation import learners
 from tests.federation.conftest import Federation

@@ -7,10 +7,10 @@ import pytest
 from flwr.app import Context, Message
 
 from client_app.main import app as client_app
+from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refusal

@@ -22,12 +22,12 @@ from fedct_flwr.drawing.simulated import derived, placed, with_drawn
 from fedct_flwr.flower.loopback import run_loopback
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.noisy_sum import plan_of
-from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.content import Histograms, Instruction

@@ -15,12 +15,12 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.federated import Query
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.kinds.joint import GRADIENTS, STEPS
+from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger, common_budget
 from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.silo.noisy_sum import joint_labeler
-from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.site import joint_of
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint

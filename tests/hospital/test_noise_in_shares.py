@@ -18,9 +18,9 @@ from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.kinds.summed import Summed
-from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.budget import WHOLE_SILO, PrivacyUnit
 from fedct_flwr.privacy.noise_shares import VoteShares
-from fedct_flwr.silo.noisy_sum import account_of_sums
+from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError
@@ -79,7 +79,7 @@ def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[
         assert wanted * 0.8 < (total / shares.grid).std() < wanted * 1.2
     assert (sums[0] != sums[1]).mean() > 0.5
     for hospital in hospitals.values():
-        found = account_of_sums(hospital.silo.config, hospital.silo.terms.study)
+        found = account_of(hospital.silo.config, hospital.silo.terms.study, WHOLE_SILO)
         assert (found.charges, found.unit, found.budget) == (2, PrivacyUnit.SILO, 20.0)
         assert 5 < found.epsilon <= 20
 
@@ -90,7 +90,7 @@ def test_no_noise_that_a_coordinator_asks_for_keeps_a_silo_at_work_on_its_price(
         question = asked(hospital, noise=2.0**20 - number, number=number)
         assert isinstance(hospital.ask(question), bytes)
     began = time.process_time()
-    found = account_of_sums(hospital.silo.config, hospital.silo.terms.study)
+    found = account_of(hospital.silo.config, hospital.silo.terms.study, WHOLE_SILO)
     # The loss distribution of each takes half a minute, for whoever asks how things stand.
     assert time.process_time() - began < 10
     assert (found.charges, found.budget) == (2, 20.0)
@@ -116,7 +116,7 @@ def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) ->
         assert isinstance(hospital.ask(question, RUN + 1), bytes)
         assert subject in hospital.gate._usage.ready
         assert (kept(hospital, question) != before).mean() > 0.5
-        assert account_of_sums(hospital.silo.config, hospital.silo.terms.study).charges == 2
+        assert account_of(hospital.silo.config, hospital.silo.terms.study, WHOLE_SILO).charges == 2
         after = kept(hospital, question)
         assert isinstance(hospital.ask(question, RUN + 2), bytes)
         np.testing.assert_array_equal(kept(hospital, question), after)

@@ -17,7 +17,7 @@ from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit, Spending
+from fedct_flwr.privacy.budget import WHOLE_SILO, Budget, PrivacyUnit, Spending
 from fedct_flwr.privacy.events import composed
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import (
@@ -31,7 +31,7 @@ from fedct_flwr.privacy.noise_shares import (
     unlike_one,
 )
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
-from fedct_flwr.silo.noisy_sum import WHOLE_SILO, NoiseAdder, with_noise
+from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
 from fedct_flwr.silo.release import Purse
 from fedct_flwr.types import ABSTAIN, ConfigError
 from fedct_flwr.wire.content import Instruction, Terms

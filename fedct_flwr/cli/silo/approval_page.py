@@ -17,10 +17,9 @@ from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
-from fedct_flwr.hospital.shared_usage import SharedUsage
+from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.kinds import GRADIENTS, HARD, HISTOGRAMS, kinds_let_out
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.privacy.sheet import Answers, promise, promise_together, spent_words, together_words
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import count, listed, quoted
@@ -194,13 +193,7 @@ class Page:
         usage, records = SharedUsage.of(self.config), self.config.records
         if usage is None:
             return []
-        used, studies = usage.spent()
-        epsilon = 0.0
-        if records.epsilon:
-            from fedct_flwr.privacy.ledger import common_budget
-
-            budget = common_budget(self.config)
-            epsilon = budget.spent().upper if budget else 0.0
+        (used, studies), epsilon = usage.spent(), spent_epsilon(self.config)
         return _lines(
             *_totals(records, used),
             records.epsilon
@@ -266,7 +259,6 @@ class Page:
     def _of_records(self) -> list[str]:
         """The promise of each record, and what is spent of it."""
         from fedct_flwr.privacy.budget import budget_of
-        from fedct_flwr.silo.release import account_of
 
         config, study = self.config, self.study
         budget = budget_of(config.privacy, grouped=config.grouped)
@@ -283,15 +275,13 @@ class Page:
             *what,
             config.grouped
             and f"A patient has at most {self.units.most} records here, in the column that silo.toml names",
-            *_account(account_of(config, study.name), config.privacy.epsilon, config.privacy.delta),
+            *self._account("privacy"),
             bare and f"Warning: {bare:,} labels have left without protection; nothing here covers them",
             weakness and f"Warning: {weakness}",
         )
 
     def _of_silo(self) -> list[str]:
         """The promise of the silo as a whole, and what is spent of it."""
-        from fedct_flwr.silo.noisy_sum import account_of_sums
-
         policy, study = self.config.policy, self.study
         may_collude = study.sums.may_collude if study.sums else policy.may_collude
         bare = approval.bare_labels(self.entries, study.name, approval.covers_silo)
@@ -299,22 +289,23 @@ class Page:
             f"Unit: this silo as a whole, whatever its votes are. Epsilon {policy.sum_epsilon:g}, delta "
             f"{policy.sum_delta:g}, in total over the whole study",
             f"From whom: from everybody, the coordinator too, if at most {may_collude} silos collude with it",
-            *_account(account_of_sums(self.config, study.name), policy.sum_epsilon, policy.sum_delta),
+            *self._account("sums"),
             bare and f"Warning: {bare:,} labels have left without noise; nothing here covers them",
+        )
+
+    def _account(self, name: str) -> list[str]:
+        """What is spent of a budget that is to be approved, and what it was until now if it was another."""
+        (promise,) = (each for each in approval.promises_of(self.config) if each.name == name)
+        account = promise.spending(self.study.name)
+        before = f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}"
+        changed = (account.budget, account.delta) != (promise.epsilon, promise.delta)
+        return _lines(
+            spent_words(replace(account, budget=promise.epsilon)),
+            *together_words(account),
+            changed and f"{before}; from now on it is {promise.epsilon:g} at {promise.delta:g}",
         )
 
 
 def _totals(limits: object, used: Spent) -> Iterator[str]:
     for field, cap in TOTALS.items():
         yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
-
-
-def _account(account: Spending, epsilon: float, delta: float) -> list[str]:
-    """What is spent of a budget that is to be approved, and what it was until now if it was another."""
-    before = f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}"
-    changed = (account.budget, account.delta) != (epsilon, delta)
-    return _lines(
-        spent_words(replace(account, budget=epsilon)),
-        *together_words(account),
-        changed and f"{before}; from now on it is {epsilon:g} at {delta:g}",
-    )

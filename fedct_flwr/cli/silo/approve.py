@@ -26,7 +26,6 @@ from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import is_revoked, read_entries
 from fedct_flwr.kinds import check_let_out
-from fedct_flwr.labelers.labeler import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import in_shell, printable
@@ -69,9 +68,6 @@ def approve(
     study = read_study(config.study)
     check_sums(config, study)
     check_let_out(config.policy.kinds, terms_of(study))
-    check_all_installed(config)
-    if config.policy.sum_epsilon:
-        check_extra("privacy", "sum-epsilon")
     out = Output(as_json=json_)
     console = out.console
     with out.doing("comparing the silo's records with the public set"):
@@ -117,15 +113,9 @@ def approve(
                 )
                 out.show(document)
                 return
-        if config.promises:
-            from fedct_flwr.silo.release import approve_budget
-
-            # First, as a budget that is in force lets nothing out that is not approved.
-            approve_budget(config, study.name, approval.terms_digest(config, study))
-        if config.policy.sum_epsilon:
-            from fedct_flwr.silo.noisy_sum import approve_sums
-
-            approve_sums(config, study.name, approval.terms_digest(config, study))
+        # Budgets first: one that is in force lets nothing out that is not approved.
+        for promise in approval.promises_of(config):
+            promise.approve(study.name, approval.terms_digest(config, study))
         approval.approve(log, config, study, found, **said)
         remember(config, log)
     console.print("Approved, and written into the egress log.")

@@ -34,6 +34,8 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.settings import split_address
 from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
+from fedct_flwr.hospital.adding import check_sums
+from fedct_flwr.hospital.approval import promises_of
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Standing, lost_ledger, lost_line, standing
 from fedct_flwr.hospital.link import call, sentence_of
@@ -41,7 +43,6 @@ from fedct_flwr.hospital.log_entry import read_entries, verify_log
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import Examples, FedctError, Groups
 
@@ -250,13 +251,7 @@ def _can_write(folder: Path) -> bool:
 
 def promises(silo: Silo) -> None:
     """Packages of what is promised, and terms of sums. Raises what is wrong."""
-    from fedct_flwr.hospital.adding import check_sums
-    from fedct_flwr.labelers.labeler import check_all_installed, check_extra
-
-    if silo.config.promises or silo.config.policy.sum_epsilon:
-        check_all_installed(silo.config)
-        check_extra("privacy", "epsilon")
-        check_sums(silo.config, silo.study)
+    check_sums(silo.config, silo.study)
 
 
 def protection(silo: Silo) -> Iterator[Finding]:
@@ -284,24 +279,10 @@ def protection(silo: Silo) -> Iterator[Finding]:
 
 def privacy(silo: Silo) -> Iterator[Finding]:
     """Promises, and what the ledger says was spent of each; nothing where nothing is promised."""
-    config, promised, policy = silo.config, silo.config.privacy, silo.config.policy
-    if not (config.promises or policy.sum_epsilon):
-        return
-    from fedct_flwr.silo.noisy_sum import account_of_sums
-    from fedct_flwr.silo.release import account_of
-
-    if config.promises:
-        name = f"{'the ' * config.adds_noise}{config.promised_by}"
-        promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each {config.unit} in total"
-        yield _spent(silo, account_of, promise)
-    if policy.sum_epsilon:
-        promise = f"epsilon {policy.sum_epsilon:g}, delta {policy.sum_delta:g} for this silo as a whole in total"
-        yield _spent(silo, account_of_sums, f"noise in secure sums, {promise}")
-
-
-def _spent(silo: Silo, account: Callable[[SiloConfig, str], Spending], promise: str) -> Finding:
-    found = account(silo.config, silo.study.name)
-    return good(f"privacy: {promise}; {found.epsilon:.3g} spent")
+    for promise in promises_of(silo.config):
+        budget = f"epsilon {promise.epsilon:g}, delta {promise.delta:g} for {promise.protects} in total"
+        spent = promise.spending(silo.study.name).epsilon
+        yield good(f"privacy: {promise.kept_by}, {budget}; {spent:.3g} spent")
 
 
 def students(silo: Silo) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,13 +23,12 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.approval import in_force
+from fedct_flwr.hospital.approval import in_force, promises_of
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Standing, standing
 from fedct_flwr.hospital.link import LinkStatus, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, read_entries, spent
-from fedct_flwr.hospital.shared_usage import SharedUsage
+from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.kinds import kind_in_policy
-from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, FedctError
 from fedct_flwr.wire.refusal import Refusal
@@ -130,32 +130,18 @@ def _over_studies(config: SiloConfig, folder: Path) -> dict[str, Any]:
     """Limits and budget that several studies share; None for what is used of them, if that cannot be told."""
     usage = SharedUsage.of(config)
     used, studies = (_told(usage.spent) if usage else (Spent(), 0)) or (None, 0)
+    epsilon = _told(partial(spent_epsilon, config))
     return {
         # Studies that name it each from their own folder on show the same.
         "folder": str(folder.resolve()),
         "studies": studies,
         **_limits(config.records, used),
-        **({"privacy": _epsilon_over_studies(config)} if config.records.epsilon else {}),
+        **(
+            {"privacy": _budget_of(config.records.epsilon, config.records.delta, epsilon)}
+            if config.records.epsilon
+            else {}
+        ),
     }
-
-
-def _epsilon_over_studies(config: SiloConfig) -> dict[str, float | None]:
-    def spent_on() -> float | None:
-        _check_installed(config)
-        from fedct_flwr.privacy.ledger import common_budget
-
-        budget = common_budget(config)
-        return budget.spent().upper if budget else None
-
-    return _budget_of(config.records.epsilon, config.records.delta, _told(spent_on))
-
-
-def _check_installed(config: SiloConfig) -> None:
-    """Raise ConfigError where the extra is missing that counts epsilon."""
-    from fedct_flwr.labelers.labeler import check_all_installed, check_extra
-
-    check_all_installed(config)
-    check_extra("privacy", "epsilon")
 
 
 def _budget_of(epsilon: float, delta: float, spent_: float | None) -> dict[str, float | None]:
@@ -166,27 +152,16 @@ def _budget_of(epsilon: float, delta: float, spent_: float | None) -> dict[str, 
 
 def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """What is promised of each record, and of the silo as a whole by noise in secure sums, with each one's ledger."""
-    privacy, policy = config.privacy, config.policy
-
-    def account(name: str) -> Spending | None:
-        _check_installed(config)
-        from fedct_flwr.silo.noisy_sum import account_of_sums
-        from fedct_flwr.silo.release import account_of
-
-        return {"privacy": account_of, "sums": account_of_sums}[name](config, study.name) if study else None
-
-    def told(name: str, protection: str, epsilon: float, delta: float) -> tuple[str, dict[str, Any]]:
-        found = _told(lambda: account(name))
-        return name, {
-            "protection": protection,
-            **_budget_of(epsilon, delta, found.epsilon if found else None),
-            **{key: getattr(found, key, None) for key in ("charges", "others", "together")},
-        }
-
-    if config.promises:
-        yield told("privacy", config.promised_by, privacy.epsilon, privacy.delta)
-    if policy.sum_epsilon:
-        yield told("sums", "noise in secure sums", policy.sum_epsilon, policy.sum_delta)
+    for promise in promises_of(config):
+        found = _told(partial(promise.spending, study.name)) if study else None
+        yield (
+            promise.name,
+            {
+                "protection": promise.kept_by,
+                **_budget_of(promise.epsilon, promise.delta, found.epsilon if found else None),
+                **{key: getattr(found, key, None) for key in ("charges", "others", "together")},
+            },
+        )
 
 
 def _words(reason: str) -> str:
