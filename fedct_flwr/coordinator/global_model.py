@@ -6,7 +6,7 @@ of it (Li, He, Song, IJCAI 2021, Algorithm 1, last line; Papernot et al., arXiv:
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -15,12 +15,12 @@ from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.files import write_atomically, write_json
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import UNSAVED
 from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.models.card import STUDENT, as_markdown, card
-from fedct_flwr.models.model_file import can_be_saved, save_model, suffix
+from fedct_flwr.models.model_file import can_be_saved, save_model
 from fedct_flwr.scoring import Predictor, both_accuracies
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import logger
@@ -45,7 +45,7 @@ def add_global_model(
     config, subject, folder = study.config, study.subject, study.folder
     student = make_student(config, subject.schema, subject.public)
     labels = train_student(student, subject.public, targets)
-    path = folder.global_model(suffix(student.learner))
+    path = folder.global_model(cast(Saveable, student.learner).suffix)
     scores: dict[str, dict[str, float | None]] = {}
     most: float | None = None
     if subject.test.size:

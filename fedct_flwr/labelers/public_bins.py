@@ -6,8 +6,6 @@ holds the histograms of all columns, and the public set says how columns hang to
 """
 
 import math
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,9 +14,6 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.labelers.public_features import NORM, check_shape
 from fedct_flwr.types import DataError, Features
-
-MISSING: Final = "missing"
-OTHERS: Final = "others"
 
 _BIAS: Final = NORM // 4
 _FENCE: Final = 1.5
@@ -30,14 +25,15 @@ _FEWEST_FAR_OUT: Final = 5
 
 
 class _Cuts(NamedTuple):
-    """Where one column is cut, and what the bins are called; the last bin is for missing values."""
+    """Where one column is cut; the last bin is for missing values."""
 
     position: int
     cuts: NDArray[np.float64]
     """Sorted; a bin holds what is above one cut and at most the next."""
     order: NDArray[np.intp]
     """From places between cuts to bins ``(len(cuts) + 1,)``: rare categories share one."""
-    names: tuple[str, ...]
+    size: int
+    """Bins."""
 
 
 class PublicBins:
@@ -47,8 +43,8 @@ class PublicBins:
     each. Where many lie far out, those on either side have one bin more, as in skewed columns they tell the most. A
     categorical column has a bin for each of its ``bins`` most frequent categories and one for all others; missing
     values have a bin of their own. Columns of text are left out. The last component is a constant. A linear model on
-    these features adds up one number for each column's bin: ``names`` says which component is which, so people can
-    read it. Raises DataError for what is no table of numbers and categories.
+    these features adds up one number for each column's bin, so people can read it. Raises DataError for what is no
+    table of numbers and categories.
 
     Formal guarantees:
         Reads the public set and the schema, so features release nothing about private records. The vector of a record
@@ -67,12 +63,12 @@ class PublicBins:
             _cut(position, schema.columns[position], _values(public, position), bins)
             for position in schema.without_texts
         ]
-        self._column_of = np.repeat(np.arange(len(self._columns)), [len(column.names) for column in self._columns])
+        self._column_of = np.repeat(np.arange(len(self._columns)), [column.size for column in self._columns])
 
     @property
     def size(self) -> int:
         """Length of the vectors."""
-        return sum(len(column.names) for column in self._columns) + 1
+        return sum(column.size for column in self._columns) + 1
 
     @property
     def num_columns(self) -> int:
@@ -100,11 +96,6 @@ class PublicBins:
         seen[:, :-1] = (vectors[:, :-1] > 0) * (used[self._column_of] * self.height(int(used.sum())))
         return seen
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What each component says of a record, ``(size,)``; the last one is 'constant'."""
-        return (*(name for column in self._columns for name in column.names), "constant")
-
     def check(self, X: Features) -> None:
         """Raise DataError unless records have the shape of public examples and are numbers. No value is looked at."""
         check_shape(X, self._width, texts=self._texts)
@@ -118,9 +109,9 @@ class PublicBins:
             values = _values(X, column.position)
             # As a quantile may be a value: what equals a cut is below it.
             found = column.order[np.searchsorted(column.cuts, values, side="left")]
-            found[np.isnan(values)] = len(column.names) - 1
+            found[np.isnan(values)] = column.size - 1
             vectors[np.arange(len(X)), start + found] = self.height(self.num_columns)
-            start += len(column.names)
+            start += column.size
         return vectors
 
 
@@ -131,7 +122,7 @@ def _values(X: Features, position: int) -> NDArray[np.float64]:
 def _cut(position: int, column: Column, values: NDArray[np.float64], bins: int) -> _Cuts:
     known = values[np.isfinite(values)]
     if column.categories is not None:
-        return _categories(position, column, column.categories, known, bins)
+        return _categories(position, len(column.categories), known, bins)
     distinct = np.unique(known)
     if len(distinct) <= bins:
         # Halves first: their sum could overflow.
@@ -139,8 +130,7 @@ def _cut(position: int, column: Column, values: NDArray[np.float64], bins: int) 
     else:
         cuts = np.quantile(known, np.arange(1, bins) / bins, method="lower")
         cuts = np.unique(np.concatenate([cuts, _fences(known)]))
-    names = (*_ranges(column.name, cuts), f"{column.name} {MISSING}")
-    return _Cuts(position, cuts.astype(np.float64), np.arange(len(cuts) + 1), names)
+    return _Cuts(position, cuts.astype(np.float64), np.arange(len(cuts) + 1), len(cuts) + 2)
 
 
 def _fences(known: NDArray[np.float64]) -> list[float]:
@@ -153,24 +143,11 @@ def _fences(known: NDArray[np.float64]) -> list[float]:
     return [float(fence) for fence, beyond in far if np.isfinite(fence) and beyond.sum() >= enough]
 
 
-def _categories(
-    position: int, column: Column, categories: tuple[str, ...], known: NDArray[np.float64], bins: int
-) -> _Cuts:
+def _categories(position: int, categories: int, known: NDArray[np.float64], bins: int) -> _Cuts:
     """Categories are positions 0, 1, ...; one more is for a value that the public set does not have."""
-    counts = np.bincount(np.clip(np.rint(known), 0, len(categories)).astype(np.intp), minlength=len(categories) + 1)
+    counts = np.bincount(np.clip(np.rint(known), 0, categories).astype(np.intp), minlength=categories + 1)
     frequent = np.sort(np.argsort(-counts[:-1], kind="stable")[:bins])
-    order = np.full(len(categories) + 1, len(frequent), dtype=np.intp)
+    order = np.full(categories + 1, len(frequent), dtype=np.intp)
     order[frequent] = np.arange(len(frequent))
-    names = [f"{column.name} = {categories[category]}" for category in frequent]
-    cuts = np.arange(len(categories), dtype=np.float64) + 0.5
-    return _Cuts(position, cuts, order, (*names, f"{column.name} {OTHERS}", f"{column.name} {MISSING}"))
-
-
-def _ranges(name: str, cuts: NDArray[np.float64]) -> Iterator[str]:
-    if not len(cuts):
-        yield f"{name} known"
-        return
-    yield f"{name} <= {cuts[0]:g}"
-    for low, high in pairwise(cuts):
-        yield f"{low:g} < {name} <= {high:g}"
-    yield f"{name} > {cuts[-1]:g}"
+    cuts = np.arange(categories, dtype=np.float64) + 0.5
+    return _Cuts(position, cuts, order, len(frequent) + 2)

@@ -24,10 +24,10 @@ from fedct_flwr.files import DAMAGED, check_is_file, write_atomically
 from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
-from fedct_flwr.learners.output_validation import check_probabilities
+from fedct_flwr.learners.output_validation import classes_of, probabilities_of
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.skops_file import read_object
-from fedct_flwr.types import LABEL_DTYPE, Answers, ConfigError, DataError, Features, HardLabels, TrainingError
+from fedct_flwr.types import Answers, ConfigError, DataError, Features, HardLabels, TrainingError
 
 DESCRIPTION: Final = "fedct"
 """Under which key of the file's metadata the model's description is."""
@@ -58,21 +58,15 @@ class OnnxLearner:
         self._outputs = [output.name for output in self._session.get_outputs()]
 
     def predict(self, X: Features) -> HardLabels:
-        """The number of each example's class, ``(n,)``. Raises DataError."""
-        labels = self._run("label", X)
-        if labels.shape != (len(X),) or labels.dtype.kind not in "iu" or (labels != labels.astype(LABEL_DTYPE)).any():
-            raise DataError(f"{self._what} says {labels.dtype} of shape {labels.shape}, which are no classes")
-        return labels.astype(LABEL_DTYPE)
+        """The number of each example's class, ``(n,)``. Raises DataError, TrainingError."""
+        return classes_of(self._run("label", X), len(X), model=self._what)
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
         """Of each class, ``(n, classes)``; None if it knows none. Raises DataError, TrainingError."""
         if "probabilities" not in self._outputs:
             return None
-        found = self._run("probabilities", X)
-        if found.shape != (len(X), num_classes):
-            raise DataError(f"{self._what} says probabilities of shape {found.shape} for {num_classes} classes")
-        check_probabilities(found.astype(np.float64), model=self._what)
-        return found.astype(np.float64)
+        shares = self._run("probabilities", X)
+        return probabilities_of(shares, range(num_classes), len(X), num_classes, model=self._what)
 
     def _run(self, output: str, X: Features) -> NDArray[Any]:
         kind = np.float64 if "double" in self._input.type else np.float32
@@ -145,11 +139,6 @@ class Model:
 def can_be_saved(learner: Learner) -> bool:
     """Whether ``save_model`` knows how."""
     return isinstance(learner, SklearnLearner | Averageable)
-
-
-def suffix(learner: Learner) -> str:
-    """How the names of such files end."""
-    return ".skops" if isinstance(learner, SklearnLearner) else ".safetensors"
 
 
 def describe(path: Path, learner: Learner, transformer: Any, description: ModelDescription, target: Path) -> None:

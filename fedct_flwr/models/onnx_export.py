@@ -9,7 +9,7 @@ model that reads text has no such file, as its tokenizer is no graph. Needs the 
 import copy
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -27,16 +27,6 @@ _OPSET: Final = 18
 _ML_OPSET: Final = 3
 _IR: Final = 9
 _PREPARED: Final = "prepared"
-
-
-@runtime_checkable
-class _Exportable(Protocol):
-    """A network, see ``TrainedNetwork``."""
-
-    @property
-    def transformer(self) -> Any: ...
-
-    def to_onnx(self, examples: Features, outputs: tuple[str, str]) -> bytes: ...
 
 
 def to_onnx(model: Model) -> bytes:
@@ -69,18 +59,16 @@ def _converted(model: Model) -> "onnx.ModelProto":
     import onnx
     from onnx.compose import merge_models
 
-    learner = model.learner
+    learner: Any = model.learner
     example = blank(model.description)
     if isinstance(learner, SklearnLearner):
         transformer, classifier = learner.parts
         core = _classifier(classifier, _prepared(transformer, example).shape[1])
-    elif isinstance(learner, _Exportable):
+    else:
         transformer = learner.transformer
         core = onnx.load_from_string(learner.to_onnx(_prepared(transformer, example), (LABEL, PROBABILITIES)))
-    else:
-        raise TypeError("Unknown learner")
     core.ir_version = _IR
-    if transformer is None and isinstance(learner, _Exportable):
+    if transformer is None and not isinstance(learner, SklearnLearner):
         return _renamed(core)
     before = _preprocessing(transformer, example.shape[1], core.opset_import)
     return merge_models(before, core, io_map=[(_PREPARED, core.graph.input[0].name)])
