@@ -7,10 +7,10 @@ the same: Menon et al., "Long-tail learning via logit adjustment", ICLR 2021.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +46,6 @@ _ENOUGH: Final = 60
 """Records for each unit of noise from which labels helped on all tables measured (benchmarks/results/joint-few.md)."""
 _FEW: Final = 20
 """So few components are the columns' own: those of cosines did no better."""
-
-Sum: TypeAlias = Callable[[Sequence[NDArray[np.uint64]], int], NDArray[np.uint64]]
-"""From silos' vectors and a number of bits to their sum modulo 2^bits; nothing else of them is opened."""
 
 
 @dataclass(frozen=True)
@@ -383,13 +380,11 @@ def _on_grid(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.rint(bounded(weights) * WEIGHT_GRID) / WEIGHT_GRID)
 
 
-def train_together(
-    labeler: JointLinear, silos: Sequence[Examples], noises: Sequence[Noise], *, add: Sum = sum_modulo
-) -> NDArray[np.float64]:
+def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequence[Noise]) -> NDArray[np.float64]:
     """All steps in one process, as a simulation: the labeler's weights ``(size, classes)``.
 
-    ``silos`` are their private records, ``noises`` where each takes its noise from. ``add`` sums in the open by
-    default, **which protects no summand**: a simulation shows what labels are worth, and guarantees nothing. Raises
+    ``silos`` are their private records, ``noises`` where each takes its noise from. It sums in the open, **which
+    protects no summand**: a simulation shows what labels are worth, and guarantees nothing. Raises
     DataError for records of another shape than public examples, ConfigError for fewer silos than have to be honest.
     """
     if len(silos) < labeler.plan.honest:
@@ -403,5 +398,5 @@ def train_together(
             labeler.summand(own, private.y, progress.weights, noise)
             for own, private, noise in zip(vectors, silos, noises, strict=True)
         ]
-        progress = labeler.step(progress, add(summands, BITS))
+        progress = labeler.step(progress, sum_modulo(summands, BITS))
     return labeler.weights(progress)

@@ -166,12 +166,12 @@ class Transfer(KeepsNothing):
     def _parts(
         self, partition: int, num_records: int, groups: Groups | None, noise: "Noise | None"
     ) -> list[NDArray[np.intp]]:
-        """The records of each teacher."""
+        """The records of each teacher: all of one unit, a record or a patient, go to one."""
+        of, units = unit_of_each(num_records, groups), units_of(num_records, groups)
         if self._mechanism is not None:
-            drawn = drawn_by_unit(self._teachers, num_records, groups, _needed(noise))
+            drawn = uniform_below(_needed(noise), self._teachers, units)[of]
             return [np.flatnonzero(drawn == teacher) for teacher in range(self._teachers)]
-        of = unit_of_each(num_records, groups)
-        order = generator(self._seed, "partition", partition).permutation(units_of(num_records, groups))
+        order = generator(self._seed, "partition", partition).permutation(units)
         return [np.flatnonzero(np.isin(of, part)) for part in np.array_split(order, self._teachers)]
 
     def _teach(
@@ -224,11 +224,6 @@ def _needed(noise: "Noise | None") -> "Noise":
     if noise is None:
         raise ValueError("a mechanism draws from noise, and there is none")
     return noise
-
-
-def drawn_by_unit(num_teachers: int, num_records: int, groups: Groups | None, noise: "Noise") -> NDArray[np.int64]:
-    """The teacher of each record ``(n,)``, drawn for each unit: a record, or a group of them."""
-    return uniform_below(noise, num_teachers, units_of(num_records, groups))[unit_of_each(num_records, groups)]
 
 
 def check_votes(settings: TransferSettings, privacy: PrivacySettings, votes: int) -> None:

@@ -14,42 +14,17 @@ from tests.sentences import sentence
 
 REQUIRED = {"study": "a-study", "data": "heart-disease"}
 
-ANOTHER_THAN_THE_DEFAULTS: dict[str, Any] = {
-    "study": "Study_1.2",
-    "data": "files",
-    "data-dir": "/data",
-    "label-column": "num",
-    "text-columns": "note,plan",
-    "outcome": "number",
-    "num-silos": 3,
-    "partition": "dirichlet",
-    "dirichlet-concentration": 0.1,
-    "test-fraction": 0.25,
-    "bad-silos": "b",
-    "corruption": "label-flip",
-    "algorithm": "fedct-qualified",
-    "quorum": 0.6,
-    "learner": "svm,decision-tree",
-    "learner-params": '[{"C": 2}, {}]',
-    "preprocessing": "none",
-    "pseudo-weight": 0.5,
-    "class-weight": "balanced",
-    "local-steps": 7,
-    "batch-size": 16,
-    "learning-rate": 0.01,
-    "decay-steps": 100,
-    "weight-decay": 0.5,
-    "optimizer": "sgd",
-    "epochs": 3,
-    "device": "cpu",
-    "num-server-rounds": 7,
-    "stop-at-fixed-point": False,
-    "roster": "a,b,c",
-    "min-silos": 3,
-    "round-deadline": 2.5,
+TRAINING: dict[str, Any] = {
+    "preprocessing": "none", "pseudo-weight": 0.5, "class-weight": "balanced", "local-steps": 7, "batch-size": 16,
+    "learning-rate": 0.01, "decay-steps": 100, "weight-decay": 0.5, "optimizer": "sgd", "epochs": 3, "device": "cpu",
     "seed": 42,
-    "baselines": "local",
-}
+}  # fmt: skip
+ANOTHER_THAN_THE_DEFAULTS: dict[str, Any] = {
+    "study": "Study_1.2", "data": "files", "data-dir": "/data", "label-column": "num", "text-columns": "note,plan",
+    "outcome": "number", "num-silos": 3, "bad-silos": "b", "corruption": "label-flip", "algorithm": "fedct-qualified",
+    "quorum": 0.6, "learner": "svm,decision-tree", "learner-params": '[{"C": 2}, {}]', "stop-at-fixed-point": False,
+    "roster": "a,b,c", "min-silos": 3, "round-deadline": 2.5, **TRAINING,
+}  # fmt: skip
 
 OF_ALGORITHMS: dict[str, Any] = {
     **{key: ANOTHER[key] for key in defaults_of_all()},
@@ -195,9 +170,4 @@ def test_several_learners_go_by_position_with_parameters_of_their_own() -> None:
 
 def test_how_a_learner_trains_is_the_run_configs_for_every_silo() -> None:
     config = RunConfig.from_flower({**ANOTHER_THAN_THE_DEFAULTS, "learner": "svm", "learner-params": "{}"})
-    keys = (
-        "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size", "learning-rate",
-        "decay-steps", "weight-decay", "optimizer", "epochs", "device", "seed",
-    )  # fmt: skip
-    same = {key: ANOTHER_THAN_THE_DEFAULTS[key] for key in keys}
-    assert config.learner_settings(1, 4) == LearnerSettings.read({"name": "svm", **same}, "a test")
+    assert config.learner_settings(1, 4) == LearnerSettings.read({"name": "svm", **TRAINING}, "a test")

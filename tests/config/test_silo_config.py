@@ -1,6 +1,5 @@
 """``silo.toml`` and the node config: a silo's own settings, in which nobody else has a say."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,15 +111,6 @@ def test_a_silos_name_can_be_a_files_name(name: str) -> None:
 
 
 # --- node config
-
-
-@pytest.mark.parametrize(
-    "raw", [{"silo-file": "/silo.toml"}, {"partition-id": 0}, {"partition-id": 3, "num-partitions": 4}]
-)
-def test_a_node_knows_its_silo_by_its_file_or_by_position(raw: dict[str, Any]) -> None:
-    node = NodeConfig.from_flower(raw)
-    assert node.silo_file == (Path(raw["silo-file"]) if "silo-file" in raw else None)
-    assert node.partition_id == raw.get("partition-id")
 
 
 @pytest.mark.parametrize(

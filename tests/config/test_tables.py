@@ -89,12 +89,6 @@ def message(**settings: Any) -> str:
     return sentence(ConfigError, read, **settings)
 
 
-def test_a_study_needs_a_name_and_classes_alone() -> None:
-    config = read()
-    assert (config.study, config.classes) == ("heart", ("healthy", "diseased"))
-    assert (config.public, config.test_file, config.image_size) == (Path("public.csv"), None, None)
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [

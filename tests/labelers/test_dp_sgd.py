@@ -288,14 +288,6 @@ def test_the_whole_plan_costs_what_was_allowed_and_not_much_less() -> None:
     assert 1.95 <= spent <= 2.0
 
 
-def test_it_learns_from_records_and_from_targets() -> None:
-    settings: dict[str, Any] = {"total_steps": 150, "steps_per_round": 150, "learning_rate": 0.2}
-    assert (labeler(**settings).answer(asked(), seeded()) == Y[200:]).mean() > 0.85
-    nothing, model = Examples(X[:0], Y[:0]), labeler(**settings)
-    model.noise_multiplier = 0.01
-    assert (model.answer(asked(nothing, Y[200:].copy()), seeded()) == Y[200:]).mean() > 0.85
-
-
 # --- networks and states that do not do
 
 

@@ -14,7 +14,7 @@ from fedct_flwr.labelers.dp_linear import RESIDUAL, SENSITIVITY, gradient, shari
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.public_features import NORM, PublicFeatures
-from fedct_flwr.labelers.students import Transfer, drawn_by_unit
+from fedct_flwr.labelers.students import Transfer
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
@@ -67,13 +67,6 @@ def test_so_in_the_sums_of_the_joint_labelers(seed: int, columns: int) -> None:
     assert length(labeler.gradient(vectors, y, zeros) - without) > NORM * plan.clip
 
 
-def test_all_records_of_a_patient_have_one_teacher() -> None:
-    groups = np.repeat(np.arange(100), VISITS)
-    parts = drawn_by_unit(10, len(groups), groups, SimulatedNoise(np.random.default_rng(0)))
-    assert all(len(set(parts[groups == group])) == 1 for group in range(100))
-    assert len(set(parts)) == 10
-
-
 class Seen:
     """Keeps what each of its kind was trained on."""
 
@@ -88,7 +81,7 @@ class Seen:
 
 
 @pytest.mark.parametrize("noisy", [False, True])
-def test_so_have_the_teachers_of_students(noisy: bool) -> None:
+def test_all_records_of_a_patient_have_one_teacher(noisy: bool) -> None:
     groups = np.repeat(np.arange(60), VISITS)
     records = Examples(groups[:, None].astype(float), np.zeros(len(groups), np.int16))
     found: list[np.ndarray] = []

@@ -56,16 +56,6 @@ def test_of_a_record_do_not_depend_on_the_others(kind: Kind) -> None:
             np.testing.assert_array_equal(features(X[start:stop]), together[start:stop])
 
 
-def test_principal_components_are_those_of_the_public_set() -> None:
-    rng = np.random.default_rng(0)
-    public = rng.normal(size=(500, 2)) @ np.float64([[3, 3], [0.1, -0.1]])
-    features = PublicFeatures(public, Schema.numeric(("a", "b"), ("x", "y")), num_components=2, kind="linear", seed=0)
-    vectors, along = features(public), np.sign(public.sum(axis=1))
-    # Vectors are all of one length, so what remains of a component is its direction.
-    assert abs(np.corrcoef(np.sign(vectors[:, 0]), along)[0, 1]) > 0.9
-    assert abs(np.corrcoef(vectors[:, 1], along)[0, 1]) < 0.1
-
-
 def test_only_those_of_the_kernel_tell_inside_from_outside() -> None:
     X = np.random.default_rng(0).normal(size=(800, 2))
     outside = (X**2).sum(axis=1) > 1.4

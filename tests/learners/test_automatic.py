@@ -1,4 +1,4 @@
-"""Which learner a silo picks."""
+"""Which learner a silo picks, for classes and for a number."""
 
 from typing import Any
 
@@ -7,22 +7,23 @@ import pytest
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import automatic
-from fedct_flwr.learners.automatic import FEWEST, SAFE, TINY, Automatic, Candidate
+from fedct_flwr.learners.automatic import FEWEST, SAFE, TINY, Automatic, AutomaticRegressor, Candidate
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.types import Examples
 
 SCHEMA = Schema.numeric(("ill", "well"), ("a", "b", "c"))
+DAYS = Schema((), tuple(map(Column, "abc")), "days")
 
 
 def settings(**more: Any) -> LearnerSettings:
     return LearnerSettings.model_validate({"name": "auto", **more})
 
 
-def made(private: Examples, **more: Any) -> Automatic:
-    found = learner_for(settings(**more), "essen", SCHEMA, PublicSet(private.X), private.X)
-    assert isinstance(found, Automatic)
+def made(private: Examples, schema: Schema = SCHEMA, **more: Any) -> Automatic | AutomaticRegressor:
+    found = learner_for(settings(**more), "essen", schema, PublicSet(private.X), private.X)
+    assert isinstance(found, Automatic if schema is SCHEMA else AutomaticRegressor)
     return found
 
 
@@ -38,8 +39,8 @@ def ring(count: int, seed: int = 0) -> Examples:
     return Examples(X, (np.abs(X[:, 0]) > 0.67).astype(np.int16))
 
 
-def chosen(private: Examples, **more: Any) -> str:
-    learner = made(private, **more)
+def chosen(private: Examples, schema: Schema = SCHEMA, **more: Any) -> str:
+    learner = made(private, schema, **more)
     learner.choose(private)
     assert learner.choice is not None
     return learner.choice.name
@@ -92,3 +93,32 @@ def test_teachers_and_students_choose_nothing():
         {"name": "logistic-regression"}
     )
     assert settings().model_copy(update={"name": "svm"}).of_parts.name == "svm"
+
+
+def values(count: int, *, bent: bool = False, seed: int = 0) -> Examples:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, 3))
+    y = (np.abs(X[:, 0]) > 0.67) * 10.0 if bent else X.sum(axis=1)
+    return Examples(X, y + rng.normal(size=count) / 2)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_for_a_number_a_line_where_a_line_will_do_and_trees_where_not(seed: int):
+    assert chosen(values(120, seed=seed), DAYS) == "ridge"
+    assert chosen(values(120, bent=True, seed=seed), DAYS) != "ridge"
+
+
+@pytest.mark.parametrize(
+    "private",
+    [
+        values(1),
+        values(39),
+        Examples(values(60).X, np.full(60, 2.5)),
+        values(60)._replace(X=np.full((60, 3), np.nan)),
+    ],
+    ids=["one record", "few", "one value", "nothing measured"],
+)
+def test_values_that_cannot_tell(private: Examples):
+    learner = made(private, DAYS)
+    learner.choose(private)
+    assert np.isfinite(learner.fit(*private).predict(private.X)).all()

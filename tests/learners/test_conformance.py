@@ -93,21 +93,14 @@ def nothing_labeled(dataset: FederatedDataset) -> np.ndarray[Any, Any]:
     return np.full(len(dataset.public), ABSTAIN, dtype=np.int16)
 
 
-@pytest.mark.parametrize("name", SHORT_NAMES)
-def test_votes_have_the_shape_and_the_label_space_of_the_query(name: str) -> None:
-    dataset = federation(name)
-    votes = answer(learner_for(name, dataset), dataset, nothing_labeled(dataset))
-    assert votes.shape == (20,)
-    assert votes.dtype == np.int16
-    assert set(np.unique(votes)) <= {0, 1, 2}
-
-
 @pytest.mark.parametrize("known", [1, 2])
 @pytest.mark.parametrize("name", SHORT_NAMES)
 def test_a_class_that_the_silo_has_never_seen_is_learned_from_the_consensus(name: str, known: int) -> None:
     dataset = federation(name, known)
     learner = learner_for(name, dataset, **{"local-steps": 25})
     votes = answer(learner, dataset, nothing_labeled(dataset))
+    assert votes.shape == (20,)
+    assert votes.dtype == np.int16
     # A network has an output for every class, and may guess one that nobody has shown it.
     assert name in NETWORKS or set(np.unique(votes)) <= set(range(known))
     targets = (np.arange(30) % 3).astype(np.int16)

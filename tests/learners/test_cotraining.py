@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds.hard import cotrain
-from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
+from fedct_flwr.kinds.probabilities import VALUES
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
 
 PRIVATE = Examples(np.float64([[100.0], [101.0]]), np.int16([1, 0]))
@@ -51,67 +51,6 @@ def test_votes_on_the_query_alone_and_in_public_order(seed: int, learner: Record
     votes = cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, query)
     assert votes.tolist() == query.positions(5).tolist()
     assert learner.queried.ravel().tolist() == votes.tolist()
-
-
-class Sure:
-    """Trains on and remembers on what, and is sure that all is class 1."""
-
-    def __init__(self) -> None:
-        self.trained: list[object] = []
-
-    def reset(self) -> None: ...
-
-    def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
-        self.trained.append("alone")
-
-    def advance_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
-        self.trained.append((public.ravel().tolist(), targets.tolist(), weight))
-
-    def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
-        self.trained.append((X.ravel().tolist(), targets.tolist(), steps))
-
-    def logits(self, X: Features) -> NDArray[np.float32]:
-        return np.zeros((len(X), 2), dtype=np.float32)
-
-    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
-        return np.ones(len(positions), dtype=np.int16)
-
-    def dump(self) -> bytes:
-        return b""
-
-    def restore(self, state: bytes) -> None: ...
-
-    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        return self
-
-    def predict(self, X: Features) -> HardLabels:
-        return np.ones(len(X), dtype=np.int16)
-
-    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
-        self.queried = X
-        return np.tile(np.eye(num_classes)[1], (len(X), 1))
-
-
-def test_probabilities_are_told_without_targets_after_training_alone():
-    learner, query = Sure(), Query(seed=0, size=2)
-    votes = PROBABILITIES.learn(learner, PRIVATE, PUBLIC, PUBLIC.X[:0], None, query, weight=0.0, steps=1, num_classes=2)
-    assert learner.trained == ["alone"]
-    assert votes.tolist() == [[0, 1], [0, 1]]
-    assert learner.queried.ravel().tolist() == query.positions(5).tolist()
-
-
-def test_targets_are_learned_with_their_weight():
-    learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
-    PROBABILITIES.learn(
-        learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0.5, steps=1, num_classes=2
-    )
-    assert learner.trained == [([2, 3], targets.tolist(), 0.5)]
-
-
-def test_without_a_weight_targets_are_learned_first_and_then_private_examples_alone():
-    learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
-    PROBABILITIES.learn(learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0, steps=7, num_classes=2)
-    assert learner.trained == [([2, 3], targets.tolist(), 7), "alone"]
 
 
 def test_values_of_others_weigh_as_much_in_all_as_is_asked_for(learner: Recorder):

@@ -12,7 +12,7 @@ from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import transformer as encoders
-from fedct_flwr.learners.base import Averageable, Probabilistic, SoftTrainable
+from fedct_flwr.learners.base import Averageable, SoftTrainable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.torch_net import TorchLearner
@@ -150,21 +150,6 @@ def test_a_transformer_trains_on_and_keeps_what_is_trained_alone(
     assert size == whole if train == "full" else size < 0.65 * whole
     if train == "full":
         assert (learner.predict(X) == y).mean() > 0.9
-
-
-def test_a_transformer_learns_probabilities_and_averages(folders: dict[str, Path]) -> None:
-    X, y = notes()
-    learner, other = transformer(folders["gpt2"]), transformer(folders["gpt2"])
-    for _ in range(2):
-        learner.advance_soft(Examples(X[20:], y[20:]), X[:20], np.full((20, 2), 0.5, dtype=np.float32), 0.1)
-    assert isinstance(learner, Probabilistic)
-    found = learner.probabilities(X, 2)
-    assert found is not None
-    assert (found.argmax(axis=1) == y).mean() > 0.8
-    other.set_weights(learner.weights())
-    np.testing.assert_array_equal(other.predict(X), learner.predict(X))
-    with pytest.raises(TrainingError, match="do not fit"):
-        other.set_weights({"wrong": np.zeros(3)})
 
 
 def test_a_model_file_holds_adapters_and_needs_the_same_folder(folders: dict[str, Path], tmp_path: Path) -> None:

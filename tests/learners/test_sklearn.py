@@ -112,14 +112,6 @@ def test_a_gap_between_the_classes_that_a_silo_knows_stays_one(name: str) -> Non
     assert (labels == y).mean() > 0.8
 
 
-class TestImportPath:
-    @pytest.mark.parametrize("path", ["sklearn.tree.DecisionTreeClassifier", "sklearn.tree:DecisionTreeClassifier"])
-    def test_to_a_class(self, path: str):
-        tree = make_estimator(path, {"max_depth": 2}, 0)
-        assert isinstance(tree, DecisionTreeClassifier)
-        assert tree.max_depth == 2
-
-
 class TestUnknownLearner:
     @pytest.mark.parametrize(
         ("name", "params", "message"),

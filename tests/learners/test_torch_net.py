@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.special import softmax
 from torch import nn
 
 from fedct_flwr.learners import networks
@@ -111,22 +110,6 @@ def test_a_network_begins_the_same_while_other_threads_train_and_make_networks()
             thread.join()
 
 
-def test_sgd_takes_steps_along_the_gradient_and_keeps_nothing_but_weights() -> None:
-    learner = small(steps=1, learning_rate=0.5, optimizer="sgd")
-    one = Examples(X[:1], Y[:1])
-    before = learner.weights()
-    learner.advance(one, PUBLIC, UNLABELED, 1.0)
-    logits = X[0] @ before["weight"].T + before["bias"]
-    error = np.exp(logits) / np.exp(logits).sum() - np.eye(2)[Y[0]]
-    np.testing.assert_allclose(learner.weights()["weight"], before["weight"] - 0.5 * np.outer(error, X[0]), rtol=1e-5)
-    assert set(_tensors(learner.dump())) == {"network.weight", "network.bias", "steps"}
-    other = small(steps=1, learning_rate=0.5, optimizer="sgd")
-    other.restore(learner.dump())
-    for each in (learner, other):
-        each.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
-    assert learner.dump() == other.dump()
-
-
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_a_rate_that_falls_is_the_same_where_training_goes_on_from_a_stored_state(optimizer: str) -> None:
     settings = {"steps": 5, "decay_steps": 12, "learning_rate": 0.1, "optimizer": optimizer}
@@ -143,23 +126,6 @@ def test_a_rate_that_falls_is_the_same_where_training_goes_on_from_a_stored_stat
     moved = max(np.abs(value - weights[name]).max() for name, value in whole.weights().items())
     # A hundredth is left of a rate of .1, and no step goes further than the rate times a few.
     assert 0 < moved < 0.1 * 0.01 * 5 * 5
-
-
-def test_a_network_learns_the_probabilities_that_it_is_taught_and_its_optimizer_stays() -> None:
-    teacher, student = small(steps=200), small()
-    teacher.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
-    student.advance(Examples(PRIVATE.X, (1 - PRIVATE.y).astype(np.int16)), PUBLIC, UNLABELED, 1.0)
-    optimizer = {name: value for name, value in _tensors(student.dump()).items() if name.startswith("optimizer")}
-    targets = softmax(teacher.logits(PUBLIC), axis=1)
-
-    def distance() -> float:
-        return float(np.abs(softmax(student.logits(PUBLIC), axis=1) - targets).mean())
-
-    before = distance()
-    student.distill(PUBLIC, targets, 5000)
-    assert distance() < before / 4
-    after = _tensors(student.dump())
-    assert all(torch.equal(after[name], value) for name, value in optimizer.items())
 
 
 def layered(hidden: int = 5) -> TorchLearner:
