@@ -7,7 +7,7 @@ of Deep Networks from Decentralized Data", arXiv:1602.05629.
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -25,7 +25,6 @@ from fedct_flwr.coordinator.study import Roster, Study
 from fedct_flwr.datasets.federated import FederatedDataset, Query
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
-from fedct_flwr.runs.records import WeightsRecord, WeightsSent
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
@@ -69,7 +68,7 @@ class Averaging(FlowerFedAvg):
         self._folder = folder
         self._score = score
         self._sent = ArrayRecord()
-        self._record: WeightsRecord | None = None
+        self._record: dict[str, Any] = {}
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -96,17 +95,17 @@ class Averaging(FlowerFedAvg):
         """The average of the replies that hold weights of the kind that was sent."""
         valid, absent = self._questions.sort(server_round, replies, self._read)
         silos = {
-            silo: WeightsSent(num_bytes(message.content.array_records[ARRAYS]), round(seconds, 3))
+            silo: {"bytes_sent": num_bytes(message.content.array_records[ARRAYS]), "seconds": round(seconds, 3)}
             for silo, (message, seconds) in valid.items()
         }
-        self._record = WeightsRecord(
-            round=server_round,
-            seconds=round(time.time() - self._questions.asked_at, 3),
-            instruction_bytes=num_bytes(self._sent),
-            bytes_sent=sum(sent.bytes_sent for sent in silos.values()),
-            silos=silos,
-            absent=absent,
-        )
+        self._record = {
+            "round": server_round,
+            "seconds": round(time.time() - self._questions.asked_at, 3),
+            "instruction_bytes": num_bytes(self._sent),
+            "bytes_sent": sum(sent["bytes_sent"] for sent in silos.values()),
+            "silos": silos,
+            "absent": absent,
+        }
         return self._average(server_round, [message for message, _ in valid.values()])
 
     def _average(self, server_round: int, replies: list[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
@@ -117,7 +116,7 @@ class Averaging(FlowerFedAvg):
         """Score the global weights and write the round's line: Flower's ``evaluate_fn``, when a round is over."""
         scores = self._score(arrays) if self._score else None
         if self._record:
-            self._folder.append_round(replace(self._record, scores=scores))
+            self._folder.append_round({**self._record, "scores": scores})
         return MetricRecord(dict(scores)) if scores else None
 
     def _read(self, message: Message) -> tuple[SiloName, Message | Refusal]:

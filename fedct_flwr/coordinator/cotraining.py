@@ -25,7 +25,6 @@ from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.datasets.federated import Query
 from fedct_flwr.kinds.base import Decision, Facts
 from fedct_flwr.kinds.summed import Summed
-from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import logger
@@ -216,22 +215,23 @@ class CoTraining(Strategy):
 
         scores = [answer.scores for answer, _ in valid.values()]
         facts = self.kind.facts(votes, scores, Decision(decided, incumbent, targets), self._terms)
-        record = RoundRecord(
-            round=server_round,
-            seconds=round(time.time() - self._questions.asked_at, 3),
-            queried=len(decided),
-            facts=facts.of_round,
-            instruction_bytes=self._instruction_bytes,
-            bytes_sent=sum(answer.size for answer, _ in valid.values()),
-            silos=self._of_silos(valid, facts),
-            absent=absent,
-            fixed_point=self.fixed_point is not None,
-            younger={**facts.younger, **({"opposed": against} if against else {})},
-        )
+        record = {
+            "round": server_round,
+            "seconds": round(time.time() - self._questions.asked_at, 3),
+            "queried": len(decided),
+            **facts.of_round,
+            "instruction_bytes": self._instruction_bytes,
+            "bytes_sent": sum(answer.size for answer, _ in valid.values()),
+            "silos": self._of_silos(valid, facts),
+            "absent": absent,
+            "fixed_point": self.fixed_point is not None,
+            **facts.younger,
+            **({"opposed": against} if against else {}),
+        }
         logger.info(
             "Round %s: %s silos, %s, %s bytes received%s",
-            server_round, len(record.silos), facts.said, record.bytes_sent,
-            " - fixed point" if record.fixed_point else "",
+            server_round, len(valid), facts.said, record["bytes_sent"],
+            " - fixed point" if record["fixed_point"] else "",
         )  # fmt: skip
         if self._folder:
             # First, so that readers of a round's record find its trust too.
@@ -241,7 +241,7 @@ class CoTraining(Strategy):
             self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
         self._rounds_done = server_round
         told = {name: facts.of_round[name] for name in facts.metrics}
-        metrics = MetricRecord({"silos": len(record.silos), **told, "bytes-sent": record.bytes_sent})
+        metrics = MetricRecord({"silos": len(valid), **told, "bytes-sent": record["bytes_sent"]})
         return targets_to_arrays(targets), metrics
 
     def _added(
@@ -288,16 +288,16 @@ class CoTraining(Strategy):
             self.fixed_point = server_round
         self._voters = voters
 
-    def _of_silos(self, valid: Mapping[SiloName, tuple[Answer, float]], facts: Facts) -> dict[SiloName, SiloRecord]:
+    def _of_silos(self, valid: Mapping[SiloName, tuple[Answer, float]], facts: Facts) -> dict[SiloName, dict[str, Any]]:
         quality = self._consensus.report(self._state)
         return {
-            silo: SiloRecord(
-                bytes_sent=answer.size,
-                seconds=round(seconds, 3),
-                facts=facts.of_silos[silo],
-                scores=answer.known_scores,
-                quality=quality.get(silo),
-            )
+            silo: {
+                "bytes_sent": answer.size,
+                "seconds": round(seconds, 3),
+                **facts.of_silos[silo],
+                "scores": answer.known_scores,
+                "quality": quality.get(silo),
+            }
             for silo, (answer, seconds) in valid.items()
         }
 

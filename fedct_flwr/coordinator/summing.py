@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
 from fedct_flwr.coordinator.study import Roster, Study, Subject
 from fedct_flwr.kinds.joint import NoisySum
-from fedct_flwr.runs.records import IN_WRONG_SUM, RoundRecord, SiloRecord
+from fedct_flwr.runs.records import IN_WRONG_SUM
 from fedct_flwr.secure_sum.coordinator import (
     Exchange,
     Replies,
@@ -198,18 +198,24 @@ class NoisySums:
     ) -> None:
         """Write the round down; ``sent``: bytes of each silo in the sum."""
         silos = {
-            silo: SiloRecord(answer.size + sent.get(silo, 0), round(seconds, 3), {}, answer.known_scores)
+            silo: {
+                "bytes_sent": answer.size + sent.get(silo, 0),
+                "seconds": round(seconds, 3),
+                "scores": answer.known_scores,
+                "quality": None,
+            }
             for silo, (answer, seconds) in valid.items()
         }
         self._study.folder.append_round(
-            RoundRecord(
-                round=instruction.round,
-                seconds=round(time.time() - self._questions.asked_at, 3),
-                queried=self._study.terms.num_public,
-                facts=facts,
-                instruction_bytes=asked_bytes,
-                bytes_sent=sum(record.bytes_sent for record in silos.values()),
-                silos=silos,
-                absent=dict(absent),
-            )
+            {
+                "round": instruction.round,
+                "seconds": round(time.time() - self._questions.asked_at, 3),
+                "queried": self._study.terms.num_public,
+                **facts,
+                "instruction_bytes": asked_bytes,
+                "bytes_sent": sum(answer.size + sent.get(silo, 0) for silo, (answer, _) in valid.items()),
+                "silos": silos,
+                "absent": dict(absent),
+                "fixed_point": False,
+            }
         )

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -54,13 +54,6 @@ _ANSWERS: Final = "answers"
 
 RUN_FAILED: Final = "The run failed"
 """What the coordinator's log says before the reason."""
-
-
-class Record(Protocol):
-    """What is noted of a round."""
-
-    def line(self) -> dict[str, Any]:
-        """Its columns, as they stand in the round log."""
 
 
 class Checkpoint(NamedTuple):
@@ -224,12 +217,17 @@ class RunFolder:
         """From now on, tell each round's record to ``listener`` as soon as it is written."""
         self._listeners.append(listener)
 
-    def append_round(self, record: Record) -> None:
-        """Add a line to ``rounds.jsonl``."""
-        line = record.line()
-        self._append(_ROUNDS, line)
+    def append_round(self, record: Mapping[str, Any]) -> None:
+        """Add a line to ``rounds.jsonl``.
+
+        Payload bytes, without Flower's envelope: ``instruction_bytes`` to each silo, ``bytes_sent`` from all together.
+        ``silos`` has for each that counted its ``bytes_sent``, ``seconds`` until its reply, its test ``scores`` and its
+        ``quality`` by the votes; ``absent`` says why another did not. Other columns are those of the kind of answer
+        (``kinds/base.py``), in counts of public examples, or the ``scores`` of a global model.
+        """
+        self._append(_ROUNDS, record)
         for listener in self._listeners:
-            listener(line)
+            listener(record)
 
     def append_trust(self, server_round: int, trust: Trust) -> None:
         """Add a line to ``trust.jsonl``, with 4 significant digits."""

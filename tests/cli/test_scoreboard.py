@@ -11,7 +11,6 @@ from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.evaluation.scoreboard import reported, score
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
 
@@ -21,9 +20,6 @@ def config() -> RunConfig:
     return RunConfig.from_flower(
         {"study": "s", "data": "heart-disease", "learner": "decision-tree", "learner-params": '{"max_depth": 3}'}
     )
-
-
-FACTS: dict[str, Any] = {"changed": 0, "abstained": 0, "agreement": 0.9, "class_counts": {}}
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +37,7 @@ def folder(tmp_path: Path, config: RunConfig, dataset: FederatedDataset) -> RunF
         learner: Any = build_learner(config, dataset, position, silo.private.X).fit(*silo.private)
         learner.save(folder.models / f"{silo.name}.skops")
     for number, silos in enumerate([present, present[1:], present], start=1):
-        sent = {silo: SiloRecord(bytes_sent=10 * number, seconds=0.1, facts={"agreement": 0.9}) for silo in silos}
-        folder.append_round(RoundRecord(number, 1.0, 228, FACTS, 64, 0, sent))
+        folder.append_round({"round": number, "silos": {silo: {"bytes_sent": 10 * number} for silo in silos}})
     return folder
 
 
@@ -76,11 +71,11 @@ def real(tmp_path: Path) -> RunFolder:
     told = {"cleveland": SILO_SCORES, "budapest": pooled, "zurich": None, "long-beach": SILO_SCORES}
     for number in (1, 2):
         sent = {
-            silo: SiloRecord(bytes_sent=number, seconds=0.1, facts={"agreement": 0.9}, scores=scores)
+            silo: {"bytes_sent": number, "scores": scores}
             for silo, scores in told.items()
             if number == 1 or silo != "long-beach"
         }
-        folder.append_round(RoundRecord(number, 1.0, 228, FACTS, 64, 0, sent))
+        folder.append_round({"round": number, "silos": sent})
     return folder
 
 

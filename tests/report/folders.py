@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedct_flwr.runs.records import RoundRecord, SiloRecord, WeightsRecord, WeightsSent
 from fedct_flwr.runs.run_folder import RunFolder
 
 SILOS = ("oslo", "rome", "cairo")
@@ -26,35 +25,37 @@ def begin(path: Path, silos: Sequence[str] = SILOS, **settings: Any) -> RunFolde
 def add_round(folder: RunFolder, number: int, silos: Sequence[str] = SILOS, **changes: Any) -> None:
     """One round more, in which silo ``i`` sends ``100 + i`` bytes within ``i + 1`` seconds."""
     sent = {
-        silo: SiloRecord(
-            100 + i, i + 1.0, {"agreement": 0.5 + 0.1 * number - 0.01 * i}, {"pooled_balanced_accuracy": 0.6}
-        )
+        silo: {
+            "bytes_sent": 100 + i,
+            "seconds": i + 1.0,
+            "agreement": 0.5 + 0.1 * number - 0.01 * i,
+            "scores": {"pooled_balanced_accuracy": 0.6},
+        }
         for i, silo in enumerate(silos)
     }
-    facts = {
+    record: dict[str, Any] = {
+        "round": number,
+        "seconds": 3.5,
+        "queried": 40,
         "changed": 40 if number == 1 else 2,
         "abstained": 0,
         "agreement": 0.5 + 0.1 * number,
         "class_counts": dict(zip(CLASSES, (10, 30), strict=True)),
-    }
-    values: dict[str, Any] = {
-        "round": number,
-        "seconds": 3.5,
-        "queried": 40,
-        "facts": {name: changes.pop(name, fact) for name, fact in facts.items()},
         "instruction_bytes": 80,
-        "bytes_sent": sum(record.bytes_sent for record in sent.values()),
+        "bytes_sent": sum(range(100, 100 + len(silos))),
         "silos": sent,
-        "younger": {"churn": None if number == 1 else 0.05},
+        "absent": {},
+        "fixed_point": False,
+        "churn": None if number == 1 else 0.05,
     }
-    folder.append_round(RoundRecord(**values | changes))
+    folder.append_round(record | changes)
 
 
 def add_weights_round(folder: RunFolder, number: int, accuracy: float | None = None) -> None:
     """One round more of a run in which silos share weights."""
-    sent = {silo: WeightsSent(4000, 1.0) for silo in SILOS}
+    sent = {silo: {"bytes_sent": 4000, "seconds": 1.0} for silo in SILOS}
     scores = None if accuracy is None else {"balanced_accuracy": accuracy}
-    folder.append_round(WeightsRecord(number, 1.5, 4000, 12000, sent, scores=scores))
+    folder.append_round({"round": number, "silos": sent, "absent": {}, "scores": scores})
 
 
 def add_scores(folder: RunFolder, silos: Sequence[str] = SILOS) -> None:
