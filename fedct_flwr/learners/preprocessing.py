@@ -51,7 +51,8 @@ def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
                 f"preprocessing = 'standard' is for tables, but features have shape {reference.shape[1:]}: use 'none'"
             )
     together, categorical = np.concatenate(references), list(schema.categorical)
-    numeric = [i for i in range(together.shape[1]) if i not in categorical and i not in schema.texts]
+    others = {*categorical, *schema.texts}
+    numeric = [i for i in range(together.shape[1]) if i not in others]
     # Strings make all values of an array objects.
     first = [Numbers()] if schema.texts else []
     # A column that has no value stays, as zeros: silos and public set keep the same columns.
@@ -68,7 +69,8 @@ def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
         transformer.fit(as_input(together))
     except ValueError as error:
         raise DataError(f"the features cannot be preprocessed: {error}") from error
-    return transformer
+    # To select all columns would take most of the time on a few records.
+    return transformer.named_transformers_["numeric"] if len(numeric) == together.shape[1] else transformer
 
 
 def _categories(reference: Features, categorical: Sequence[int]) -> Any:

@@ -150,7 +150,8 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
         return node("Where", [node("IsNaN", [name], f"{name}_missing"), known, name], f"{name}_filled")
 
     parts = []
-    for name, fitted, positions in transformer.transformers_ if transformer is not None else []:
+    numbers_alone = [("numeric", transformer, range(columns))] if transformer is not None else []
+    for name, fitted, positions in getattr(transformer, "transformers_", numbers_alone):
         if not len(positions):
             continue
         *_, imputer, last = (step for _, step in fitted.steps)

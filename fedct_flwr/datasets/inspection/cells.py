@@ -225,9 +225,17 @@ class Column:
             self.name, self.public, {name: cells for name, cells in self.silos.items() if not name.endswith(TESTED)}
         )
 
-    def others(self, silo: SiloName) -> list[Cells]:
-        """The cells of all other tables, but those that silos are tested with."""
-        return [cells for name, cells in self.trained.tables.items() if name != silo]
+    @cached_property
+    def _ends(self) -> tuple[NDArray[np.str_], Floats]:
+        found = {name: cells.ordered for name, cells in self.trained.tables.items() if cells.valid}
+        ends = [[each[0], each[len(each) // 2], each[-1], len(each)] for each in found.values()]
+        return np.array([*found], dtype=np.str_), np.array(ends, dtype=np.float64).reshape(-1, 4)
+
+    def ends_of_others(self, silo: SiloName) -> Floats:
+        """Smallest, middle and largest number and count ``(tables, 4)`` of each other table but test tables."""
+        names, ends = self._ends
+        others: Floats = ends[names != silo]
+        return others
 
 
 def columns_of_tables(public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> Iterator[Column]:

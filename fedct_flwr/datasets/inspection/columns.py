@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.text.spelling import spelled_alike
 from fedct_flwr.types import SiloName
 
+_CODES: Final = frozenset(MISSING_CODES)
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # Names that pandas, R and spreadsheets give to a column of row numbers.
@@ -143,8 +145,9 @@ def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, redaction: Re
 
 def suspicious(column: Column, redaction: Redaction, categories: bool) -> Iterator[Finding]:
     """All that is suspicious of a column in some table, each thing at most once a table."""
+    of_numbers = column.of_numbers
     for silo, cells in column.tables.items():
-        if column.of_numbers:
+        if of_numbers:
             if found := _sentinels(column, silo):
                 yield _sentinel(column.name, [f"{value:g}" for value in found], silo, redaction)
             else:
@@ -180,13 +183,14 @@ def _sentinels(column: Column, silo: SiloName) -> list[float]:
     """Codes at an end of a table's numbers, far from the others or far more frequent; or alone in being negative."""
     found: list[float] = []
     values, cells = column.tables[silo].tally
-    others = [other.ordered for other in column.others(silo) if other.valid >= FEWEST]
+    others = column.ends_of_others(silo)
+    smallest = others[others[:, 3] >= FEWEST, 0]
     for sign in (1, -1):
         ordered, often = (values, cells) if sign > 0 else (-values[::-1], cells[::-1])
-        codes = np.isin(ordered, MISSING_CODES) | ((sign < 0) & ((ordered == 1) | (ordered == 0)))
+        codes = _CODES if sign > 0 else _CODES | {0, 1}
         # The largest numbers that are codes, or only the last of them: 77 may be an amount, next to 999.
-        most = int(np.cumprod(codes[::-1]).sum())
-        positive = sign < 0 and bool(others) and all(each[0] >= 0 for each in others)
+        most = sum(1 for _ in takewhile(codes.__contains__, map(float, ordered[::-1])))
+        positive = sign < 0 and len(smallest) > 0 and bool((smallest >= 0).all())
         for few in range(most, 0, -1):
             if _stand_out(ordered[-few:], often[-few:], ordered[:-few], often[:-few], alone=positive):
                 found += (sign * ordered[-few:]).tolist()
@@ -213,18 +217,18 @@ def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: 
 def _far_numbers(column: Column, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
     """Up to half of a table's numbers beyond a gap of 0.7 times the width of all others; or negative ones alone."""
     own = column.tables[silo].ordered
-    others = [other.ordered for other in column.others(silo) if other.valid]
-    if len(own) + sum(map(len, others)) < 50 or len(own) < 2:
+    others = column.ends_of_others(silo)
+    if len(own) + others[:, 3].sum() < 50 or len(own) < 2:
         return
+    smallest, middle = others[:, 0].min(initial=np.inf), others[:, 1].min(initial=np.inf)
     for sign in (1, -1):
         ordered = own if sign > 0 else -own[::-1]
         first = max(1, min(len(own) - 3, (len(own) + 1) // 2))
         at = first + int(np.diff(ordered[first - 1 :]).argmax())
         far, rest = ordered[at:], ordered[:at]
-        ends = [rest[0], rest[-1], *(sign * end for each in others for end in (each[0], each[-1]))]
-        middle = min((float(each[len(each) // 2]) for each in others), default=0.0)
-        negative = sign < 0 < far[0] and min((each[0] for each in others), default=0.0) > middle / 4 > 0
-        if negative or _is_far(float(far[0]), min(ends), float(np.median(rest)), max(ends)):
+        ends = np.concatenate([rest[[0, -1]], sign * others[:, [0, 2]].ravel()])
+        negative = sign < 0 < far[0] and smallest > middle / 4 > 0
+        if negative or _is_far(float(far[0]), ends.min(), float(np.median(rest)), ends.max()):
             value = f" ({sign * far[0]:g})" if far[0] == far[-1] and not redaction.private else ""
             what = f"has numbers far from all others{value}, in {redaction.number(len(far), 'cell')}"
             fix = "check unit and sign, correct them, leave the cells empty, or take a line of sums out"

@@ -253,12 +253,14 @@ def opposed(
     features = _standardized(np.concatenate([own.X for own in some.values()]), columns)
     split = np.split(features, np.cumsum([own.size for own in some.values()])[:-1])
     parts = {silo: (X[own.y == a], X[own.y == b]) for (silo, own), X in zip(some.items(), split, strict=True)}
-    aucs = {silo: _auc(*parts[silo], _way([parts[other] for other in parts if other != silo])) for silo in parts}
+    ways = _ways(parts.values())
+    others = (ways.sum(axis=0) - ways) / (len(parts) - 1)
+    aucs = {silo: _auc(*own, way) for (silo, own), way in zip(parts.items(), others, strict=True)}
     worst = min(aucs, key=lambda silo: aucs[silo])
     one, other = map(len, parts.pop(worst))
     # The standard error of an AUC where nothing predicts the labels (Mann and Whitney 1947).
     error = np.sqrt((one + other + 1) / (12 * one * other))
-    way = _way([(one[::2], other[::2]) for one, other in parts.values()])
+    way = _ways([(one[::2], other[::2]) for one, other in parts.values()]).mean(axis=0)
     agreed = np.mean([_auc(one[1::2], other[1::2], way) for one, other in parts.values()])
     if aucs[worst] <= min(0.35, 0.5 - 3 * error) and agreed >= 0.6:
         against = f"silo {next(iter(parts))}" if len(parts) == 1 else "the other silos"
@@ -283,10 +285,9 @@ def _standardized(X: NDArray[Any], columns: Sequence[Feature]) -> _Floats:
     return np.concatenate(blocks, axis=1)
 
 
-def _way(parts: Collection[tuple[_Floats, _Floats]]) -> _Floats:
-    """The mean direction. Silos count alike: one large silo with swapped labels would turn the others' round."""
-    way: _Floats = np.mean([one.mean(axis=0) - other.mean(axis=0) for one, other in parts], axis=0)
-    return way
+def _ways(parts: Collection[tuple[_Floats, _Floats]]) -> _Floats:
+    """Directions ``(silos, features)``. Their mean counts silos alike: no large one with swapped labels turns it."""
+    return np.array([one.mean(axis=0, dtype=np.float64) - other.mean(axis=0, dtype=np.float64) for one, other in parts])
 
 
 def _auc(one: _Floats, other: _Floats, way: _Floats) -> float:

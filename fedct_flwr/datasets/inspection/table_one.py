@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
@@ -190,7 +191,7 @@ def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[s
     scaled = [own / scale - center / scale if len(own) else np.zeros(1) for own in numbers]
     n, mean, variance = np.array([(len(own), own.mean(), own.var()) for own in scaled]).T
     for at, others in _others([*map(len, numbers)]):
-        if not others:
+        if not len(others):
             yield {}
             continue
         weights = n[others] / n[others].sum()
@@ -203,22 +204,24 @@ def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[s
 
 def _of_shares(names: Sequence[str], counts: Ints, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
     """For each table the value whose share differs most from that in all others. ``counts``: ``(tables, names)``."""
-    shares = counts / np.maximum(sizes, 1)[:, None]
+    of = np.array(sizes)
+    shares = counts / np.maximum(of, 1)[:, None]
     for at, others in _others(sizes):
-        if not others or not names:
+        if not len(others) or not names:
             yield {}
             continue
-        pooled = counts[others].sum(axis=0) / np.take(sizes, others).sum()
+        pooled = counts[others].sum(axis=0) / of[others].sum()
         smds = [_standardized(p - q, (p * (1 - p) + q * (1 - q)) / 2) for p, q in zip(shares[at], pooled, strict=True)]
         most = int(np.abs(smds).argmax())
         here, there = shares[at, most], shares[others, most]
         yield _difference(smds[most], names[most], here, there, there.min() <= here <= there.max())
 
 
-def _others(sizes: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+def _others(sizes: Sequence[int]) -> Iterator[tuple[int, NDArray[np.intp]]]:
     """Each table with the others that it is compared with; with none if it has fewer than 20 values itself."""
+    enough = np.flatnonzero(np.asarray(sizes) >= FEWEST)
     for at, size in enumerate(sizes):
-        yield at, [other for other, of in enumerate(sizes) if min(size, of) >= FEWEST and other != at]
+        yield at, enough[enough != at] if size >= FEWEST else enough[:0]
 
 
 def _difference(smd: float, what: str, here: float, there: Floats, inside: bool) -> dict[str, Any]:
