@@ -100,7 +100,7 @@ def fragment(shown: Content) -> str:
 
 def check_extra() -> None:
     """Raise ConfigError without the extra ``report``, and where what is installed of it is not whole."""
-    if not all(importlib.util.find_spec(name) for name in ("plotly",)):
+    if not importlib.util.find_spec("plotly"):
         raise ConfigError("a report needs the extra 'report': pip install -c constraints.txt -e '.[report]'")
     if not plotly_script().is_file():
         raise ConfigError(f"a report needs {plotly_script()}, which is not there: pip install --force-reinstall plotly")

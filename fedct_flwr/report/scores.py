@@ -21,10 +21,10 @@ from fedct_flwr.report.figures import (
     score,
 )
 from fedct_flwr.report.summary import Course, Run
-from fedct_flwr.runs.scores import METHODS, TESTS, Test, has_scores, means, notes, titles
+from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, Test, has_scores, means, notes, titles
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
-from fedct_flwr.scoring.assessment import BINS, OF_CLASSES, OF_VALUES
-from fedct_flwr.scoring.intervals import Estimate
+from fedct_flwr.scoring.assessment import BINS, Assessment
+from fedct_flwr.scoring.intervals import UNKNOWN, Estimate
 
 _TITLES: Final[dict[Test, str]] = {"own": "each silo's own test set", "pooled": "the pooled test set"}
 _MEANING: Final = {
@@ -76,7 +76,7 @@ def _column(course: Course, test: str) -> NDArray[np.float64]:
 
 def _by_round(run: Run, test: Test) -> Figure | None:
     names = {"local": "alone, mean", "centralized": "all data in one place, mean"}
-    levels = [(names[m], value) for m in names if np.isfinite(value := run.mean_score(test, m))]
+    levels = [(names[m], value) for m, value in run.means(test).items() if m in names and np.isfinite(value)]
     return over_rounds(
         f"accuracy-{test}",
         f"Round by round, on {_TITLES[test]}",
@@ -135,26 +135,27 @@ def clinical(run: Run) -> Section:
     return Section("metrics", "Metrics with intervals", figures, tables, [*notes(run.scores), *_words(run)])
 
 
+def _scored(run: Run, test: Test) -> list[tuple[str, OnTest, str, Assessment]]:
+    """All models with records to be scored on: the silo, its test set, the method, and the numbers."""
+    there = [(row.silo, row.tests[test]) for row in run.scores if test in row.tests and row.tests[test].n]
+    return [(silo, found, m, found.models[m]) for silo, found in there for m in METHODS if m in found.models]
+
+
 def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
     heads = titles(run.algorithm.title)
     for test in TESTS:
-        there = [(row, row.tests[test]) for row in run.scores if test in row.tests and row.tests[test].n]
-        names = _known_metrics(run, test)
-        if not there or not names:
+        scored, names = _scored(run, test), [name for name in _METRICS if has_scores(run.scores, test, name)]
+        if not scored or not names:
             continue
-        positive = there[0][1].positive
+        positive = scored[0][1].positive
         counts = ["n", *([positive] if positive else [])]
         rows = [
             [
-                row.silo,
-                heads[method],
-                f"{found.n:,}",
+                *(silo, heads[method], f"{found.n:,}"),
                 *([f"{found.positives:,}"] if positive else []),
-                *(_interval(row.metric(test, method, name)) for name in names),
+                *(_interval(model.metrics.get(name, UNKNOWN)) for name in names),
             ]
-            for row, found in there
-            for method in METHODS
-            if method in found.models
+            for silo, found, method, model in scored
         ]
         averages = {name: means(run.scores, test, name=name) for name in names}
         foot = [
@@ -169,17 +170,13 @@ def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
 def _confusions(run: Run) -> Iterator[tuple[str, Table]]:
     heads = titles(run.algorithm.title)
     for test in TESTS:
-        rows: list[list[str]] = []
-        classes: list[str] = []
-        for row in run.scores:
-            found = row.tests.get(test)
-            if not found or not found.n:
-                continue
-            classes = [*found.classes]
-            for method in METHODS:
-                if method in found.models and (matrix := found.models[method].confusion):
-                    named = zip(classes, matrix, strict=True)
-                    rows += [[row.silo, heads[method], name, *(f"{n:,}" for n in line)] for name, line in named]
+        scored = [one for one in _scored(run, test) if one[3].confusion]
+        rows = [
+            [silo, heads[method], name, *(f"{n:,}" for n in line)]
+            for silo, found, method, model in scored
+            for name, line in zip(found.classes, model.confusion, strict=True)
+        ]
+        classes = scored[-1][1].classes if scored else {}
         if rows and len(classes) <= _MOST_CLASSES:
             columns = ["Silo", "Model", "True class", *(f"predicted: {name}" for name in classes)]
             yield f"Confusion matrices on {_TITLES[test]}", Table(columns, rows, words=3)
@@ -187,14 +184,11 @@ def _confusions(run: Run) -> Iterator[tuple[str, Table]]:
 
 def _calibration(run: Run, test: Test) -> Figure | None:
     """The reliability diagram of the co-trained models, of the first silos where there are many."""
-    curves = {
-        row.silo: found.calibration
-        for row in run.scores
-        if test in row.tests and (found := row.tests[test].models.get("federated")) and found.calibration
-    }
+    scored = [one for one in _scored(run, test) if one[2] == "federated" and one[3].calibration]
+    curves = {silo: model.calibration for silo, _, _, model in scored}
     if not curves:
         return None
-    positive = next(row.tests[test].positive for row in run.scores if row.silo in curves)
+    positive = scored[0][1].positive
     silos = [row.silo for row in run.scores]
     line = {"color": MUTED, "dash": "dash", "width": 1.5}
     traces: list[dict[str, Any]] = [
@@ -250,11 +244,6 @@ def _calibration(run: Run, test: Test) -> Figure | None:
         f"{BINS} bins of equal width; bars are 95% intervals. A calibrated model lies on the dashed line.{few}",
         height=380,
     )
-
-
-def _known_metrics(run: Run, test: Test) -> list[str]:
-    every = (*OF_CLASSES, *OF_VALUES)
-    return [name for name in every if has_scores(run.scores, test, name)]
 
 
 def _interval(estimate: Estimate) -> str:

@@ -57,7 +57,7 @@ def table_of_silos(run: Run) -> Table:
         rows.append([silo, *cells, *last, *times])
     foot = []
     if len(course):
-        averages = [score(run.mean_score(test, method)) for test, method in known]
+        averages = [score(run.means(test)[method]) for test, method in known]
         last = [formatted(mean(agrees[-1]), near.form)] if after else []
         times = [formatted(run.bytes_of_a_silo, ",.0f"), _delay(seconds), f"{len(missed):,}"]
         foot = [["mean", *averages, *last, *times]]

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.schema import Outcome
+from fedct_flwr.evaluation.scoreboard import FILE as VERDICT
+from fedct_flwr.evaluation.scoreboard import of_global_models
 from fedct_flwr.files import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
@@ -77,37 +79,37 @@ class Course:
 
 def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[str]) -> Course:
     """What the log says by now. Raises RunError for one that is damaged."""
-    try:
-        return _columns(folder.rounds(), silos, classes)
-    except DAMAGED:
-        raise folder.round_log().damaged() from None
-
-
-def _columns(records: Sequence[Mapping[str, Any]], silos: Sequence[SiloName], classes: Sequence[str]) -> Course:
-    sent = [{str(silo): of for silo, of in record["silos"].items()} for record in records]
-    names = (*silos, *sorted({silo for row in sent for silo in row} - set(silos)))
+    records = folder.rounds()
     since, absences = None, []
     quality: dict[SiloName, Mapping[str, float]] = {}
-    for record, row in zip(records, sent, strict=True):
-        # The first of the last rounds that are at a fixed point.
-        since = (since or record["round"]) if record.get("fixed_point") else None
-        absences += [Absence(record["round"], str(s), str(why)) for s, why in (record.get("absent") or {}).items()]
-        for silo, of in row.items():
-            if told := of.get("quality"):
-                quality[silo] = {name: float(value) for name, value in told.items() if isinstance(value, int | float)}
-    counts = [record.get("class_counts") or {} for record in records]
-    return Course(
-        silos=names,
-        number=np.array([record["round"] for record in records], dtype=np.int64),
-        run={name: np.array([_number(record, name) for record in records]) for name in _OF_RUN},
-        silo={
-            name: _table([[_number(row.get(s, {}), name) for s in names] for row in sent], names) for name in _OF_SILO
-        },
-        classes=_table([[finite(of.get(name)) for name in classes] for of in counts], classes),
-        absences=tuple(absences),
-        fixed_point=since,
-        quality=quality,
-    )
+    try:
+        names = (*silos, *sorted({silo for record in records for silo in record["silos"]} - set(silos)))
+        for record in records:
+            # The first of the last rounds that are at a fixed point.
+            since = (since or record["round"]) if record.get("fixed_point") else None
+            absences += [Absence(record["round"], s, str(why)) for s, why in (record.get("absent") or {}).items()]
+            for silo, of in record["silos"].items():
+                if told := of.get("quality"):
+                    quality[silo] = {
+                        name: float(value) for name, value in told.items() if isinstance(value, int | float)
+                    }
+        return Course(
+            silos=names,
+            number=np.array([record["round"] for record in records], dtype=np.int64),
+            run={name: np.array([_number(record, name) for record in records]) for name in _OF_RUN},
+            silo={
+                name: _table([[_number(record["silos"].get(s, {}), name) for s in names] for record in records], names)
+                for name in _OF_SILO
+            },
+            classes=_table(
+                [[finite((record.get("class_counts") or {}).get(c)) for c in classes] for record in records], classes
+            ),
+            absences=tuple(absences),
+            fixed_point=since,
+            quality=quality,
+        )
+    except DAMAGED:
+        raise folder.round_log().damaged() from None
 
 
 def _table(rows: Sequence[Sequence[float]], columns: Sequence[str]) -> NDArray[np.float64]:
@@ -131,12 +133,10 @@ def finite(value: Any) -> float:
 
 Status: TypeAlias = Literal["unfinished", "completed", "failed"]
 
-_VERDICT: Final = "verdict.json"
 _MODELS: Final = {"own": "its own", "co-trained": "co-trained"}
 
 
-@dataclass(frozen=True, eq=False)
-class Trust:
+class Trust(NamedTuple):
     """Whom silo ``i`` trusts after a round: row ``i`` of ``matrix`` ``(silos, silos)``, which sums to 1."""
 
     round: int
@@ -144,35 +144,19 @@ class Trust:
     matrix: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class PrivacySpending:
+class PrivacySpending(NamedTuple):
     """``note`` says in a sentence what the figures are, or why there are none."""
 
     note: str
     rows: tuple[Spending, ...] = ()
 
 
-@dataclass(frozen=True)
-class Gains:
+class Gains(NamedTuple):
     """Gains and losses: ``sentences`` on all silos, ``warnings``, and a row for each silo's view of the consensus."""
 
     sentences: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """From a run folder; empty where it has none. Raises RunError for a damaged file."""
-        path = folder / _VERDICT
-        try:
-            said = json.loads(path.read_text("utf-8"))
-            sentences = (str(said[key]) for key in ("after_first_round", "at_the_end"))
-            rows = tuple(_gain(str(silo), facts) for silo, facts in said["judgments"].items())
-            return cls(tuple(filter(None, sentences)), tuple(map(str, said["warnings"])), rows)
-        except FileNotFoundError:
-            return cls()
-        except UNREADABLE:
-            raise RunError(f"{path} is damaged: take it away, and the report goes without") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,11 +200,6 @@ class Run:
         return self.measure[:1].upper() + self.measure[1:]
 
     @property
-    def pooled_means(self) -> Mapping[str, float]:
-        """The mean scores on the pooled test set, by method."""
-        return means(self.scores, "pooled")
-
-    @property
     def bytes_of_a_silo(self) -> float:
         """What a silo sent in all rounds, on average; NaN where nothing is known."""
         sent = self.course.silo["bytes_sent"]
@@ -236,9 +215,9 @@ class Run:
         """What its silos answer; labels where they share weights."""
         return kind_for(self.algorithm.kind or HARD, self.outcome.quantity)
 
-    def mean_score(self, test: Test, method: str) -> float:
-        """Over silos that have a score for every method that any silo has one for; NaN without such silos."""
-        return means(self.scores, test)[method]
+    def means(self, test: Test) -> Mapping[str, float]:
+        """By method, over the silos that have a score for each method that any silo has one for; NaN without."""
+        return means(self.scores, test)
 
 
 def read_run(path: Path) -> Run:
@@ -266,8 +245,8 @@ def read_run(path: Path) -> Run:
         status="unfinished" if not ended else "completed" if result.get("status") == "completed" else "failed",
         reason=str(result.get("reason", "")),
         scores=tuple(read(path / FILE)),
-        global_scores=_global_scores(result),
-        gains=Gains.read(path),
+        global_scores=_global_scores(folder) if ended else {},
+        gains=_gains(path / VERDICT),
         spending=_spending(folder, config, result) if ended else None,
         trust=_last_trust(folder),
         table_one=_table_one(folder),
@@ -284,17 +263,11 @@ def _table_one(folder: RunFolder) -> TableOne:
         raise RunError(f"{folder.path / TABLE_ONE} is damaged: remove it") from None
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else ()
-
-
-def _global_scores(result: Mapping[str, Any]) -> dict[str, float]:
+def _global_scores(folder: RunFolder) -> dict[str, float]:
     try:
-        scores = result["global_model"]["scores"]
-        found = {str(name): finite(values["balanced_accuracy"]) for name, values in scores.items()}
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return {}
-    return {name: value for name, value in found.items() if np.isfinite(value)}
+        return of_global_models(folder)
+    except DAMAGED:
+        raise RunError(f"{folder.path / 'result.json'} is damaged: start a new run in another folder") from None
 
 
 def _last_trust(folder: RunFolder) -> Trust | None:
@@ -302,16 +275,30 @@ def _last_trust(folder: RunFolder) -> Trust | None:
     records = folder.trust()
     if not records:
         return None
+    last = records[-1]
     try:
-        matrix, silos = np.array(records[-1]["matrix"], dtype=np.float64), _names(records[-1]["silos"])
-        if matrix.shape != (len(silos), len(silos)) or not np.isfinite(matrix).all():
+        matrix = np.array(last["matrix"], dtype=np.float64)
+        if matrix.shape != (len(last["silos"]),) * 2 or not np.isfinite(matrix).all():
             raise ValueError
+        return Trust(last["round"], tuple(map(str, last["silos"])), matrix)
     except DAMAGED:
         raise folder.trust_log().damaged() from None
-    return Trust(records[-1]["round"], silos, matrix)
 
 
-def _gain(silo: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
+def _gains(path: Path) -> Gains:
+    """From a run folder's file; empty where it has none. Raises RunError for a damaged one."""
+    try:
+        said = json.loads(path.read_text("utf-8"))
+        sentences = (str(said[key]) for key in ("after_first_round", "at_the_end"))
+        rows = tuple(_gain(silo, facts) for silo, facts in said["judgments"].items())
+        return Gains(tuple(filter(None, sentences)), tuple(map(str, said["warnings"])), rows)
+    except FileNotFoundError:
+        return Gains()
+    except UNREADABLE:
+        raise RunError(f"{path} is damaged: take it away, and the report goes without") from None
+
+
+def _gain(silo: SiloName, facts: Mapping[str, Any]) -> tuple[str, ...]:
     test, weight = facts["own_test"], facts["weight"]
     return (
         silo,
