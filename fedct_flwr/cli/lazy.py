@@ -1,8 +1,11 @@
 """Commands whose modules are imported when they are called, so that help and version do not wait for scikit-learn."""
 
+import ast
 import importlib
+import importlib.util
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 import click
@@ -14,46 +17,63 @@ SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 
 
 def lazy_commands(
-    package: str, helps: Mapping[str, str], modules: Mapping[str, str], panels: Mapping[str, str] | None = None
+    package: str, names: Collection[str], modules: Mapping[str, str], panels: Mapping[str, str] | None = None
 ) -> type[TyperGroup]:
-    """A class for ``typer.Typer(cls=...)`` with a command for each key of ``helps``, the first line of its help.
+    """A class for ``typer.Typer(cls=...)`` with these commands, which help lists in this order.
 
     Command ``start`` is the function ``start`` of a module in ``package``, ``start`` itself unless ``modules`` names
     another. It is imported when it is called or its own help is asked for. ``panels`` says below which title help shows
     a command.
     """
 
+    def module_of(name: str) -> str:
+        return f"{package}.{modules.get(name, name.replace('-', '_'))}"
+
     class Commands(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
             # Where click proposes what was meant, Typer would say it again.
             self.suggest_commands = not hasattr(click.exceptions, "NoSuchCommand")
-            for name, text in helps.items():
+            for name in names:
                 # Stands for the command in the group's help.
-                command = click.Command(name, help=text)
+                command = click.Command(name)
                 if panels and name in panels:
                     # Where Typer looks for it.
                     vars(command)["rich_help_panel"] = panels[name]
                 self.add_command(command)
 
         def list_commands(self, ctx: click.Context) -> list[str]:
-            return [*helps, *(name for name in super().list_commands(ctx) if name not in helps)]
+            return [*names, *(name for name in super().list_commands(ctx) if name not in names)]
+
+        def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+            command = super().get_command(ctx, cmd_name)
+            if command and cmd_name in names:
+                command.help = _summary(module_of(cmd_name), cmd_name.replace("-", "_"))
+            return command
 
         def resolve_command(
             self, ctx: click.Context, args: list[str]
         ) -> tuple[str | None, click.Command | None, list[str]]:
             name, command, rest = super().resolve_command(ctx, args)
-            if name and name in helps:
-                command = load_command(name, f"{package}.{modules.get(name, name.replace('-', '_'))}")
+            if name and name in names:
+                command = load_command(name, module_of(name))
             return name, command, rest
 
     return Commands
 
 
-def lazy_group(package: str, helps: Mapping[str, str], modules: Mapping[str, str], about: str) -> typer.Typer:
+def _summary(module: str, function: str) -> str:
+    """The first paragraph of a function's docstring, read without importing its module."""
+    spec = importlib.util.find_spec(module)
+    tree = ast.parse(Path(str(spec and spec.origin)).read_bytes())
+    (found,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
+    return " ".join((ast.get_docstring(found) or "").partition("\n\n")[0].split())
+
+
+def lazy_group(package: str, names: Collection[str], modules: Mapping[str, str], about: str) -> typer.Typer:
     """A group of such commands, in a folder of their own; ``about`` is its help."""
     return typer.Typer(
-        cls=lazy_commands(package, helps, modules),
+        cls=lazy_commands(package, names, modules),
         help=about,
         no_args_is_help=True,
         pretty_exceptions_enable=False,

@@ -30,19 +30,6 @@ from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import escape_warnings, printable
 from fedct_flwr.types import FedctError, RunError
 
-HELPS = {
-    "simulate": "Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.",
-    "compare": "Rank algorithms and learners on your data, and say which differences mean nothing.",
-    "inspect": "Look at a folder of your own tables: what each column is, the classes, and what is wrong.",
-    "report": "Write a run, or several on top of each other, as one HTML page that needs no network.",
-    "doctor": "Look at this machine: what is ready for simulations, and what to do where something is missing.",
-    "demo": "Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.",
-    "predict": "Use a global model, or that of a simulated silo, on new records.",
-    "export": "Write a model as ONNX, for programs without Python.",
-    "audit": "Attack a run: tell who was a member from what travelled, and prove how much epsilon it spent.",
-    "privacy-sheet": "Write one page on what is promised of privacy, what was spent, and what is not covered.",
-}
-
 _REAL = "Real silos"
 PANELS = {
     **dict.fromkeys(("simulate", "compare", "inspect", "report", "doctor"), "Simulate"),
@@ -50,6 +37,7 @@ PANELS = {
     **dict.fromkeys(("predict", "export"), "Models"),
     **dict.fromkeys(("audit", "privacy-sheet"), "Privacy"),
 }
+"""Commands, each with the title below which help shows it."""
 
 EPILOG = """Begin with 'fedct simulate': four real hospitals, in a minute.
 
@@ -59,7 +47,7 @@ Exit codes: 0 done; 1 declined, or an unexpected error; 2 settings; 3 data, or a
 
 app = typer.Typer(
     name="fedct",
-    cls=lazy_commands("fedct_flwr.cli", HELPS, {"export": "predict"}, PANELS),
+    cls=lazy_commands("fedct_flwr.cli", PANELS, {"export": "predict"}, PANELS),
     epilog=EPILOG,
     help="Federated co-training on Flower: silos share class labels on a public set, never data or models.",
     no_args_is_help=True,

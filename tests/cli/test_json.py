@@ -6,7 +6,6 @@ import json
 import math
 from pathlib import Path
 
-from fedct_flwr.cli import main
 from fedct_flwr.text.printable import json_text, plain
 from tests.cli.documents import check
 from tests.cli.silos import Fedct, Kit
@@ -72,6 +71,5 @@ def test_what_json_does_not_know_is_null_or_text() -> None:
 
 def test_help_shows_every_command_below_a_title(fedct: Fedct) -> None:
     outcome = fedct("--help")
-    assert set(main.PANELS) == set(main.HELPS)
     assert all(title in outcome.out for title in ("Simulate", "Real silos", "Models", "Privacy", "Exit codes: 0 done"))
     assert max(map(len, outcome.out.splitlines())) <= 80

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fedct_flwr.cli.silo import HELPS
+from fedct_flwr.cli.silo import COMMANDS
 from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct, Kit
 
@@ -27,7 +27,7 @@ def test_help_and_health_checks_wait_for_no_heavy_module(kit: Kit, arguments: tu
 
 OF_FILES = ("init", "predict", "answer", "join", "renew")
 """Commands whose argument is something else than the silo's folder."""
-FOLDER_COMMANDS = [name for name in HELPS if name not in OF_FILES]
+FOLDER_COMMANDS = [name for name in COMMANDS if name not in OF_FILES]
 
 
 @pytest.mark.parametrize("name", FOLDER_COMMANDS)
