@@ -4,7 +4,7 @@ import csv
 import math
 import shutil
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import numpy as np
 import tomli_w
@@ -12,31 +12,25 @@ import typer
 
 from fedct_flwr import datasets
 from fedct_flwr.cli.certificates import check_hosts
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, PORT, prepare
 from fedct_flwr.cli.coordinator.invite import files_of, make_kit
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.silo.folder import host_and_port
-from fedct_flwr.cli.silo.init import make_keys
+from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
+from fedct_flwr.cli.silo.init import NewSilo, make_silo
 from fedct_flwr.config import RunConfig, SiloConfig
-from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
-from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.types import ConfigError, Features, HardLabels
 
 LABEL = "class"
-
-
 STUDY: Final = "heart-disease"
 _COMPLETE: Final = ".complete"
 _RUNTIME_PORT: Final = 9094
 _OWNER_ONLY: Final = 0o700
-_HEADING: Final = (
-    "# A demonstration, made by 'fedct demo'. What the keys mean: 'fedct silo init' writes them all, explained.\n\n"
-)
 
 
 def demo(
@@ -82,12 +76,8 @@ def demo(
     coordinator, _ = prepare(folder / "coordinator", hosts, address, gateway=superlink)
     write_study(coordinator.study, dataset)
     for position, data in enumerate(dataset.silos):
-        silo = folder / "silos" / data.name
         listens = supernode.replace("{silo}", data.name).replace("{port}", str(_RUNTIME_PORT + position))
-        _write_silo(silo, data, dataset, coordinator.study, {"superlink": superlink, "supernode": listens})
-        make_kit(coordinator, data.name)
-        for path in files_of(coordinator, data.name).values():
-            shutil.copy(path, silo / "connection")
+        silo = _make_silo(folder / "silos" / data.name, data, dataset, coordinator, superlink, listens)
         shutil.copyfile(silo / "connection" / "node.key.pub", coordinator.silos / f"{data.name}.pub")
         out.warn(f"{silo}: a demonstration: approved automatically")
     (folder / _COMPLETE).touch()
@@ -104,26 +94,29 @@ def write_study(folder: Path, dataset: FederatedDataset) -> None:
     (folder / STUDY_FILE).write_text(tomli_w.dumps(settings), encoding="utf-8")
 
 
-def _write_silo(
-    folder: Path, data: SiloData, dataset: FederatedDataset, study: Path, connection: dict[str, str]
-) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
-    shutil.copytree(study, folder / "study")
+def _make_silo(
+    folder: Path,
+    data: SiloData,
+    dataset: FederatedDataset,
+    coordinator: CoordinatorFolder,
+    superlink: str,
+    listens: str,
+) -> Path:
+    """A silo's folder with its records, approved."""
+    make_kit(coordinator, data.name)
+    ca, *clients = files_of(coordinator, data.name).values()
+    # Scores leave, so that the demonstration has something to show.
+    given = {"data.test-file": "test.csv", "policy.metrics": True, "connection.supernode": listens}
+    new = NewSilo(
+        folder, folder / "data.csv", data.name, coordinator.study, LABEL, superlink, ca, tuple(clients), given=given
+    )
+    make_silo(new)
     write_table(folder / "data.csv", dataset.schema, *data.private)
     write_table(folder / "test.csv", dataset.schema, *data.test)
-    settings: dict[str, Any] = {
-        "silo": data.name,
-        "data": {"file": "data.csv", "label": LABEL, "test-file": "test.csv"},
-        "learner": {"name": AUTO, "pseudo-weight": AUTO},
-        # Scores leave, so that the demonstration has something to show.
-        "policy": {"metrics": True},
-        "connection": connection,
-    }
-    write_atomically(folder / "silo.toml", (_HEADING + tomli_w.dumps(settings)).encode())
-    config = SiloConfig.read_toml(folder / "silo.toml")
-    make_keys(config)
+    config = SiloConfig.read_toml(folder / SILO_FILE)
     with open_log(config) as log:
         approval.approve(log, config, read_study(config.study))
+    return folder
 
 
 def write_table(path: Path, schema: Schema, X: Features, y: HardLabels | None = None) -> None:

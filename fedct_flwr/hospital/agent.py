@@ -67,12 +67,12 @@ Say = Callable[[str], None]
 
 
 def start_agent(silo_file: Path, say: Say) -> None:
-    """``run_agent`` until SIGTERM or SIGINT, as all that a process does: then the process ends, with exit code 0.
+    """``run_agent`` until SIGTERM, SIGINT or SIGHUP, as all that a process does: then it ends with exit code 0.
 
     Raises ConfigError, DataError or RunError as ``run_agent`` does, before it has begun.
     """
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
     run_agent(silo_file, stop=stop, say=say)
     # Training cannot be interrupted, and Python waits for or trips over what still runs inside a library. So the

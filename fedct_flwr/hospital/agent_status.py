@@ -195,7 +195,7 @@ class StatusFile:
     def _write(self, message: str) -> None:
         """Write over the file in one call, without its getting shorter: that needs no room on a full disk."""
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
                 os.write(file, message.encode().ljust(os.fstat(file).st_size))
             finally:

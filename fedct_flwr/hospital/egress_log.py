@@ -147,7 +147,7 @@ class EgressLog:
                 "until that is cleared up; see 'fedct silo verify'"
             )
         self._chain = found.chain
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._size = found.size
         if os.fstat(self._file).st_size != self._size:
             os.ftruncate(self._file, self._size)

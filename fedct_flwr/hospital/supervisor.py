@@ -166,9 +166,8 @@ def main() -> None:
     given, _ = parser.parse_known_args()
     words = [word for word in sys.argv[1:] if not word.startswith("--status=")]
     stop = threading.Event()
-    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        if hasattr(signal, name):  # Windows knows no SIGHUP
-            signal.signal(getattr(signal, name), lambda *_: stop.set())
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop.set())
 
     def say(sentence: str) -> None:
         # A terminal that is gone is no reason to end.

@@ -187,9 +187,6 @@ def node_key(silo: Silo) -> Iterator[Finding]:
 
 def modes(silo: Silo) -> Iterator[Finding]:
     """Whether other users of the machine can read what they must not."""
-    if os.name != "posix":
-        yield warning("file modes: not looked at on this system", "let only the silo's user read its folder")
-        return
     config, secret = silo.config, silo.config.connection.secret
     if not secret.is_file() or not secret.stat().st_size:
         yield bad(f"secret: {silo.shown(secret)} is missing or empty", "make the silo's folder with fedct silo init")

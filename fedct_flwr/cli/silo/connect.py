@@ -99,7 +99,7 @@ def carry(
         raise ConfigError(f"cannot make the folder {files}: {error.strerror}") from None
     supernode = SuperNode(connection.supernode, connection.secret)
     out, stop = Output(), threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
 
     def say(sentence: str) -> None:

@@ -83,10 +83,9 @@ def init(
 
 @dataclass(frozen=True)
 class NewSilo:
-    """What a silo's folder is made of. ``clients``: a client certificate and its key. ``more``: texts of more files.
+    """Contents of a silo's folder. ``clients``: a client certificate and its key. ``more``: texts of more files.
 
-    ``file`` is what ``silo.toml`` says of the records, and ``supernode`` of the SuperNode, where that is not what it is
-    here.
+    ``given`` are keys of ``silo.toml`` that are not as they would be here, such as paths in a container.
     """
 
     folder: Path
@@ -98,9 +97,8 @@ class NewSilo:
     ca: Path | None = None
     clients: tuple[Path, ...] = ()
     learner: str = AUTO
-    file: str = ""
     database: str = ""
-    supernode: str = ""
+    given: Mapping[str, object] = field(default_factory=dict)
     more: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -119,8 +117,9 @@ def make_silo(new: NewSilo) -> Path:
     given: dict[str, object] = {
         "silo": new.silo,
         # Relative where it lies in the silo's folder.
-        f"data.{'query' if database else 'file'}": new.file
-        or str(data.relative_to(folder) if data.is_relative_to(folder) else data),
+        f"data.{'query' if database else 'file'}": str(
+            data.relative_to(folder) if data.is_relative_to(folder) else data
+        ),
         **({"data.database": database} if database else {}),
         "data.label": new.label,
         "learner.name": new.learner,
@@ -135,7 +134,7 @@ def make_silo(new: NewSilo) -> Path:
         # Secure sums have the longest replies: 8 bytes for each class of an example.
         "policy.max-bytes": rounds * (8 * public * max(len(agreed.classes), 1) + _AROUND),
         "connection.superlink": new.superlink or _SOMEWHERE,
-        **({"connection.supernode": new.supernode} if new.supernode else {}),
+        **new.given,
     }
     needed = f"Here: what {rounds} rounds about all {public:,} public examples need."
     more = {
@@ -154,7 +153,7 @@ def make_silo(new: NewSilo) -> Path:
         write_atomically(temporary / SILO_FILE, text.encode())
         config = SiloConfig.read_toml(temporary / SILO_FILE)
         copy_study(study, config.study)
-        make_keys(config)
+        _make_keys(config)
         if new.ca:
             shutil.copyfile(new.ca, config.connection.ca_certificate)
         for path in new.clients:
@@ -184,7 +183,7 @@ def _check(agreed: StudyConfig, label: str, ca: Path | None, learner: str) -> No
         raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, _LEARNERS)} (or give an import path)")
 
 
-def make_keys(config: SiloConfig) -> None:
+def _make_keys(config: SiloConfig) -> None:
     """The folders that a silo keeps to itself, its keys, and what its agent shows to the SuperNode."""
     for path in (config.egress_key.parent, config.connection.node_key.parent, config.state):
         path.mkdir(mode=0o700)

@@ -106,14 +106,15 @@ def _in_containers(new: NewSilo) -> NewSilo:
     variables = {
         "COMPOSE_PROJECT_NAME": re.sub(r"[^a-z0-9_-]", "-", f"fedct-{folder.name}-{new.silo}".lower()),
         "SUPERLINK": new.superlink,
-        "OWNER": f"{os.getuid()}:{os.getgid()}" if os.name == "posix" else "49999:49999",
+        "OWNER": f"{os.getuid()}:{os.getgid()}",
         "SILO": ".",
         "DATA": os.path.relpath(mounted, folder),
     }
     text = "".join("{}='{}'\n".format(name, value.replace("'", "\\'")) for name, value in variables.items())
     compose = {name: _compose_file(name).read_bytes() for name in _COMPOSE_FILES}
     more = {**new.more, **compose, ".env": text.encode()}
-    return replace(new, file=file, supernode=_SUPERNODE, more=more)
+    source = "data.query" if new.database else "data.file"
+    return replace(new, given={source: file, "connection.supernode": _SUPERNODE}, more=more)
 
 
 def _compose_file(name: str) -> Path:

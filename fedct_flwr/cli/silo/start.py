@@ -1,6 +1,5 @@
 """``fedct silo start`` and ``answer``: the agent, in the foreground, and for an air gap one answer by hand."""
 
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -33,9 +32,6 @@ def start(folder: Folder = None) -> None:
     def say(sentence: str) -> None:
         out.say(log_line(sentence))
 
-    if hasattr(signal, "SIGHUP"):  # not on Windows
-        # A terminal that is closed ends it as well as anybody who asks it to end.
-        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     start_agent(file, say)
 
 
