@@ -64,13 +64,17 @@ def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
     )
     parts = [("numeric", scale, numeric), ("categorical", encode, categorical)]
     words = [(f"text{i}", clone(texts), i) for i in schema.texts] if texts is not None else []
-    transformer = ColumnTransformer(parts + words, sparse_threshold=1.0 if isinstance(texts, Words) else 0.3)
+    table = as_input(together)
+    if len(numeric) == table.shape[1]:
+        # A ColumnTransformer takes most of the time on a few records. Its copy by columns decides the order of sums.
+        transformer, table = scale, table[:, numeric]
+    else:
+        transformer = ColumnTransformer(parts + words, sparse_threshold=1.0 if isinstance(texts, Words) else 0.3)
     try:
-        transformer.fit(as_input(together))
+        transformer.fit(table)
     except ValueError as error:
         raise DataError(f"the features cannot be preprocessed: {error}") from error
-    # To select all columns would take most of the time on a few records.
-    return transformer.named_transformers_["numeric"] if len(numeric) == together.shape[1] else transformer
+    return transformer
 
 
 def _categories(reference: Features, categorical: Sequence[int]) -> Any:
