@@ -11,7 +11,6 @@ import typer
 
 from fedct_flwr.algorithms.table import DEFAULT
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.repeats import at_once, run_one
 from fedct_flwr.cli.run_options import (
     Accept,
     DataDir,
@@ -36,7 +35,7 @@ from fedct_flwr.simulation.comparing import (
     settings_for,
     verdict,
 )
-from fedct_flwr.simulation.repeats import Plan, is_repeated, planned_seeds, run_seeds, seed_folder
+from fedct_flwr.simulation.repeats import Plan, at_once, is_repeated, planned_seeds, run_one, run_seeds, seed_folder
 from fedct_flwr.simulation.simulation import Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import from_here, in_shell, plain

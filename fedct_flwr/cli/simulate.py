@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,7 +16,6 @@ from rich.markup import escape
 from fedct_flwr.algorithms.table import ALGORITHMS, DEFAULT
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.printed_rounds import PrintedRounds, show_run
-from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import (
     DATA,
@@ -39,13 +38,26 @@ from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
+from fedct_flwr.report.figures import COLORS, Figure, Section, Table, layout, numbers
 from fedct_flwr.report.live import live
-from fedct_flwr.report.page import available
-from fedct_flwr.runs.run_folder import RunFolder, dated
-from fedct_flwr.simulation.repeats import is_repeated
+from fedct_flwr.report.page import NAME, available
+from fedct_flwr.runs import scores
+from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
+from fedct_flwr.simulation.repeats import (
+    TESTS,
+    Plan,
+    Repeats,
+    at_once,
+    is_repeated,
+    planned_seeds,
+    run_one,
+    run_seeds,
+    seed_folder,
+    settings_of,
+)
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
-from fedct_flwr.text.console import progress
-from fedct_flwr.text.printable import in_shell, printable
+from fedct_flwr.text.console import bar, progress
+from fedct_flwr.text.printable import from_here, in_shell, printable
 from fedct_flwr.types import RunError
 
 _METHOD: Final = "Method"
@@ -167,7 +179,10 @@ def simulate(
         allowed = again | {"repeats" if repeated else "rounds"}
         refuse_options(context, allowed=allowed, why="with --resume")
         if repeated:
-            run_repeats(out, resume.resolve(), begun_repeats(resume.resolve(), repeats), engine, packages=trusted)
+            before = Plan.read(resume)
+            settings = before.settings or settings_of(seed_folder(resume, before.seeds[0]))
+            plan = Plan(settings, planned_seeds(repeats or len(before.seeds), None, before))
+            _run_repeats(out, resume.resolve(), plan, engine, packages=trusted)
             return
         begun = RunFolder(resume.resolve()).settings()
         chosen = {**begun, **only(rounds), "resume": True}
@@ -189,9 +204,12 @@ def simulate(
             chosen["initial-model"] = str(Path(chosen["initial-model"]).resolve())
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
     if several:
-        plan, first = new_repeats(chosen, repeats or _SPLITS, path, other)
-        _print_data(out, first)
-        run_repeats(out, path, plan, engine, other, seconds=math.inf if repeats else _SECONDS)
+        check_new(path)
+        seeds = planned_seeds(repeats or _SPLITS, int(chosen["seed"]))
+        # What is wrong with one seed is wrong with all, but for a split that leaves a silo without a class.
+        _print_data(out, Simulation.checked(chosen, seed_folder(path, seeds[0]), named=other))
+        plan = Plan({key: value for key, value in chosen.items() if key != "seed"}, seeds)
+        _run_repeats(out, path, plan, engine, other, seconds=math.inf if repeats else _SECONDS)
         return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun, packages=trusted)
     config, how, folder = simulation.config, simulation.algorithm, simulation.folder
@@ -210,6 +228,58 @@ def simulate(
     shown = scoreboard.methods_of(config)
     show_run(out, folder, config, rows, shown, verdict, seconds, why, simulation.findings)
     out.say(write_at_end(folder))
+
+
+def _run_repeats(
+    out: Output,
+    folder: Path,
+    plan: Plan,
+    engine: Engine,
+    named: Collection[str] = (),
+    packages: Collection[str] | None = None,
+    seconds: float = math.inf,
+) -> None:
+    """Run what is missing, and show means with standard errors. Raises RunError.
+
+    ``packages`` are as in ``Simulation.checked``; after ``seconds`` no other seed is begun.
+    """
+    out.say(f"{len(plan.seeds)} seeds from {plan.seeds[0]} on, in {from_here(folder)}")
+    start = time.monotonic()
+
+    def enough(ended: int, next_ones: int) -> bool:
+        # The next ones take as long as those before.
+        return (time.monotonic() - start) * (ended + next_ones) / ended > seconds
+
+    begin = partial(run_one, plan.settings, engine, named, packages)
+    try:
+        with bar("splits", len(plan.seeds)) as advance:
+            run_seeds(folder, plan, begin, lambda run: advance(1), enough, at_once(engine))
+    except BaseException as error:
+        if not isinstance(error, RunError) or folder.exists():
+            out.say(
+                f"stopped; to go on: fedct simulate --resume {in_shell(from_here(folder))}{trusting(plan.settings)}"
+            )
+        raise
+    found = Repeats(folder)
+    out.show(found.document, "", found._table())
+    if said := found.sentence:
+        out.console.print(f"[bold]{escape(said)}[/]", soft_wrap=True)
+    out.say(f"runs: {from_here(folder)}/seed-*; ± is the standard error over {len(found.seeds)} seeds")
+    out.say(write_at_end(RunFolder(seed_folder(folder, found.seeds[0])), folder / NAME, [_gains(found)]))
+
+
+def _gains(found: Repeats) -> Section:
+    """The picture of what each split gained."""
+    traces, rows = [], []
+    for color, (test, words) in zip(COLORS, TESTS.items(), strict=False):
+        gains = [of["federated"] - of["local"] for of in (scores.means(rows, test) for rows in found.rows)]
+        look = {"type": "box", "boxpoints": "all", "marker": {"color": color}}
+        traces.append({**look, "name": words, "x": numbers(gains)})
+        rows.append([words, *(f"{gain:+.3f}" for gain in gains)])
+    shape = layout(x={"title": {"text": f"difference in {found.first.measure} to silos alone"}, "zeroline": True}, y={})
+    table = Table(["test", *(f"seed {seed}" for seed in found.seeds)], rows)
+    figure = Figure("splits", "What silos gain, split by split", found.sentence, traces, shape, table)
+    return Section("splits", f"{len(found.seeds)} splits", [figure] if "local" in found.methods else [])
 
 
 def _print_data(out: Output, simulation: Simulation) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, cpu_count, delayed, parallel_config
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
@@ -26,11 +26,14 @@ from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.files import UNREADABLE, write_json
 from fedct_flwr.runs import scores
+from fedct_flwr.runs.records import Monitor
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
 from fedct_flwr.simulation.silos import divided
 from fedct_flwr.simulation.simulate import simulate
+from fedct_flwr.simulation.simulation import Engine, Simulation
+from fedct_flwr.text.printable import plain
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
 PLAN: Final = "repeats.json"
@@ -38,6 +41,7 @@ PLAN: Final = "repeats.json"
 TESTS: Final = {"pooled": "pooled test", "own": "own test"}
 """The pooled test first: it has more records."""
 _FEWEST: Final = 2
+_MOST_AT_ONCE: Final = 4
 _SECONDS_TO_START: Final = 2.0
 """A run shorter than a process takes to start is not worth one."""
 _OF_ONE_RUN: Final = frozenset({"seed", "run-dir", "resume"})
@@ -194,6 +198,28 @@ def _check_same(first: Path, path: Path) -> None:
         raise RunError(f"{path} has other settings than {first} ({', '.join(changed)}): take it away, and go on")
 
 
+def at_once(engine: Engine) -> int:
+    """Number of runs at a time: each has its data in memory, and Flower's engine takes all cores for one."""
+    return 1 if engine == "flower" else min(_MOST_AT_ONCE, cpu_count())
+
+
+def run_one(
+    settings: Mapping[str, Any],
+    engine: Engine,
+    named: Collection[str],
+    packages: Collection[str] | None,
+    path: Path,
+    seed: int,
+    goes_on: bool,
+) -> None:
+    """Begin a run of these settings in a new folder, or resume it there, and score it. Raises as ``Simulation``."""
+    begun = RunFolder(path).settings() if goes_on else None
+    chosen = {**begun, "resume": True} if begun is not None else {**settings, "seed": seed}
+    simulation = Simulation.checked(chosen, path, named=named, begun=begun, packages=packages)
+    simulation.run(simulation.runner(engine), Monitor(simulation.folder, lambda record: None))
+    simulation.score()
+
+
 class Repeats(RichRepr):
     """Runs that differ in their seed alone. Its table has means over the seeds, with standard errors."""
 
@@ -240,6 +266,22 @@ class Repeats(RichRepr):
                 for method, value in (self.of_all(test) if silo == "mean" else self.of_silo(silo, test)).items():
                     rows[-1] |= {f"{test}_{method}": value.mean, f"{test}_{method}_error": value.error}
         return frame(rows, "silo")
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The means for programs."""
+        first = self.first
+        return {
+            "study": first.config.study,
+            "algorithm": first.config.algorithm,
+            "folder": str(self.path),
+            "seeds": list(self.seeds),
+            "measure": first.measure,
+            "silos": [
+                {"silo": silo, **{test: _plain(self.of_silo(silo, test)) for test in TESTS}} for silo in self.silos
+            ],
+            "mean": {test: _plain(self.of_all(test)) for test in TESTS},
+        }
 
     def of_silo(self, silo: SiloName, test: str) -> dict[str, Mean]:
         """By method, a silo's mean score on its ``own`` or the ``pooled`` test set; ``gain`` is that over local."""
@@ -317,6 +359,10 @@ class Repeats(RichRepr):
                 cells += [shown(of["gain"], signed=True), f"{of['gain'].ahead} of {of['gain'].n}"] if gains else []
                 table.add_row(escape(name), *cells, style="bold" if name == "mean" else None)
         return table
+
+
+def _plain(means: Mapping[str, Mean]) -> dict[str, Any]:
+    return {name: plain(mean._asdict()) for name, mean in means.items()}
 
 
 def shown(value: Mean, *, signed: bool = False) -> str:
