@@ -12,7 +12,7 @@ import torch
 from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import FedCT, simulate
-from fedct_flwr.learners.courses import Training
+from fedct_flwr.config.learner import Training
 from fedct_flwr.learners.networks import fashion_mnist_mlp, mlp, small_cnn
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.learners.workers import one_thread
@@ -66,7 +66,9 @@ def steps_of(
     X, public = (rng.random((count, *shape), dtype=np.float32) for count in (2000, 5000))
     X, public = (np.floor(1000 + 20_000 * each) if tokens else each for each in (X, public))
     y, targets = (rng.integers(0, 10, count).astype(LABEL_DTYPE) for count in (2000, 5000))
-    learner = TorchLearner(make, 10, Training(steps=steps, batch_size=batch), device=device)
+    learner = TorchLearner(
+        make, 10, Training().model_copy(update={"local_steps": steps, "batch_size": batch}), device=device
+    )
     network, device = make().train().to(learner._device), learner._device
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     both = torch.from_numpy(np.concatenate([X, public])).to(device)

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import fields
 from typing import Any, Final, Self
 from weakref import WeakKeyDictionary
 
@@ -161,17 +160,15 @@ def untrained(
             in_memory=models_in_memory(name),
         )
 
-    from fedct_flwr.learners.courses import Training
     from fedct_flwr.learners.torch_net import TorchLearner
 
     _check_augment(augment, examples)
-    same = {field.name for field in fields(Training)} & LearnerSettings.model_fields.keys()
-    told = {name: getattr(settings, name) for name in same} | {"balanced": settings.balanced, "augment": augment}
-    training = Training(steps=settings.local_steps, total_steps=total_steps, **told)
     learner = TorchLearner(
         lambda: make(name, params, **wanted),
         num_classes,
-        training,
+        settings.training,
+        total_steps=total_steps,
+        augment=augment,
         seed=seed,
         device=settings.device,
         transformer=transformer,

@@ -4,64 +4,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedct_flwr.config.learner import Optimizer
+from fedct_flwr.config.learner import Training
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
 from fedct_flwr.learners.trained_network import over
 from fedct_flwr.types import HardLabels
-
-_LAST_RATE: Final = 0.01
-"""The share of the learning rate that is left of it in the end, where it falls."""
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained. ``steps`` are minibatch steps per round, ``total_steps`` those of a whole run.
-
-    A network that only fits trains for ``epochs``, if there are any, instead of ``total_steps``. A minibatch is
-    ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy; ``balanced``: weighted
-    so that on average all classes count the same. ``optimizer`` is Adam, or plain SGD without momentum.
-    ``augment`` names how each batch of images is changed at random (``learners.networks``). The rate falls over
-    ``decay_steps`` of all rounds, if there are any.
-    """
-
-    steps: int = 50
-    total_steps: int = 1000
-    batch_size: int = 64
-    learning_rate: float = 1e-3
-    decay_steps: int = 0
-    weight_decay: float = 0.0
-    optimizer: Optimizer = "adam"
-    balanced: bool = False
-    epochs: int = 0
-    augment: tuple[str, ...] = ()
-
-    def steps_to_fit(self, num_examples: int) -> int:
-        """Minibatch steps of a network that is trained once on ``num_examples``.
-
-        >>> Training(total_steps=50).steps_to_fit(1000), Training(epochs=100, batch_size=64).steps_to_fit(1000)
-        (50, 1600)
-        """
-        return self.epochs * math.ceil(num_examples / self.batch_size) if self.epochs else self.total_steps
-
-    def share_of_rate(self, step: int) -> float:
-        """The share of the learning rate that a step (from 0) has where it falls: along half a cosine to a hundredth.
-
-        Loshchilov and Hutter, "SGDR", arXiv:1608.03983, equation 5, without restarts. It ends above 0, so that training
-        after ``decay_steps`` still learns.
-
-        >>> [round(Training(decay_steps=100).share_of_rate(step), 3) for step in (0, 50, 100, 999)]
-        [1.0, 0.505, 0.01, 0.01]
-        """
-        fallen = (1 - math.cos(math.pi * min(1.0, step / self.decay_steps))) / 2
-        return 1 - (1 - _LAST_RATE) * fallen
-
 
 Part: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """Examples, their labels (classes ``(examples,)`` or probabilities ``(examples, classes)``), and the rows of each step
@@ -72,7 +25,8 @@ Part: TypeAlias = tuple[Tensor, Tensor, Tensor]
 class Course:
     """One call to train one network, after ``begun`` steps; ``worst`` is its largest loss in the end, NaN if one was.
 
-    ``parts`` are private examples and perhaps public ones, side by side in each batch.
+    ``parts`` are private examples and perhaps public ones, side by side in each batch. ``augment`` names how images are
+    changed at random (``learners.networks``).
     An example's loss is multiplied by what its place in the batch weighs (``weights`` ``(n,)``, by default 1/n) and
     what its class does (``of_class`` ``(classes,)``). ``seed`` decides what dropout and augmentation draw.
     """
@@ -81,6 +35,7 @@ class Course:
     network: nn.Module
     optimizer: torch.optim.Optimizer
     training: Training
+    augment: tuple[str, ...]
     begun: int
     seed: int
     parts: tuple[Part, ...]
@@ -96,8 +51,8 @@ class Course:
     @property
     def rate(self) -> Callable[[int], float] | None:
         """The learning rate of each step, where it falls."""
-        told, begun = self.training, self.begun
-        return (lambda step: told.learning_rate * told.share_of_rate(begun + step)) if told.decay_steps else None
+        training, begun = self.training, self.begun
+        return (lambda step: training.rate_of(begun + step)) if training.decay_steps else None
 
     @property
     def precision(self) -> torch.autocast:

@@ -130,7 +130,7 @@ def _form(course: Course) -> Any:
     weights = tuple((name, value.shape, value.requires_grad) for name, value in named)
     parts = tuple((X.shape[1:], X.dtype, y.shape[1:], rows.shape) for X, y, rows in course.parts)
     weighed = (course.weights is None, course.of_class is None, course.correction.pull, bool(course.correction.shift))
-    return repr(course.network), weights, parts, course.training, weighed, course.parts[0][0].device
+    return repr(course.network), weights, parts, course.training, course.augment, weighed, course.parts[0][0].device
 
 
 def _standing(course: Course) -> tuple[int, float]:
@@ -155,7 +155,7 @@ class Stack:
 
     def __init__(self, courses: Sequence[Course]) -> None:
         first = courses[0]
-        self.form, self._training, self._pull = _form(first), first.training, first.correction.pull
+        self.form, self._augment, self._pull = _form(first), first.augment, first.correction.pull
         self._device = first.parts[0][0].device
         self._precision = first.precision
         self._generators = [Generator(self._device) for _ in courses]
@@ -271,7 +271,7 @@ class Stack:
     def _step(self, X: Tensor, y: Tensor) -> None:
         self._optimizer.zero_grad(set_to_none=True)
         X = as_floats(X)
-        if kinds := self._training.augment:
+        if kinds := self._augment:
             drawn = zip(X, self._generators, strict=True)
             X = torch.stack([augmented(batch, kinds, generator) for batch, generator in drawn])
         with self._precision:

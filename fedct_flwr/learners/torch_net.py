@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
+from fedct_flwr.config.learner import Training
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
-from fedct_flwr.learners.courses import Course, Labeling, Part, Training, batches
+from fedct_flwr.learners.courses import Course, Labeling, Part, batches
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.learners.networks import augmented
@@ -50,7 +51,9 @@ _PUBLIC_BATCH: Final = 4
 class TorchLearner(TrainedNetwork):
     """A network with its optimizer. Satisfies all protocols of ``learners.base``.
 
-    On a GPU a large network runs in bfloat16 where that is safe (autocast), its weights stay float32.
+    A minibatch is ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy; balanced:
+    weighted so that on average all classes count the same. ``total_steps`` are those of a network that only fits. On a
+    GPU a large network runs in bfloat16 where that is safe (autocast), its weights stay float32.
     """
 
     suffix = ".safetensors"
@@ -65,11 +68,13 @@ class TorchLearner(TrainedNetwork):
         num_classes: int,
         training: Training,
         *,
+        total_steps: int = 1000,
+        augment: tuple[str, ...] = (),
         seed: int = 0,
         device: str = "auto",
         transformer: Any = None,
     ) -> None:
-        self._training = training
+        self._training, self._total_steps, self._augment = training, total_steps, augment
         super().__init__(
             make_network,
             num_classes,
@@ -86,13 +91,13 @@ class TorchLearner(TrainedNetwork):
             raise ConfigError("a network takes no sample weights: pseudo-weight applies to its batches")
         self.reset()
         nothing = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
-        self._train(Examples(X, y), X[:0], nothing, 1.0, self._training.steps_to_fit(len(y)))
+        self._train(Examples(X, y), X[:0], nothing, 1.0, self._training.steps_to_fit(len(y), self._total_steps))
         return self
 
     def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
         """Train on for one round's steps. Raises TrainingError, with the state of before, if the loss is not finite."""
         with self._undone_if_it_fails():
-            self._train(private, public, targets, pseudo_weight, self._training.steps)
+            self._train(private, public, targets, pseudo_weight, self._training.local_steps)
 
     def advance_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
         """The steps of ``advance``, each on ``batch_size`` private examples and four times as many public ones.
@@ -123,7 +128,7 @@ class TorchLearner(TrainedNetwork):
     def reach(self) -> float | None:
         """Steps of a round times the learning rate; None with Adam, which rescales gradients, or a rate that falls."""
         told = self._training
-        return None if told.optimizer != "sgd" or told.decay_steps else told.steps * told.learning_rate
+        return None if told.optimizer != "sgd" or told.decay_steps else told.local_steps * told.learning_rate
 
     def advance_corrected(self, private: Examples, correction: Correction) -> None:
         """The steps of ``advance`` on private examples alone, each with its gradient corrected. Raises TrainingError.
@@ -133,7 +138,7 @@ class TorchLearner(TrainedNetwork):
         """
         nothing = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
         with self._undone_if_it_fails():
-            self._train(private, private.X[:0], nothing, 1.0, self._training.steps, correction)
+            self._train(private, private.X[:0], nothing, 1.0, self._training.local_steps, correction)
 
     def weights(self) -> dict[str, NDArray[Any]]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self._network.state_dict().items()}
@@ -299,7 +304,7 @@ class TorchLearner(TrainedNetwork):
             of_class = torch.from_numpy(class_weights(shares).astype(np.float32)).to(self._device)
             certain, wanted = certain * of_class, wanted * of_class
         labels = [certain[torch.from_numpy(private.y.astype(np.int64)).to(self._device)], wanted]
-        parts = self._parts(private.X, public, labels, labeled, others, self._training.steps)
+        parts = self._parts(private.X, public, labels, labeled, others, self._training.local_steps)
         self._learn(self._course(parts, weights))
 
     @property
@@ -322,7 +327,7 @@ class TorchLearner(TrainedNetwork):
         return (own, labels[0], rows), (public_ones, labels[1], of_public)
 
     def _course(self, parts: tuple[Part, ...], *more: Any) -> Course:
-        at = (self._network, self._optimizer, self._training, self._steps_done, self._next_seed)
+        at = (self._network, self._optimizer, self._training, self._augment, self._steps_done, self._next_seed)
         return Course(self, *at, parts, *more)
 
     def _learn(self, course: Course) -> None:
@@ -366,7 +371,7 @@ class TorchLearner(TrainedNetwork):
 
         def step(batch: Tensor, labels: Tensor) -> None:
             optimizer.zero_grad(set_to_none=True)
-            batch = augmented(as_floats(batch), self._training.augment)
+            batch = augmented(as_floats(batch), self._augment)
             with precision:
                 logits = network(batch)
             losses = nn.functional.cross_entropy(logits.float(), labels, reduction="none")

@@ -8,8 +8,8 @@ import torch
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import LearnerSettings
+from fedct_flwr.config.learner import Training
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.courses import Training
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence
@@ -53,8 +53,9 @@ def test_a_learner_without_weights_is_refused_before_anything_runs(wording: Snap
 
 
 def network(balanced: bool) -> TorchLearner:
-    training = Training(steps=300, total_steps=300, batch_size=32, learning_rate=0.05, balanced=balanced)
-    return TorchLearner(lambda: torch.nn.Linear(1, 2), 2, training, device="cpu")
+    weight = "balanced" if balanced else "none"
+    training = Training().model_copy(update={"batch_size": 32, "learning_rate": 0.05, "class_weight": weight})
+    return TorchLearner(lambda: torch.nn.Linear(1, 2), 2, training, total_steps=300, device="cpu")
 
 
 def test_a_network_finds_the_rare_class_too() -> None:

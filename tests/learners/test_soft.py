@@ -11,9 +11,9 @@ from sklearn.preprocessing import PolynomialFeatures
 from syrupy.assertion import SnapshotAssertion
 from torch import nn
 
+from fedct_flwr.config.learner import Training
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import NETWORKS, NOT_SOFT, SHORT_NAMES
-from fedct_flwr.learners.courses import Training
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.soft import check_soft, soft_labels, train_soft, weighted_duplicates, weighted_values
 from fedct_flwr.learners.torch_net import TorchLearner
@@ -29,8 +29,9 @@ IMAGES = NETWORKS.keys() - {"fashion-mnist-mlp"}
 TARGETS = RNG.dirichlet(np.ones(3), 40).astype(np.float32)
 
 
-def linear(steps: int = 1, **training: Any) -> TorchLearner:
-    return TorchLearner(lambda: nn.Linear(3, 3), 3, Training(steps=steps, **training), device="cpu")
+def linear(**training: Any) -> TorchLearner:
+    values = Training().model_copy(update={"local_steps": 1, **training})
+    return TorchLearner(lambda: nn.Linear(3, 3), 3, values, device="cpu")
 
 
 def away_from(targets: SoftVotes, learner: Learner, X: np.ndarray[Any, Any]) -> float:

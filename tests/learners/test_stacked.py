@@ -11,9 +11,10 @@ import pytest
 import torch
 from torch import nn
 
+from fedct_flwr.config.learner import Training
 from fedct_flwr.learners import networks, stacked
 from fedct_flwr.learners.base import Correction
-from fedct_flwr.learners.courses import Course, Labeling, Training
+from fedct_flwr.learners.courses import Course, Labeling
 from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.stacked import Stacks
 from fedct_flwr.learners.torch_net import TorchLearner
@@ -43,9 +44,9 @@ def cnn() -> nn.Module:
     )  # fmt: skip
 
 
-def learners(make: Callable[[], nn.Module], **training: Any) -> list[TorchLearner]:
-    values = {"steps": 7, "total_steps": 7, "batch_size": 8, "learning_rate": 0.01} | training
-    return [TorchLearner(make, 3, Training(**values), seed=seed, device="cpu") for seed in range(SILOS)]
+def learners(make: Callable[[], nn.Module], augment: tuple[str, ...] = (), **training: Any) -> list[TorchLearner]:
+    values = Training().model_copy(update={"local_steps": 7, "batch_size": 8, "learning_rate": 0.01, **training})
+    return [TorchLearner(make, 3, values, augment=augment, seed=seed, device="cpu") for seed in range(SILOS)]
 
 
 def records(X: np.ndarray[Any, Any], silo: int) -> Examples:
@@ -80,8 +81,8 @@ WAYS = {
     "mlp, sgd": (partial(networks.mlp, 6, 3, 16), TABLE, {"optimizer": "sgd", "learning_rate": 0.1}, CORRECTED),
     "mlp, corrected": (partial(networks.mlp, 6, 3, 16), TABLE, {"weight_decay": 0.01}, CORRECTED),
     "mlp, falling rate": (partial(networks.mlp, 6, 3, 16), TABLE, {"decay_steps": 12}, {}),
-    "mlp, balanced": (partial(networks.mlp, 6, 3, 16), TABLE, {"balanced": True}, {}),
-    "mlp, shares": (partial(networks.mlp, 6, 3, 16), TABLE, {"balanced": True}, {"soft": True}),
+    "mlp, balanced": (partial(networks.mlp, 6, 3, 16), TABLE, {"class_weight": "balanced"}, {}),
+    "mlp, shares": (partial(networks.mlp, 6, 3, 16), TABLE, {"class_weight": "balanced"}, {"soft": True}),
     "dropout and batch norm": (dropping, TABLE, {}, {}),
     "cnn": (partial(networks.small_cnn, 3, 1, 4), IMAGES, {"optimizer": "sgd", "learning_rate": 0.1}, {}),
     "cnn, dropout, augmentation": (cnn, IMAGES, {"augment": ("flip", "shift", "brightness")}, {}),

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from fedct_flwr.config.learner import Training
 from fedct_flwr.learners import networks
 from fedct_flwr.learners.catalog import make
-from fedct_flwr.learners.courses import Training
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
 
@@ -23,9 +23,13 @@ PRIVATE, PUBLIC = Examples(X[:20], Y[:20]), X[20:]
 UNLABELED = np.full(20, ABSTAIN, dtype=np.int16)
 
 
-def small(**training: Any) -> TorchLearner:
-    values: dict[str, Any] = {"steps": 20, "total_steps": 100, "batch_size": 8, "learning_rate": 0.01} | training
-    return TorchLearner(lambda: nn.Linear(4, 2), 2, Training(**values), device="cpu")
+def training(**values: Any) -> Training:
+    return Training().model_copy(update={"batch_size": 8, **values})
+
+
+def small(local_steps: int = 20, **values: Any) -> TorchLearner:
+    told = training(local_steps=local_steps, **{"learning_rate": 0.01, **values})
+    return TorchLearner(lambda: nn.Linear(4, 2), 2, told, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +95,7 @@ def test_a_network_begins_the_same_while_other_threads_train_and_make_networks()
     alone, over = fresh(), threading.Event()
 
     def train() -> None:
-        learner = small(steps=1)
+        learner = small(local_steps=1)
         while not over.is_set():
             learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
 
@@ -112,7 +116,7 @@ def test_a_network_begins_the_same_while_other_threads_train_and_make_networks()
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_a_rate_that_falls_is_the_same_where_training_goes_on_from_a_stored_state(optimizer: str) -> None:
-    settings = {"steps": 5, "decay_steps": 12, "learning_rate": 0.1, "optimizer": optimizer}
+    settings = {"local_steps": 5, "decay_steps": 12, "learning_rate": 0.1, "optimizer": optimizer}
     whole = small(**settings)
     resumed = small(**settings)
     for _ in range(4):
@@ -133,7 +137,7 @@ def layered(hidden: int = 5) -> TorchLearner:
         lower = nn.Sequential(nn.Linear(4, hidden), nn.Dropout(0.1))
         return nn.Sequential(nn.Flatten(), lower, nn.Tanh(), nn.Linear(hidden, 3), nn.ReLU(), nn.Linear(3, 2))
 
-    return TorchLearner(make_it, 2, Training(steps=20, batch_size=8), device="cpu")
+    return TorchLearner(make_it, 2, training(local_steps=20), device="cpu")
 
 
 def test_a_fully_connected_network_names_its_layers_from_the_input_on() -> None:
