@@ -66,9 +66,7 @@ def steps_of(
     X, public = (rng.random((count, *shape), dtype=np.float32) for count in (2000, 5000))
     X, public = (np.floor(1000 + 20_000 * each) if tokens else each for each in (X, public))
     y, targets = (rng.integers(0, 10, count).astype(LABEL_DTYPE) for count in (2000, 5000))
-    learner = TorchLearner(
-        make, 10, Training().model_copy(update={"local_steps": steps, "batch_size": batch}), device=device
-    )
+    learner = TorchLearner(make, 10, Training.model_construct(local_steps=steps, batch_size=batch), device=device)
     network, device = make().train().to(learner._device), learner._device
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     both = torch.from_numpy(np.concatenate([X, public])).to(device)

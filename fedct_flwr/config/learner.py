@@ -1,6 +1,6 @@
 """Which learner a silo trains, and how."""
 
-import math
+from math import isfinite
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field
@@ -27,7 +27,7 @@ def _number_or_auto(value: object) -> object:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = 0.0
-    if isinstance(value, bool) or not math.isfinite(number) or number <= 0:
+    if isinstance(value, bool) or not isfinite(number) or number <= 0:
         raise ValueError("give a number above 0, or 'auto' for what the silo's own records support")
     return number
 
@@ -49,8 +49,6 @@ WarmUp: TypeAlias = Annotated[int | Literal["auto"], BeforeValidator(_rounds_or_
 """Rounds of a network's private training before its first answer; auto: until held-out records stop improving."""
 
 _MOST_ROUNDS: Final = 1000
-_LAST_RATE: Final = 0.01
-"""The share of the learning rate that is left of it in the end, where it falls."""
 _YOUNGER: Final = ("class_weight", "optimizer", "epochs", "decay_steps", "warm_up_rounds")
 
 
@@ -85,29 +83,6 @@ class Training(Settings):
     def balanced(self) -> bool:
         """Whether all classes count the same."""
         return self.class_weight == "balanced"
-
-    def steps_to_fit(self, num_examples: int, total_steps: int) -> int:
-        """Minibatch steps of a network that is trained once on ``num_examples``: by epochs, or else ``total_steps``.
-
-        >>> Training().steps_to_fit(1000, 50), Training(epochs=100).steps_to_fit(1000, 50)
-        (50, 1600)
-        """
-        return self.epochs * math.ceil(num_examples / self.batch_size) if self.epochs else total_steps
-
-    def rate_of(self, step: int) -> float:
-        """The learning rate of a step (from 0): constant, or along half a cosine to a hundredth, where it stays.
-
-        Loshchilov and Hutter, "SGDR", arXiv:1608.03983, equation 5, without restarts. It ends above 0, so that training
-        after ``decay_steps`` still learns.
-
-        >>> training = Training.model_validate({"learning-rate": 1.0, "decay-steps": 100})
-        >>> [round(training.rate_of(step), 3) for step in (0, 50, 100, 999)]
-        [1.0, 0.505, 0.01, 0.01]
-        """
-        if not self.decay_steps:
-            return self.learning_rate
-        fallen = (1 - math.cos(math.pi * min(1.0, step / self.decay_steps))) / 2
-        return self.learning_rate * (1 - (1 - _LAST_RATE) * fallen)
 
 
 class LearnerSettings(Training):

@@ -31,7 +31,7 @@ from typing import Any, Final, Self
 from flwr.app import RecordDict
 
 from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.config.limits import TOTALS
+from fedct_flwr.config.silo import TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
 from fedct_flwr.hospital.approval import approving_digest, digest_in

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.limits import TOTALS
 from fedct_flwr.config.settings import kebab
+from fedct_flwr.config.silo import TOTALS
 from fedct_flwr.hospital.log_entry import Spent
 from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in

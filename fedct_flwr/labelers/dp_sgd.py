@@ -6,7 +6,7 @@ Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, 
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.learners.build import AUGMENT, is_network, wanted_of
 from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.text import transformer_for
-from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
+from fedct_flwr.learners.trained_network import TrainedNetwork, over, seeded
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.mechanisms import repeated
 from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli, gaussians
@@ -54,17 +54,10 @@ _REACH: Final = 1e6
 """Features are cut off there: far beyond what any has, and far from where single precision ends."""
 
 
-class Plan(NamedTuple):
-    """In how many steps a study is trained, in the words of ``DpSgdLabeler``."""
-
-    total_steps: int
-    steps_per_round: int
-
-
-def plan(rounds: int) -> Plan:
+def plan(rounds: int) -> dict[str, int]:
     """About 30 steps, and at least one in each round: where each takes all records, more cost time and no privacy."""
     steps = -(-_STEPS // rounds)
-    return Plan(steps * rounds, steps)
+    return {"total_steps": steps * rounds, "steps_per_round": steps}
 
 
 def labeler(start: Start) -> "DpSgdLabeler":
@@ -77,7 +70,7 @@ def labeler(start: Start) -> "DpSgdLabeler":
         start.num_classes,
         num_records=start.num_units,
         batch_size=start.num_units,
-        **plan(privacy.rounds)._asdict(),
+        **plan(privacy.rounds),
         clipping_norm=privacy.clipping_norm,
         seed=start.seed,
         device=learner.device,
@@ -222,7 +215,7 @@ class DpSgdLabeler(TrainedNetwork):
             except BaseException:
                 self._put_back(before)
                 raise
-        return self.label(asked.public, asked.positions)
+        return self.labels_of(self._on_device(asked.public)[over(asked.positions).to(self._device)])
 
     def restore(self, state: bytes) -> None:
         """Go on from a dump. Raises TrainingError if it is not one of this labeler's. Runs no code."""

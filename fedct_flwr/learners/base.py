@@ -33,15 +33,13 @@ class Choosing(Protocol):
 
 @runtime_checkable
 class Lightening(Protocol):
-    """A learner that has a cheaper version of itself, to compare what it learns with and without others' labels."""
+    """A learner that has a cheaper version of itself, to compare what it learns with and without others' labels.
+
+    Its models learn from a table, which it makes of examples.
+    """
 
     def lighter(self) -> Learner:
         """The same with less effort, untrained."""
-
-
-@runtime_checkable
-class Tabulating(Protocol):
-    """A learner whose models learn from a table, which it makes of examples."""
 
     def table(self, X: Features) -> Any:
         """Examples ``(n, ...)`` as its model takes them; dense or sparse."""

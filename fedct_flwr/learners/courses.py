@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +15,33 @@ from fedct_flwr.config.learner import Training
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
 from fedct_flwr.learners.trained_network import over
 from fedct_flwr.types import HardLabels
+
+_LAST_RATE: Final = 0.01
+"""The share of the learning rate that is left of it in the end, where it falls."""
+
+
+def steps_to_fit(training: Training, num_examples: int, total_steps: int) -> int:
+    """Minibatch steps of a network that is trained once on ``num_examples``: by epochs, or else ``total_steps``.
+
+    >>> steps_to_fit(Training(), 1000, 50), steps_to_fit(Training(epochs=100), 1000, 50)
+    (50, 1600)
+    """
+    return training.epochs * math.ceil(num_examples / training.batch_size) if training.epochs else total_steps
+
+
+def rate_of(training: Training, step: int) -> float:
+    """The learning rate of a step (from 0) where it falls along half a cosine to a hundredth, and stays there.
+
+    Loshchilov and Hutter, "SGDR", arXiv:1608.03983, equation 5, without restarts. It ends above 0, so that training
+    after ``decay_steps`` still learns.
+
+    >>> training = Training.model_validate({"learning-rate": 1.0, "decay-steps": 100})
+    >>> [round(rate_of(training, step), 3) for step in (0, 50, 100, 999)]
+    [1.0, 0.505, 0.01, 0.01]
+    """
+    fallen: float = (1 - math.cos(math.pi * min(1.0, step / training.decay_steps))) / 2
+    return training.learning_rate * (1 - (1 - _LAST_RATE) * fallen)
+
 
 Part: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """Examples, their labels (classes ``(examples,)`` or probabilities ``(examples, classes)``), and the rows of each step
@@ -52,7 +79,7 @@ class Course:
     def rate(self) -> Callable[[int], float] | None:
         """The learning rate of each step, where it falls."""
         training, begun = self.training, self.begun
-        return (lambda step: training.rate_of(begun + step)) if training.decay_steps else None
+        return (lambda step: rate_of(training, begun + step)) if training.decay_steps else None
 
     @property
     def precision(self) -> torch.autocast:

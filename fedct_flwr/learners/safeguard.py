@@ -17,13 +17,13 @@ are. Probabilities are weighed alike, by Brier's score, and values by their squa
 import contextlib
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.learners.base import Learner, Lightening, Tabulating
+from fedct_flwr.learners.base import Learner, Lightening
 from fedct_flwr.learners.out_of_fold import (
     Evidence,
     HeldOut,
@@ -93,6 +93,7 @@ SAME: Final = 0.02
 """Share of the labels that may have changed since a decision for it to stay."""
 _ROUNDING: Final = 1e-6
 """Standard errors: one wrong record more is exactly one, but for the last bits."""
+_FAILED: Final = (LearnerError, TrainingError)
 
 
 class Trust(NamedTuple):
@@ -125,8 +126,8 @@ class Decision(NamedTuple):
 class Deciding:
     """Decides for one silo, whose ``groups`` ``(n,)`` are kept together; without classes (0) for values."""
 
-    all_or_nothing: tuple[type[Exception], ...] = ()
-    """What is raised where a learner can learn of others at full weight alone."""
+    of_labels: ClassVar[bool] = False
+    """Whether labels are decided on: then records that are wrong count too, and a learner may take all or nothing."""
 
     def __init__(self, private: Examples, num_classes: int, seed: int, silo: str, groups: Groups | None = None) -> None:
         self._private, self._num_classes, self._groups = private, num_classes, groups
@@ -153,9 +154,9 @@ class Deciding:
             try:
                 there = Looked(self._own, partial(said, weight))
                 evidence, trusted = self._judged(self._alone, there, strictly=weight < WEIGHTS[0])
-            except self.all_or_nothing:
+            except _FAILED:
                 # What fails at full weight fails in the fit to come, too.
-                if weight == WEIGHTS[0]:
+                if weight == WEIGHTS[0] or not self.of_labels:
                     raise
                 break
             first = first or evidence
@@ -174,25 +175,25 @@ class Deciding:
                 break
         most = MOST_ERRORS if self._private.size >= FEW else MOST_ERRORS_OF_FEW
         trusted = evidence.gain >= -most * evidence.error - margin
-        if trusted and strictly:
-            # All records: a first look has few errors to count.
+        if trusted and strictly and self.of_labels:
+            # All records: a first look has few errors to count. No model may be wrong about more, even by chance.
             looks = len(self._own.looks)
-            trusted = not self._errs_more(self._own, alone.until(looks), there.until(looks))
+            trusted = self._own.compare_classes(alone.until(looks), there.until(looks)).gain >= -_ROUNDING
         return evidence, trusted
 
-    def _errs_more(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> bool:
-        """Whether what is learned of others is wrong about more records, even by chance; counted of labels alone."""
-        return False
-
     def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
-        """By how much a model may score less and still be trusted, however certain that is."""
-        return 0.0
+        """By how much a model may score less and still be trusted, however certain that is.
+
+        One that is less sure may be so of the same classes; one that is wrong about more records is not.
+        """
+        sure = self.of_labels and own.compare_classes(alone, there).errors > _ROUNDING - MOST_ERRORS
+        return MARGIN if sure else 0.0
 
 
 class Safeguard(Deciding):
     """Decides how much consensus labels count; ``before`` is an earlier decision of the run."""
 
-    all_or_nothing = (LearnerError, TrainingError)
+    of_labels = True
     before: Decision | None = None
     decision: Decision | None = None
     _foreign: NDArray[np.bool_] | None = None
@@ -211,7 +212,7 @@ class Safeguard(Deciding):
         elif self.decision is None or not np.array_equal(self.decision.targets, targets):
             self.decision = Decision(self._anew(light, public, targets), targets)
         decided = self.decision.trust
-        if decided.foreign and isinstance(light, Tabulating):
+        if decided.foreign and isinstance(light, Lightening):
             self._find_foreign(light, public)
         return decided
 
@@ -247,30 +248,23 @@ class Safeguard(Deciding):
 
     def _supports_foreign(self, learner: Learner, public: Features, targets: HardLabels) -> bool:
         """Whether own records do not speak against the labels of foreign examples alone."""
-        if not isinstance(learner, Tabulating) or self._alone is None:
+        if not isinstance(learner, Lightening) or self._alone is None:
             return False
         is_foreign = self._find_foreign(learner, public)
         few = np.where(is_foreign, targets, ABSTAIN)
         if is_foreign.mean() < LEAST_FOREIGN or not (few != ABSTAIN).any():
             return False
         said = partial(self._teaching(learner, public, few), WEIGHTS[0])
-        with contextlib.suppress(*self.all_or_nothing):
+        with contextlib.suppress(*_FAILED):
             return self._judged(self._alone, Looked(self._own, said))[1]
         return False
 
-    def _find_foreign(self, learner: Tabulating, public: Features) -> NDArray[np.bool_]:
+    def _find_foreign(self, learner: Lightening, public: Features) -> NDArray[np.bool_]:
         """Which public examples are unlike own records ``(num_public,)``; looked for once."""
         if self._foreign is None:
             both = learner.table(np.concatenate([self._private.X, public]))
             self._foreign = domain_classifier(both, self._private.size, generator(self._seed, "foreign", self._silo))
         return self._foreign
-
-    def _errs_more(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> bool:
-        return own.compare_classes(alone, there).gain < -_ROUNDING
-
-    def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
-        """A model that is less sure may be so of the same classes; one that is wrong about more records is not."""
-        return MARGIN if own.compare_classes(alone, there).errors > _ROUNDING - MOST_ERRORS else 0.0
 
 
 class NetworkSafeguard(Safeguard):

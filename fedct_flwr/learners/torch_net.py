@@ -20,7 +20,7 @@ from torch.nn.utils import skip_init
 from fedct_flwr.config.learner import Training
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
-from fedct_flwr.learners.courses import Course, Labeling, Part, batches
+from fedct_flwr.learners.courses import Course, Labeling, Part, batches, steps_to_fit
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.learners.networks import augmented
@@ -91,7 +91,7 @@ class TorchLearner(TrainedNetwork):
             raise ConfigError("a network takes no sample weights: pseudo-weight applies to its batches")
         self.reset()
         nothing = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
-        self._train(Examples(X, y), X[:0], nothing, 1.0, self._training.steps_to_fit(len(y), self._total_steps))
+        self._train(Examples(X, y), X[:0], nothing, 1.0, steps_to_fit(self._training, len(y), self._total_steps))
         return self
 
     def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:

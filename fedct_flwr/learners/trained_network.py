@@ -174,12 +174,6 @@ class TrainedNetwork:
         content: bytes = program.model_proto.SerializeToString()
         return content
 
-    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
-        everything = self._on_device(public)
-        if len(positions) == len(public):
-            return self.labels_of(everything)
-        return self.labels_of(everything[over(positions).to(self._device)])
-
     def dump(self) -> bytes:
         """Network and optimizer in safetensors format."""
         tensors = {f"network.{name}": value for name, value in self._network.state_dict().items()}

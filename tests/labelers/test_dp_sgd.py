@@ -236,22 +236,6 @@ def test_the_secure_noise_decides_and_nothing_else() -> None:
 # --- public examples
 
 
-def test_public_examples_are_clipped_and_weigh_more_the_further_training_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the steps' gradients, the public part: without records and noise there is no other."""
-    model = labeler(clipping_norm=1e-3, total_steps=4, steps_per_round=4)
-    model.noise_multiplier = 1e-12
-    seen: list[float] = []
-
-    def step() -> None:
-        seen.append(float(torch.stack([p.grad.norm() for p in model._trained]).norm()))  # type: ignore[union-attr]
-
-    monkeypatch.setattr(model._optimizer, "step", step)
-    same = PUBLIC[:1].repeat(100, axis=0)  # gradients in one direction
-    model.answer(Asked(Examples(X[:0], Y[:0]), same, Y[:1].repeat(100), np.zeros(100, np.int16), EVERYTHING), seeded())
-    weights = [PUBLIC_WEIGHT * done / (1 + PUBLIC_WEIGHT * done) for done in (0, 0.25, 0.5, 0.75)]
-    np.testing.assert_allclose(seen, 1e-3 * np.array(weights), rtol=1e-3, atol=1e-9)
-
-
 # --- the plan and what it costs
 
 
@@ -261,10 +245,10 @@ def test_a_plan_has_some_thirty_steps_that_go_equally_far_for_equal_noise(
     rounds: int, steps: int, noise: float, far: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = dp_sgd.plan(rounds)
-    assert (plan.total_steps, plan.steps_per_round) == (steps * rounds, steps)
+    assert [*plan.values()] == [steps * rounds, steps]
     # Down an even slope, as steep as the clipping norm allows.
-    monkeypatch.setattr(dp_sgd, "_least_noise", lambda *of: noise * math.sqrt(plan.total_steps))
-    model = labeler(lambda: nn.Linear(4, 2), batch_size=200, clipping_norm=2.0, learning_rate=None, **plan._asdict())
+    monkeypatch.setattr(dp_sgd, "_least_noise", lambda *of: noise * math.sqrt(steps * rounds))
+    model = labeler(lambda: nn.Linear(4, 2), batch_size=200, clipping_norm=2.0, learning_rate=None, **plan)
     model.check(PUBLIC)
     monkeypatch.setattr(dp_sgd, "gaussians", lambda source, count, std: np.zeros(count, np.float32))
     slope = [torch.full_like(parameter, 2.0) for parameter in model._trained]

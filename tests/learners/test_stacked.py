@@ -215,23 +215,6 @@ def test_what_cannot_be_stacked_trains_one_after_the_other_and_it_is_said(
         assert before.dump() == after.dump()
 
 
-def test_where_memory_is_too_small_networks_train_one_after_the_other(
-    monkeypatch: pytest.MonkeyPatch, said: Callable[[], list[str]]
-) -> None:
-    def small(stack: stacked.Stack, courses: Any) -> None:
-        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
-
-    monkeypatch.setattr(stacked.Stack, "__init__", small)
-    one, other = learners(dropping), learners(dropping)
-    for silo, learner in enumerate(one):
-        learn(learner, TABLE, silo)
-    together([partial(learn, learner, TABLE, silo) for silo, learner in enumerate(other)], Stacks(SILOS).train)
-    assert len(said()) == 1
-    assert "one after the other (the memory is too small: set silos-at-once to fewer)" in said()[0]
-    for before, after in zip(one, other, strict=True):
-        assert before.dump() == after.dump()
-
-
 def test_a_loss_that_is_not_finite_stops_its_silo_alone_in_its_last_good_state() -> None:
     one, other = learners(dropping), learners(dropping)
     learn(one[0], TABLE, 0)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.limits import TOTALS
+from fedct_flwr.config.silo import TOTALS
 from fedct_flwr.datasets.federated import Query, num_units
 from fedct_flwr.datasets.query import query_digest, query_text
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder

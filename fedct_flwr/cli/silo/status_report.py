@@ -20,7 +20,7 @@ from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.output import print_metrics
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.limits import TOTALS
+from fedct_flwr.config.silo import TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import in_force, promises_of
