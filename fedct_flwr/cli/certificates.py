@@ -8,17 +8,19 @@ import ipaddress
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedct_flwr.files import write_atomically
+from fedct_flwr.hospital.keys import loaded
 from fedct_flwr.types import ConfigError
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
@@ -122,6 +124,13 @@ def days_left(certificate: Path) -> int:
     return (load_certificate(certificate).not_valid_after_utc - datetime.now(UTC)).days
 
 
+def days_of(certificate: Path) -> int | None:
+    """The same; None for a certificate that is not there, or cannot be read."""
+    with suppress(ConfigError):
+        return days_left(certificate)
+    return None
+
+
 def hosts_of(certificate: Path) -> list[str]:
     """The host names and IP addresses that a server's certificate is for. Raises ConfigError."""
     names = load_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -144,14 +153,8 @@ def _write(path: Path, *certificates: x509.Certificate) -> None:
 
 
 def _signer(authority: Path, path: Path) -> tuple[x509.Name, ec.EllipticCurvePrivateKey]:
-    try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
-    except OSError as error:
-        raise ConfigError(f"cannot read the authority's key {path}: {error.strerror}") from None
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ConfigError(f"{path} holds no key that signs certificates: put back the one that was there")
+    wrong = "holds no key that signs certificates: put back the one that was there"
+    key = loaded(path, partial(load_pem_private_key, password=None), ec.EllipticCurvePrivateKey, wrong)
     return load_certificate(authority).subject, key
 
 

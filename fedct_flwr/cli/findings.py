@@ -10,6 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.cli.output import Output
+from fedct_flwr.datasets.inspection.finding import Finding as DataFinding
+from fedct_flwr.datasets.inspection.finding import Severity
 from fedct_flwr.types import FedctError
 
 FOUND_BAD: Final = 3
@@ -63,6 +65,15 @@ def warning(message: str, fix: str) -> Finding:
 def bad(message: str, fix: str, details: object = "") -> Finding:
     """So it cannot work, or must not."""
     return Finding(Mark.BAD, message, fix, str(details))
+
+
+_MARKS: Final = {Severity.REFUSED: Mark.BAD, Severity.SAID: Mark.WARNING, Severity.ACCEPTED: Mark.GOOD}
+
+
+def of_data(found: DataFinding) -> Finding:
+    """A finding of the inspection of tables."""
+    accepted = " (accepted)" if found.severity is Severity.ACCEPTED else ""
+    return Finding(_MARKS[found.severity], f"{found.message}{accepted}", found.fix, code=found.name)
 
 
 class Unread(Exception):

@@ -1,6 +1,7 @@
 """``fedct inspect``: what is in a folder of one's own tables, and what is wrong with it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -9,14 +10,13 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.cli.findings import FOUND_BAD, Mark, show
-from fedct_flwr.cli.findings import Finding as Shown
+from fedct_flwr.cli.findings import FOUND_BAD, of_data, show
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.printed_rounds import finding_document
 from fedct_flwr.cli.run_options import Accept, Group
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.files import NOT_READ
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, gathered
+from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.inspection.table_one import NOTE, TableOne, caption, cells_of
 from fedct_flwr.datasets.inspections import FolderInspection, inspect_folder
 from fedct_flwr.simulation.silos import of_folder
@@ -24,7 +24,6 @@ from fedct_flwr.text.printable import count, listed, plain
 
 _ROWS: Final = 40
 _SILOS: Final = 8
-_MARKS: Final = {Severity.REFUSED: Mark.BAD, Severity.SAID: Mark.WARNING, Severity.ACCEPTED: Mark.GOOD}
 
 
 def inspect(
@@ -92,7 +91,8 @@ def _table(table: TableOne) -> Iterator[RenderableType]:
 
 def _print(out: Output, found: FolderInspection) -> None:
     for each in gathered(found.inspection.findings):
-        show(out.console, _shown(each), details=False)
+        shown = of_data(each)
+        show(out.console, replace(shown, message=f"{shown.message} [{shown.code}]"), details=False)
     if found.files.unused:
         out.warn(f"not used: {listed(found.files.unused)} ({NOT_READ})")
     if sheets := _sheets(found):
@@ -103,8 +103,3 @@ def _print(out: Output, found: FolderInspection) -> None:
 
 def _sheets(found: FolderInspection) -> list[str]:
     return [f"sheet {sheet!r} of {name}" for name, sheets in found.sheets.items() for sheet in sheets]
-
-
-def _shown(found: Finding) -> Shown:
-    accepted = " (accepted)" if found.severity is Severity.ACCEPTED else ""
-    return Shown(_MARKS[found.severity], f"{found.message}{accepted} [{found.name}]", found.fix)

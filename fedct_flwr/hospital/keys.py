@@ -58,28 +58,32 @@ def create_node_key(path: Path) -> None:
 
 def load_egress_key(path: Path) -> Ed25519PrivateKey:
     """The key that signs the egress log. Raises ConfigError."""
-    key: Ed25519PrivateKey = _loaded(path, partial(load_pem_private_key, password=None), Ed25519PrivateKey, "private")
+    load = partial(load_pem_private_key, password=None)
+    wrong = "holds no Ed25519 private key in PEM: put back the one that was made"
+    key: Ed25519PrivateKey = loaded(path, load, Ed25519PrivateKey, wrong)
     return key
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
     """The key that proves the egress log. Raises ConfigError."""
-    key: Ed25519PublicKey = _loaded(path, load_pem_public_key, Ed25519PublicKey, "public")
+    wrong = "holds no Ed25519 public key in PEM: put back the one that was made"
+    key: Ed25519PublicKey = loaded(path, load_pem_public_key, Ed25519PublicKey, wrong)
     return key
 
 
-def _loaded(path: Path, load: Callable[[bytes], object], kind: type[Any], what: str) -> Any:
+def loaded(path: Path, load: Callable[[bytes], object], kind: type[Any], wrong: str) -> Any:
+    """A file's key. Raises ConfigError; ``wrong`` says of a file without such a key what it is, and what to do."""
     key = None
     try:
         key = load(path.read_bytes())
     except FileNotFoundError:
-        raise ConfigError(f"there is no key {path}: make one with 'fedct silo init'") from None
+        raise ConfigError(f"there is no key {path}: put back the one that was there, or name another file") from None
     except OSError as error:
         raise ConfigError(f"cannot read the key {path}: {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         pass
     if not isinstance(key, kind):
-        raise ConfigError(f"{path} holds no Ed25519 {what} key in PEM: put back the one that 'fedct silo init' made")
+        raise ConfigError(f"{path} {wrong}")
     return key
 
 

@@ -28,7 +28,7 @@ elsewhere (``fedct silo verify`` prints it, and looks for it with ``--since``) t
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import reduce
@@ -276,26 +276,22 @@ class Verdict:
     """Whether a log is intact. ``sentence`` says it in words.
 
     ``chain``: where its good lines end, after ``size`` bytes. ``bad_line``: the first that is not good (from 1), or is
-    missing; None if the log is intact or if it is the head that is wrong. ``cut_short``: a last line was cut short by a
-    crash, which is no tampering: what it was to tell never left. ``head_is_current``: the head knows of all lines.
+    missing; None if the log is intact or if it is the head that is wrong. ``head_is_current``: the head knows of all
+    lines. A last line that was cut short by a crash is no tampering: what it was to tell never left.
     """
 
     intact: bool
     sentence: str
     chain: Chain
     bad_line: int | None = None
-    cut_short: bool = False
     size: int = 0
     head_is_current: bool = False
 
 
-def verify_log(
-    folder: Path, public_key: Ed25519PublicKey, silo: SiloName, proven: Callable[[int], object] = lambda size: None
-) -> Verdict:
+def verify_log(folder: Path, public_key: Ed25519PublicKey, silo: SiloName) -> Verdict:
     """Read the log in ``folder`` from its first line to its last. Never raises, whatever the files hold.
 
     May be called while the agent writes. A folder with neither log nor head is that of a silo that never ran: intact.
-    ``proven`` is told after each good line how many bytes it has.
     """
     chain = Chain(silo, public_key)
     try:
@@ -304,12 +300,12 @@ def verify_log(
                 return _broken(chain, f"{LOG_FILE} is missing, though {HEAD_FILE} tells of it", missing=True)
             return Verdict(True, "the log has not begun: nothing has left", chain)
         with (folder / LOG_FILE).open("rb") as file:
-            return _examine_lines(file, folder / HEAD_FILE, chain, proven)
+            return _examine_lines(file, folder / HEAD_FILE, chain)
     except OSError as error:
         return _broken(chain, f"the log cannot be read: {error.strerror}")
 
 
-def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain, proven: Callable[[int], object]) -> Verdict:
+def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain) -> Verdict:
     size, rest = 0, b""
     while True:
         before = chain.number
@@ -327,7 +323,6 @@ def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain, proven: Callab
             except BadLineError as why:
                 return _broken(chain, str(why), missing=True)
             size += len(line)
-            proven(len(line))
         rest = line
         if len(rest) >= MAX_LINE_BYTES:
             return _broken(chain, "it is longer than any line of the log", missing=True)
@@ -355,7 +350,7 @@ def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> Ve
     sentence = f"{count(number, 'line')}, each as it was written, and none is missing"
     if cut_short:
         sentence += "; after them a last line cut short by a crash, of which nothing left"
-    return Verdict(True, sentence, chain, cut_short=cut_short, size=size, head_is_current=head.count == number)
+    return Verdict(True, sentence, chain, size=size, head_is_current=head.count == number)
 
 
 def _broken(chain: Chain, why: str, *, missing: bool = False) -> Verdict:

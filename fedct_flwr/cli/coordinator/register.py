@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 
@@ -16,6 +15,7 @@ from fedct_flwr.cli.coordinator.invite import invited
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.config.settings import check_name
 from fedct_flwr.flower.command import Node, SuperLink, Unreachable, list_nodes
+from fedct_flwr.hospital.keys import loaded
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
@@ -101,14 +101,8 @@ def check_not_former(folder: CoordinatorFolder, path: Path) -> None:
 
 def node_key(path: Path) -> bytes:
     """The key itself, without a comment. Raises ConfigError for a file that Flower would not take."""
-    try:
-        key = load_ssh_public_key(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"cannot read the key {path}: {error.strerror}") from None
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise ConfigError(f"{path} is no node's public key: ask the silo for its connection/node.key.pub")
+    wrong = "is no node's public key: ask the silo for its connection/node.key.pub"
+    key: ec.EllipticCurvePublicKey = loaded(path, load_ssh_public_key, ec.EllipticCurvePublicKey, wrong)
     return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
 
 

@@ -4,7 +4,6 @@ import os
 import shutil
 import ssl
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import typer
@@ -12,14 +11,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr import __version__
-from fedct_flwr.cli.certificates import days_left
+from fedct_flwr.cli.certificates import days_of
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import files_of, invited
 from fedct_flwr.cli.coordinator.register import nodes_of
 from fedct_flwr.cli.output import Json, Output, print_metrics
-from fedct_flwr.flower.command import Node
 from fedct_flwr.hospital.link import LinkError, call, span
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 
 SOON: Final = 30
 """Days: a certificate that expires within them is to be renewed."""
@@ -69,15 +67,26 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
         trouble = ""
     except RunError as error:
         current, former, others, trouble = {}, {}, 0, str(error)
-    keys = coordinator.keys()
-    silos = [
-        {
-            **_facts_of(name, current.get(name), known=not trouble, invited_only=name not in keys),
-            "former_keys": len(former.get(name, [])),
-            "certificate_days": _days(files_of(coordinator, name)["client.crt"]),
-        }
-        for name in invited(coordinator)
-    ]
+    keys, now, silos = coordinator.keys(), datetime.now(UTC), []
+    for name in invited(coordinator):
+        node = current.get(name)
+        seen = node.seen if node else None
+        if node and seen:
+            state = "online" if node.online else "offline"
+        elif name not in keys:
+            state = "invited"
+        else:
+            state = "unknown" if trouble else "waiting" if node else "unregistered"
+        silos.append(
+            {
+                "silo": name,
+                "state": state,
+                "seen": seen.isoformat(timespec="seconds") if seen else None,
+                "seconds": max(0.0, (now - seen).total_seconds()) if seen else None,
+                "former_keys": len(former.get(name, [])),
+                "certificate_days": days_of(files_of(coordinator, name)["client.crt"]),
+            }
+        )
     return {
         "version": __version__,
         "superlink": coordinator.address(),
@@ -87,7 +96,7 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
         "silos": silos,
         "others": others,
         "certificate_days": {
-            name: _days(path)
+            name: days_of(path)
             for name, path in (
                 ("server", coordinator.server_certificate),
                 ("authority", coordinator.ca),
@@ -103,14 +112,6 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
             if path.exists()
         ),
     }
-
-
-def _days(certificate: Path) -> int | None:
-    """None for one that is not there, or cannot be read."""
-    try:
-        return days_left(certificate)
-    except ConfigError:
-        return None
 
 
 def _table(said: dict[str, Any]) -> Table:
@@ -148,17 +149,6 @@ def _lasting(days: int | None) -> str:
     if days < 0:
         return ", [bold red]certificate expired[/]"
     return f", certificate: [yellow]{days:,} days[/]" if days < SOON else f", certificate: {days:,} days"
-
-
-def _facts_of(name: str, node: Node | None, *, known: bool = True, invited_only: bool = False) -> dict[str, Any]:
-    """What there is to say of a silo. ``known``: whether the SuperLink was asked; ``invited_only``: it has no key."""
-    if not known or node is None or node.seen is None:
-        missing = "unregistered" if node is None else "waiting"
-        state = "invited" if invited_only else missing if known else "unknown"
-        return {"silo": name, "state": state, "seen": None, "seconds": None}
-    seconds = max(0.0, (datetime.now(UTC) - node.seen).total_seconds())
-    state, seen = "online" if node.online else "offline", node.seen.isoformat(timespec="seconds")
-    return {"silo": name, "state": state, "seen": seen, "seconds": seconds}
 
 
 def metrics(folder: Folder) -> None:

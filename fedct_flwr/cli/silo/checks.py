@@ -18,12 +18,11 @@ import stat
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 import pyarrow as pa
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
@@ -36,7 +35,7 @@ from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import promises_of
-from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
+from fedct_flwr.hospital.keys import load_egress_key, load_public_key, loaded, public_key_path
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Standing, lost_ledger, lost_line, standing
 from fedct_flwr.hospital.link import call, sentence_of
 from fedct_flwr.hospital.log_entry import read_entries, verify_log
@@ -44,7 +43,7 @@ from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.text.printable import count
-from fedct_flwr.types import Examples, FedctError, Groups
+from fedct_flwr.types import ConfigError, Examples, FedctError, Groups
 
 EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
 LATEST: Final = "restore the folder as a whole from the latest backup, with the user that all agents run as"
@@ -175,12 +174,12 @@ def egress_log(silo: Silo) -> Iterator[Finding]:
 def node_key(silo: Silo) -> Iterator[Finding]:
     """The SuperNode's key, by which the coordinator knows this silo."""
     path = silo.config.connection.node_key
-    try:
-        key = load_ssh_private_key(path.read_bytes(), None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
-    if not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP384R1)):
-        raise OSError(f"{path} is no ECDSA P-384 key")
+    wrong = "is no ECDSA P-384 key"
+    key: ec.EllipticCurvePrivateKey = loaded(
+        path, partial(load_ssh_private_key, password=None), ec.EllipticCurvePrivateKey, wrong
+    )
+    if not isinstance(key.curve, ec.SECP384R1):
+        raise ConfigError(f"{path} {wrong}")
     shown = silo.shown(path)
     yield good(f"node key: {shown}; the coordinator must know {shown}.pub")
 

@@ -5,18 +5,19 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, good, warning
+from fedct_flwr.cli.findings import Finding, Unread, bad, good, of_data, warning
 from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
-from fedct_flwr.datasets.inspection.finding import Redaction, Severity, gathered
+from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.schema import Column
@@ -120,10 +121,8 @@ def inspection(silo: Silo) -> Iterator[Finding]:
     """Whether the records are what the study takes them for: values, spellings, units, copies."""
     config, agreed = silo.config, silo.study
     found = silo.read("the records", lambda: inspect_records(config.data, agreed, config.silo, silo.table))
-    marks = {Severity.REFUSED: Mark.BAD, Severity.SAID: Mark.WARNING, Severity.ACCEPTED: Mark.GOOD}
-    for each in gathered(found.findings):
-        accepted = " (accepted)" if each.severity is Severity.ACCEPTED else ""
-        yield Finding(marks[each.severity], f"data: {each.message}{accepted}", each.fix, code=each.name)
+    for each in map(of_data, gathered(found.findings)):
+        yield replace(each, message=f"data: {each.message}")
     if said := largest(found.table, Redaction(private=True)):
         yield good(f"data: next to the public set, {said}")
     for place, column in enumerate(silo.study.schema.columns):

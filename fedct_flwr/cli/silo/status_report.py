@@ -7,7 +7,6 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Final, TypeVar
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.cli.certificates import days_left
+from fedct_flwr.cli.certificates import days_of
 from fedct_flwr.cli.output import print_metrics
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
@@ -30,7 +29,7 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, read_entries, 
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.text.printable import count
-from fedct_flwr.types import ConfigError, FedctError
+from fedct_flwr.types import FedctError
 from fedct_flwr.wire.refusal import Refusal
 
 FEW_BYTES: Final = 100_000_000
@@ -88,7 +87,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         **({"records": _over_studies(config, folder)} if (folder := config.records.folder) else {}),
         **dict(_budgets(config, study)),
         "judgment": _judgment(config, study),
-        "certificate_days": dict(_certificate_days(config)),
+        "certificate_days": _certificate_days(config),
         "refused": Counter(entry.reason for entry in refused),
         "refusals": [
             {"time": entry.time, "round": entry.round, "reason": _words(entry.reason)}
@@ -97,12 +96,10 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     }
 
 
-def _certificate_days(config: SiloConfig) -> Iterator[tuple[str, int]]:
+def _certificate_days(config: SiloConfig) -> dict[str, int]:
     """Of those that this process can read: an agent's container has none."""
-    connection = config.connection
-    for name, path in (("client", connection.client_certificate), ("authority", connection.ca_certificate)):
-        with suppress(ConfigError):
-            yield name, days_left(path)
+    paths = {"client": config.connection.client_certificate, "authority": config.connection.ca_certificate}
+    return {name: days for name, path in paths.items() if (days := days_of(path)) is not None}
 
 
 def _limits(limits: object, used: Spent | None) -> dict[str, dict[str, int] | None]:

@@ -20,7 +20,6 @@ from fedct_flwr.hospital.egress_log import kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries, spent, verify_log
 from fedct_flwr.silo.site import terms_of
-from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, RunError, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply
@@ -50,8 +49,8 @@ def verify(
     config = SiloConfig.read_toml(silo_file(folder))
     public_key = load_public_key(key or public_key_path(config.egress_key))
     out, log = Output(as_json=json_), config.state / LOG_FILE
-    with bar("proving line by line", log.stat().st_size if log.is_file() else None) as advance:
-        verdict = verify_log(config.state, public_key, config.silo, advance)
+    with out.doing("proving line by line"):
+        verdict = verify_log(config.state, public_key, config.silo)
     lines = verdict.chain.number
     found = _line_with(since, log, lines) if since and verdict.intact else None
     # The agent may write meanwhile: only what was proven is added up.
