@@ -5,7 +5,7 @@ to 14. The students stay: what they say about the public set is all that the coo
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -274,7 +274,11 @@ def transfer_for(
     classes, few = len(schema.classes), public.X[:2]
     if transformer is not None:
         few = transformed(transformer, few)
-    make_learner = partial(_untrained, own, schema.classes, few)
+
+    def make_learner(state: int) -> Learner:
+        # For features that have gone through preprocessing already.
+        return untrained(own, state, schema.classes, few, None, total_steps=own.local_steps)
+
     make_learner(0)  # what is wrong with the learner is said now, and not by its first teacher
     return Transfer(
         make_learner,
@@ -287,11 +291,6 @@ def transfer_for(
         mechanism=teachers_noise(settings, privacy, len(public), votes) if noisy else None,
         lessons=settings.lessons_for(0, len(public)),
     )
-
-
-def _untrained(learner: LearnerSettings, classes: Sequence[str], examples: Features, seed: int) -> Learner:
-    """For features that have gone through preprocessing already."""
-    return untrained(learner, seed, classes, examples, None, total_steps=learner.local_steps)
 
 
 def teachers_noise(

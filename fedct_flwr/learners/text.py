@@ -110,7 +110,8 @@ def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
         return _READINGS[name], None
     if name == AUTO:
         return "nothing" if plain else "choice", None
-    if not schema.columns or (name in NAMES and (schema.texts or not _naming(settings.params))):
+    naming = any(key.split("__")[-1] in _BY_COLUMN and _is_set(value) for key, value in settings.params.items())
+    if not schema.columns or (name in NAMES and (schema.texts or not naming)):
         return "nothing", None
     model = make(name, settings.params, number=schema.outcome.number, **_PROBED)
     if not hasattr(model, "get_params"):
@@ -133,15 +134,12 @@ def _table(model: Any, learner: str, schema: Schema) -> "Table":
     names = [column.name for column in schema.columns]
     if unknown := next((name for name in _columns_named(model) or () if name not in names), None):
         raise LearnerError(f"learner {learner!r} names the column {unknown!r}: {suggest(unknown, names)}")
+    # Most of scikit-learn's estimators take numbers alone.
+    kinds = [type(part) for part in _parts(model)]
+    named = any(kind.__name__ in _OF_CATEGORIES or package(kind.__module__) != "sklearn" for kind in kinds)
     # Next to text, categories are numbers, since columns of vectorizers and of strings do not join.
-    numbered = schema.texts or not _takes_categories(_parts(model))
-    categories = None if numbered else [list(column.categories or ()) for column in schema.columns]
+    categories = [list(column.categories or ()) for column in schema.columns] if named and not schema.texts else None
     return Table(names, list(schema.texts), categories, _selects_strings(_parts(model)))
-
-
-def _takes_categories(parts: Sequence[Any]) -> bool:
-    """Whether an estimator with these parts may be given categories; most of scikit-learn's take numbers alone."""
-    return any(type(part).__name__ in _OF_CATEGORIES or package(type(part).__module__) != "sklearn" for part in parts)
 
 
 def _selects_strings(parts: Sequence[Any]) -> bool:
@@ -154,10 +152,6 @@ def _selects_strings(parts: Sequence[Any]) -> bool:
     ]
     wanted = [kind for one in selectors for kind in (one if isinstance(one, list | tuple) else [one])]
     return any(kind in (object, str, "object", "str", "string") for kind in wanted)
-
-
-def _naming(params: Mapping[str, Any]) -> bool:
-    return any(key.split("__")[-1] in _BY_COLUMN and _is_set(value) for key, value in params.items())
 
 
 def _is_set(value: Any) -> bool:

@@ -63,12 +63,12 @@ def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
         return {"protection": "the silos' own", "words": _OF_SILOS}
     if config.protection == "none":
         return {"protection": "none", "words": f"Nothing is promised: {kind.unprotected}."}
-    return _kept(config.protection, config.epsilon, config.delta, _unit(config))
+    return _kept(config.protection, config.epsilon, config.delta, UNITS[unit_of(grouped=config.grouped)])
 
 
 def promised_together(config: RunConfig, epsilon: float, delta: float) -> dict[str, Any]:
     """What the joint labeler promises: the noise of all silos, for these totals."""
-    return _kept("joint labeler", epsilon, delta, _unit(config))
+    return _kept("joint labeler", epsilon, delta, UNITS[unit_of(grouped=config.grouped)])
 
 
 def promised_by_noise(spent: Spending) -> dict[str, Any]:
@@ -79,10 +79,6 @@ def promised_by_noise(spent: Spending) -> dict[str, Any]:
     if spent.unit is not PrivacyUnit.SILO:
         return _kept(*how, UNITS[spent.unit])
     return _kept(*how, _SILO, _IN_SHARES if spent.noise.honest else _AT_COORDINATOR)
-
-
-def _unit(config: RunConfig) -> str:
-    return UNITS[unit_of(grouped=config.grouped)]
 
 
 def _kept(protection: str, epsilon: float, delta: float, unit: str, words: str = _KEPT) -> dict[str, Any]:

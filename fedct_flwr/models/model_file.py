@@ -26,7 +26,7 @@ from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
 from fedct_flwr.learners.output_validation import classes_of, probabilities_of
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
-from fedct_flwr.learners.skops_file import read_object
+from fedct_flwr.learners.skops_file import read_object, skops_io
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, HardLabels, TrainingError
 
 DESCRIPTION: Final = "fedct"
@@ -163,7 +163,8 @@ def _content(written: bytes, learner: Learner, transformer: Any, description: Mo
     if isinstance(learner, Averageable):
         from fedct_flwr.learners import trained_network as tensors
 
-        return tensors.described(written or learner, _dumped(transformer), said)
+        dumped = None if transformer is None else skops_io().dumps(transformer)
+        return tensors.described(written or learner, dumped, said)
     raise TrainingError("models of this learner cannot be saved")
 
 
@@ -204,12 +205,6 @@ def blank(description: ModelDescription) -> Features:
         return np.zeros((2, *description.shape), dtype=np.float32)
     row = ["" if name in description.text else 0.0 for name, _ in description.columns]
     return np.array([row, row], dtype=np.object_)
-
-
-def _dumped(transformer: Any) -> bytes | None:
-    import skops.io
-
-    return None if transformer is None else bytes(skops.io.dumps(transformer))
 
 
 def _text(description: ModelDescription) -> str:

@@ -17,34 +17,6 @@ APP_CONFIG: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("
 
 NETWORK = "tests.config.probes.small_network"
 
-ANOTHER: dict[str, Any] = {
-    "quorum": 0.6,
-    "trust": "dynamic",
-    "consensus-weight": 0.9,
-    "warm-up-rounds": 2,
-    "secure": True,
-    "min-summands": 4,
-    "may-collude": 2,
-    "joint-labeler": "additive",
-    "initial-model": "",
-    "proximal-mu": 0.7,
-    "feddyn-alpha": 0.3,
-    "distillation-steps": 9,
-    "pfnm-silo-variance": 0.1,
-    "pfnm-global-variance": 5.0,
-    "pfnm-gamma": 7.0,
-    "epsilon": 0.1,
-    "delta": 1e-6,
-    "teachers": 4,
-    "clipping-norm": 0.5,
-    "privacy-level": "L1",
-    "partitions": 3,
-    "mechanism": "gumbel",
-    "gamma": 0.001,
-    "lessons": 30,
-}
-"""Another value than the default for each setting that single algorithms have."""
-
 
 def small_network(num_classes: int, num_features: int, width: int = 6) -> Any:
     """A network of one hidden layer."""

@@ -9,7 +9,7 @@ from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import STUDY, LearnerSettings, RunConfig
 from fedct_flwr.config.method import defaults_of_all
 from fedct_flwr.types import ConfigError
-from tests.config.probes import ANOTHER, APP_CONFIG
+from tests.config.probes import APP_CONFIG
 from tests.sentences import sentence
 
 REQUIRED = {"study": "a-study", "data": "heart-disease"}
@@ -26,13 +26,21 @@ ANOTHER_THAN_THE_DEFAULTS: dict[str, Any] = {
     "roster": "a,b,c", "min-silos": 3, "round-deadline": 2.5, **TRAINING,
 }  # fmt: skip
 
-OF_ALGORITHMS: dict[str, Any] = {
-    **{key: ANOTHER[key] for key in defaults_of_all()},
-    "initial-model": "/models/a.safetensors",
+NAMED = {
+    "trust": "dynamic", "joint-labeler": "additive", "initial-model": "/models/a.safetensors", "privacy-level": "L2",
     # Noise that silos can add in shares, and that has lessons.
     "mechanism": "gaussian",
-    "privacy-level": "L2",
-}
+}  # fmt: skip
+
+
+def another(key: str, default: Any) -> Any:
+    """A value that is not the default."""
+    if isinstance(default, bool | str):
+        return NAMED[key] if isinstance(default, str) else not default
+    return default + 1 if isinstance(default, int) else default * 0.9 or 0.1
+
+
+OF_ALGORITHMS = {key: another(key, default) for key, default in defaults_of_all().items()}
 """Settings that single algorithms have."""
 
 

@@ -62,32 +62,26 @@ def test_a_value_out_of_range_is_one_sentence_with_key_and_value(table: str, key
 
 
 @pytest.mark.parametrize(
-    ("privacy", "said"),
+    ("tables", "said"),
     [
-        ({"protection": "dp-sgd", "delta": 0}, "dp-sgd promises nothing at delta = 0"),
-        ({"protection": "dp-linear", "delta": 0}, "dp-linear promises nothing at delta = 0"),
+        ({"privacy": {"protection": "dp-sgd", "delta": 0}}, "dp-sgd promises nothing at delta = 0"),
+        (
+            {"privacy": {"protection": "fedkt-l2"}, "policy": {"kinds": ["hard", "counts"]}},
+            "covers votes of students alone: set kinds = ['counts'] under [policy]",
+        ),
+        (
+            {"privacy": {"protection": "dp-linear"}, "data": {"test-fraction": 0.2}},
+            "set test-fraction = 0 under [data], or name a test-file there",
+        ),
+        (
+            {"privacy": {"protection": "dp-linear"}, "policy": {"metrics": True}},
+            "scores are computed from private records without noise",
+        ),
     ],
 )
-def test_what_promises_nothing_is_refused(privacy: dict[str, Any], said: str) -> None:
-    assert said in message(privacy=privacy)
-
-
-def test_noise_of_fedkt_covers_no_labels() -> None:
-    said = message(privacy={"protection": "fedkt-l2"}, policy={"kinds": ["hard", "counts"]})
-    assert "covers votes of students alone: set kinds = ['counts'] under [policy]" in said
-    assert read(privacy={"protection": "fedkt-l2"}, policy={"kinds": ["counts"]}).privacy.enabled
-
-
-def test_holding_records_out_and_a_protection_do_not_go_together() -> None:
-    said = message(privacy={"protection": "dp-linear"}, data={"test-fraction": 0.2})
-    assert "set test-fraction = 0 under [data], or name a test-file there" in said
-    assert read(privacy={"protection": "none"}, data={"test-fraction": 0.2}).data.test_fraction == 0.2
-
-
-def test_scores_and_a_protection_do_not_go_together() -> None:
-    said = message(privacy={"protection": "dp-linear"}, policy={"metrics": True})
-    assert "scores are computed from private records without noise" in said
-    assert read(privacy={"protection": "none"}, policy={"metrics": True}).policy.metrics
+def test_what_breaks_a_promise_is_refused(tables: dict[str, Any], said: str) -> None:
+    assert said in message(**tables)
+    assert read(**{**tables, "privacy": {}}).privacy.protection == "none"
 
 
 def test_what_decides_the_model_has_a_promise_only_where_there_is_one() -> None:

@@ -16,7 +16,7 @@ from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
 from fedct_flwr.learners.safeguard import WEIGHTS, NetworkSafeguard, Safeguard, Trust
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.text import Table
-from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
 
 PUBLIC = np.random.default_rng(5).normal(size=(200, 2))
 TRUTH = (PUBLIC[:, 0] > 0).astype(np.int16)
@@ -177,23 +177,10 @@ def test_a_decision_stays_while_hardly_any_label_changes():
     assert learner.fits > fits
 
 
-class Unweighted(Memory):
-    """Takes no weights, and follows the majority."""
-
-    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        if sample_weight is not None:
-            raise TrainingError("takes no weights")
-        self._model = KNeighborsClassifier(1).fit(X, y)
-        return self
-
-    def predict(self, X: Features) -> HardLabels:
-        return self._model.predict(X)
-
-
 def test_a_learner_without_weights_takes_all_or_nothing():
-    for learner in (Unweighted(), SklearnLearner(KNeighborsClassifier(1))):
-        assert guard_of(records(60)).trust(learner, PUBLIC, TRUTH).weight == 1.0
-        assert guard_of(records(60)).trust(learner, PUBLIC, np.int16(1) - TRUTH).weight == 0.0
+    learner = SklearnLearner(KNeighborsClassifier(1))
+    assert guard_of(records(60)).trust(learner, PUBLIC, TRUTH).weight == 1.0
+    assert guard_of(records(60)).trust(learner, PUBLIC, np.int16(1) - TRUTH).weight == 0.0
 
 
 class Surer:

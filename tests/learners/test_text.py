@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
@@ -13,7 +12,6 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, 
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 
-from fedct_flwr import simulate
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
@@ -162,25 +160,3 @@ def test_a_global_model_of_text_is_read_without_trusting_anybody(tmp_path: Path)
     model = load_model(tmp_path / "global.skops")
     assert model.schema.columns == SCHEMA.columns
     np.testing.assert_array_equal(model.predict(X), learner.predict(X))
-
-
-def frame(number: int, seed: int) -> pd.DataFrame:
-    X, y = records(number, seed)
-    ward = np.array(["a", "b", "a"])[X[:, 2].astype(int)]
-    return pd.DataFrame(
-        {"age": X[:, 0].astype(float), "note": X[:, 1], "ward": ward, "ill": np.array(["no", "yes"])[y]}
-    )
-
-
-FRAMES = {"north": frame(60, 1), "south": frame(60, 2)}
-PUBLIC = frame(80, 3).drop(columns="ill")
-
-
-@pytest.mark.parametrize("learner", ["tfidf-linear", by_table()])
-@pytest.mark.filterwarnings("ignore:learner .* begins with text:fedct_flwr.types.DataWarning")
-def test_silos_with_text_co_train(learner: Any) -> None:
-    run = simulate(FRAMES, PUBLIC, label="ill", text_columns=["note"], learner=learner, rounds=2, progress=False)
-    assert run.status == "completed"
-    assert min(row.own["federated"] for row in run.rows) > 0.7
-    new = pd.DataFrame({"age": [50.0, 50.0], "note": ["pain", "fine"], "ward": ["a", "new"]})
-    assert run.models["north"].predict(new).tolist() == ["yes", "no"]
