@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
@@ -96,6 +97,16 @@ def test_a_model_reads_frames_and_answers_in_the_labels_own_words(run: Run) -> N
         run.models["essen"].predict(new.drop(columns="crp"))
     with pytest.raises(DataError, match="'sex' must hold text"):
         run.models["essen"].predict(np.ones((2, 3)))
+
+
+def test_metrics_are_those_of_the_models_that_the_run_kept() -> None:
+    test = records(50)
+    found = run_frames(tests={"essen": test}, learner=GaussianNB())
+    metrics = found.metrics
+    auc = metrics[(metrics.test == "own") & (metrics.metric == "auc") & (metrics.method == "federated")].loc["essen"]
+    assert auc["value"] == pytest.approx(roc_auc_score(test["ill"], found.models["essen"].predict_proba(test)[:, 1]))
+    assert (auc["n"], auc["low"] < auc["value"] < auc["high"]) == (60, True)
+    assert found.scores.loc["essen", "own_federated_auc"] == auc["value"]
 
 
 # --- data

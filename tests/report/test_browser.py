@@ -82,15 +82,6 @@ def test_nothing_overflows_on_a_telephone(browser: Browser, address: str) -> Non
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_a_name_with_html_is_shown_as_it_is(browser: Browser, tmp_path: Path) -> None:
-    run = finished(tmp_path / "run", silos=["oslo", NASTY])
-    with opened(browser, written(tmp_path / "report.html", run.path)) as (page, complaints):
-        assert page.locator("main img, main b, h1 img, h1 b").count() == 0
-        assert page.locator("[data-plot='agreement'] .legendtext").all_text_contents() == ["oslo", NASTY]
-        expect(page.locator("#glance tbody th").nth(1)).to_have_text(NASTY)
-        assert complaints == []
-
-
 def test_it_updates_while_a_run_goes_on_and_survives_its_end(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "run"
     with live(path) as server, opened(browser, server.url) as (page, complaints):

@@ -20,7 +20,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from fedct_flwr.scoring import accuracy, balanced_accuracy, r_squared
+from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.scoring.assessment import (
     OF_CLASSES,
     Assessment,
@@ -263,11 +263,3 @@ def test_numbers_are_scikit_learns_to_the_last_bit(truth: list[int], seed: int) 
     assert score(truth, predicted) == float(expected)
     test = Examples(np.zeros((len(truth), 1)), np.array(truth, dtype=LABEL_DTYPE))
     assert accuracy(Answers(predicted), test) == float(accuracy_score(truth, predicted))
-
-
-@pytest.mark.parametrize(
-    ("predicted", "expected"), [([1, 2, 3], 1.0), ([2, 2, 2], 0.0), ([1, 2, 4], 0.5), ([3, 2, 1], -3.0)]
-)
-def test_r_squared_is_the_share_of_the_variance(predicted: list[int], expected: float) -> None:
-    test = Examples(np.zeros((3, 1)), np.array([1.0, 2.0, 3.0]))
-    assert r_squared(Answers(predicted), test) == pytest.approx(expected)
