@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from warnings import warn
 
 import numpy as np
@@ -27,8 +27,9 @@ from fedct_flwr.models.model_file import can_be_saved, describe, load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor
 from fedct_flwr.text.printable import logger, suggest
-from fedct_flwr.types import ConfigError, DataError, Examples, Features, Groups, SiloName, TrainingError
+from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName, TrainingError
 
+Baseline: TypeAlias = Callable[[RunConfig, FederatedDataset, int], Learner]
 LOCAL: Final = "local"
 CENTRALIZED: Final = "centralized"
 _AT_ONCE: Final = 32
@@ -38,25 +39,20 @@ _AT_ONCE: Final = 32
 def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
     """The learner of the silo at ``position`` trained on its private records alone. Raises TrainingError."""
     silo = dataset.silos[position]
-    learner = build_learner(config, dataset, position, silo.private.X)
-    _choose(learner, silo.private, silo.groups)
-    learner.fit(*silo.private)
-    return learner
+    return _fitted(build_learner(config, dataset, position, silo.private.X), silo.private, silo.groups)
 
 
 def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
     """The same learner trained on all silos' private records, as if none colluded. Raises TrainingError."""
     everything = pool([silo.private for silo in dataset.silos])
-    learner = named_learner(config, dataset, position, everything.X)
-    groups = _all_groups(dataset)
-    _choose(learner, everything, groups)
-    learner.fit(*everything)
-    return learner
+    return _fitted(named_learner(config, dataset, position, everything.X), everything, _all_groups(dataset))
 
 
-def _choose(learner: Learner, records: Examples, groups: Groups | None) -> None:
+def _fitted(learner: Learner, records: Examples, groups: Groups | None) -> Learner:
     if isinstance(learner, Choosing):
         learner.choose(records, groups)
+    learner.fit(*records)
+    return learner
 
 
 def _all_groups(dataset: FederatedDataset) -> Groups | None:
@@ -80,49 +76,41 @@ class References:
 
     def __init__(self, config: RunConfig, dataset: FederatedDataset) -> None:
         self._config, self._dataset = config, dataset
-        self._wanted = baselines_of(config)
-        self._centralized: dict[str, Learner | None] = {}
+        self._pooled: dict[str, Learner | None] = {}
         self._alone: dict[int, Learner | None] = {}
 
     def of(self, position: int) -> dict[str, Learner]:
         """Those of the silo at ``position`` by name; one whose training fails is left out."""
-        models: dict[str, Learner] = {}
-        # A learner that manages with pseudo-labels may fail without; what it says may quote data.
-        if LOCAL in self._wanted and (alone := self._local(position)):
-            models[LOCAL] = alone
-        if CENTRALIZED in self._wanted and (pooled := self._pooled(position)):
-            models[CENTRALIZED] = pooled
-        return models
+        baselines = {LOCAL: self._local, CENTRALIZED: self._centralized}
+        found = {name: baselines[name](position) for name in baselines_of(self._config)}
+        return {name: model for name, model in found.items() if model is not None}
 
     def _local(self, position: int) -> Learner | None:
         """The silo's learner alone. Networks of the silos after it are trained along with it."""
         if position not in self._alone:
-            every = range(position, min(position + _AT_ONCE, len(self._dataset.silos)))
-            if isinstance(build_learner(self._config, self._dataset, position, self._private(position)), Resumable):
+            silos, train = self._dataset.silos, partial(self._trained, local_only)
+            learner = build_learner(self._config, self._dataset, position, silos[position].private.X)
+            if isinstance(learner, Resumable):
                 from fedct_flwr.learners.stacked import Stacks  # needs torch
 
-                train = Stacks(self._config.silos_at_once).train
-                found = together([partial(self._fitted, each) for each in every], train)
+                every = range(position, min(position + _AT_ONCE, len(silos)))
+                found = together([partial(train, each) for each in every], Stacks(self._config.silos_at_once).train)
                 self._alone |= dict(zip(every, found, strict=True))
             else:
-                self._alone[position] = self._fitted(position)
+                self._alone[position] = train(position)
         return self._alone.pop(position)
 
-    def _private(self, position: int) -> Features:
-        return self._dataset.silos[position].private.X
-
-    def _fitted(self, position: int) -> Learner | None:
-        with contextlib.suppress(TrainingError):
-            return local_only(self._config, self._dataset, position)
-        return None
-
-    def _pooled(self, position: int) -> Learner | None:
+    def _centralized(self, position: int) -> Learner | None:
         learner = self._config.learner_settings(position, len(self._dataset.silos)).model_dump_json()
-        if learner not in self._centralized:
-            self._centralized[learner] = None
-            with contextlib.suppress(TrainingError):
-                self._centralized[learner] = centralized(self._config, self._dataset, position)
-        return self._centralized[learner]
+        if learner not in self._pooled:
+            self._pooled[learner] = self._trained(centralized, position)
+        return self._pooled[learner]
+
+    def _trained(self, baseline: Baseline, position: int) -> Learner | None:
+        # A learner that manages with pseudo-labels may fail without; what it says may quote data.
+        with contextlib.suppress(TrainingError):
+            return baseline(self._config, self._dataset, position)
+        return None
 
 
 SUFFIXES: Final = (".skops", ".safetensors")

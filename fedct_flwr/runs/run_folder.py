@@ -108,7 +108,13 @@ class RunFolder:
         with folder._writing("the run folder"):
             folder._take_lock()
         try:
-            return folder, folder._go_back_to_checkpoint(stored, before, settings, facts, may_change)
+            changed = sorted(k for k in {*settings, *before} - may_change if settings.get(k) != before.get(k))
+            if changed:
+                raise RunError(f"cannot resume {path} with other settings: set back {', '.join(changed)}")
+            moved = [name for name, fact in json.loads(json.dumps(dict(facts))).items() if stored.get(name) != fact]
+            if moved:
+                raise RunError(f"cannot resume {path} with other data: {', '.join(moved)} changed; start a new run")
+            return folder, folder._back_at_checkpoint()
         except RunError:
             folder.close()
             raise
@@ -117,21 +123,7 @@ class RunFolder:
         """Let another coordinator go on with the run."""
         self._lock.release()
 
-    def _go_back_to_checkpoint(
-        self,
-        stored: Mapping[str, Any],
-        before: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        facts: Mapping[str, Any],
-        may_change: frozenset[str],
-    ) -> Checkpoint:
-        path = self.path
-        changed = sorted(k for k in {*settings, *before} - may_change if settings.get(k) != before.get(k))
-        if changed:
-            raise RunError(f"cannot resume {path} with other settings: set back {', '.join(changed)}")
-        moved = [name for name, fact in json.loads(json.dumps(dict(facts))).items() if stored.get(name) != fact]
-        if moved:
-            raise RunError(f"cannot resume {path} with other data: {', '.join(moved)} changed; start a new run")
+    def _back_at_checkpoint(self) -> Checkpoint:
         checkpoint = self.load_checkpoint()
         with self._writing("the round log"):
             for log in (self.round_log(), self.trust_log()):
@@ -140,7 +132,7 @@ class RunFolder:
                 kept = [record for record in log.records() if record["round"] <= checkpoint.round]
                 write_atomically(log.path, "".join(json.dumps(record) + "\n" for record in kept).encode())
             for name in ("result.json", _ERROR):
-                (path / name).unlink(missing_ok=True)
+                (self.path / name).unlink(missing_ok=True)
         return checkpoint
 
     def _take_lock(self) -> None:
