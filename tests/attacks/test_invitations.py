@@ -93,6 +93,16 @@ def test_what_unpacks_to_more_than_there_is_room_for_is_not_unpacked(
     assert list(room.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["compose.yaml", "study/../../x", "/etc/passwd", "study\\x"])
+def test_a_file_that_does_not_belong_there_is_written_nowhere(tmp_path: Path, name: str) -> None:
+    assert "belongs in no invitation" in refused(made(tmp_path, names=(*CERTIFICATES, name)))
+
+
+def test_an_expired_invitation_is_refused(tmp_path: Path) -> None:
+    said = replace(SAID, expires=datetime.now(UTC) - timedelta(seconds=1))
+    assert "expired on" in refused(made(tmp_path, said))
+
+
 @pytest.mark.parametrize("lacks", CERTIFICATES)
 def test_an_invitation_that_lacks_something_is_refused(tmp_path: Path, lacks: str) -> None:
     names = tuple(name for name in CERTIFICATES if name != lacks)

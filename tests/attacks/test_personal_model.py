@@ -42,7 +42,7 @@ def stop_the_run_after_training(silo: Silo, number: int, label: int) -> None:
     silo.training()
     silo.api.close()
     silo.api = RuntimeApi(silo.api.port)
-    (silo.folder / "hold").unlink()
+    silo.go()
     eventually(lambda: len(silo.of(Event.REFUSED)) == number)
 
 
@@ -58,7 +58,7 @@ def test_training_on_forged_targets_counts_and_leaves_the_model_on_disk_as_it_wa
         assert silo.of(Event.REFUSED)[-1].reason == "NOT_AWAITED"
     assert model.read_bytes() == b"as it was"
     assert [(entry.round, entry.queries) for entry in silo.of(Event.ADMITTED)] == [(1, 228), (2, 228)]
-    assert sum(entry.bytes for entry in silo.events()) == 0
+    assert sum(entry.bytes for entry in silo.entries()) == 0
     silo.ask(3)
     assert silo.outcome(3) is Refusal.LIMIT
 

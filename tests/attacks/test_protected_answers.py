@@ -193,8 +193,8 @@ def test_the_answer_leaves_before_the_personal_model_trains(make: Make) -> None:
     silo.training()
     model = silo.config.state / f"model-{silo.study.name}.skops"
     assert not model.exists()
-    assert [entry.event for entry in silo.events()][-1] is Event.RELEASED
-    (silo.folder / "hold").unlink()
+    assert [entry.event for entry in silo.entries()][-1] is Event.RELEASED
+    silo.go()
     eventually(model.exists)
 
 

@@ -2,7 +2,7 @@
 
 import stat
 import zipfile
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from fedct_flwr.cli.certificates import RENEW_BEFORE, load_certificate
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.invite import files_of
 from fedct_flwr.cli.demo import LABEL
-from fedct_flwr.cli.invitation import Invitation, fingerprint_of, write_invitation
+from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.keys import load_egress_key
@@ -53,13 +53,6 @@ def joined(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, *options: st
     done = join(fedct, folder, tmp_path, invite(fedct, folder), *options)
     assert done.code == 0, done.err
     return tmp_path / "silo"
-
-
-def refused(done: Outcome, tmp_path: Path) -> str:
-    """The sentence; and nothing was written."""
-    assert done.code == ConfigError.exit_code
-    assert not [path for path in tmp_path.iterdir() if "silo" in path.name]
-    return done.sentence
 
 
 # --- at the coordinator
@@ -129,31 +122,6 @@ def test_without_a_fingerprint_it_asks(
     assert done.code == code
     assert fingerprint(folder) in done.out
     assert (tmp_path / "silo").exists() is (code == 0)
-
-
-def signed(folder: CoordinatorFolder, path: Path, days: float = 1, address: str = "", **more: Path) -> None:
-    """An invitation of the coordinator's with other contents; ``address`` is the one that is shown."""
-    study = {f"study/{file.name}": file for file in folder.study.iterdir()}
-    said = Invitation(
-        "zurich", "heart-disease", address or "fl.example.org:8443", datetime.now(UTC) + timedelta(days=days)
-    )
-    files = {**files_of(folder, "zurich"), **study, **more}
-    write_invitation(path, said, files, load_egress_key(folder.signing_key))
-
-
-@pytest.mark.parametrize("name", ["compose.yaml", "study/../../x", "/etc/passwd", "study\\x"])
-def test_a_file_that_does_not_belong_there_is_written_nowhere(
-    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, name: str
-) -> None:
-    path = invite(fedct, folder)
-    signed(folder, path, **{name: folder.ca})
-    assert "belongs in no invitation" in refused(join(fedct, folder, tmp_path, path, "--containers"), tmp_path)
-
-
-def test_an_expired_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    path = invite(fedct, folder)
-    signed(folder, path, days=-0.001)
-    assert "expired on" in refused(join(fedct, folder, tmp_path, path), tmp_path)
 
 
 # --- new certificates

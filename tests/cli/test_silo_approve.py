@@ -105,16 +105,7 @@ REFUSED: Mapping[str, tuple[Callable[[Kit], None], str]] = {
         lambda kit: kit.edit("epsilon = 1.0", "epsilon = 0.1"),
         "nothing is protected, as epsilon has no effect without protection = 'dp-sgd'",
     ),
-    "a public set of the silo's own records": (
-        lambda kit: cut_labels(kit),
-        "add --despite-duplicates",
-    ),
 }
-
-
-def cut_labels(kit: Kit) -> None:
-    lines = (kit.source / "data.csv").read_text("utf-8").splitlines()
-    (kit.folder / "study" / "public.csv").write_text("".join(f"{line.rpartition(',')[0]}\n" for line in lines), "utf-8")
 
 
 @pytest.mark.parametrize("mistake", REFUSED)

@@ -33,7 +33,7 @@ def silo(tmp_path: Path, fedct: Fedct) -> Iterator[Silo]:
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo) -> None:
-    (entry,) = [entry for entry in silo.events() if entry.event is Event.RELEASED]
+    (entry,) = [entry for entry in silo.entries() if entry.event is Event.RELEASED]
     rows = list(csv.DictReader(io.StringIO(fedct("silo", "released", silo.folder).out)))
     assert [int(row["example"]) for row in rows] == list(range(silo.terms.num_public))
     assert {row["label"] for row in rows} <= {*silo.terms.classes, ""}

@@ -2,17 +2,10 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
-from fedct_flwr.datasets.federated import Query
 from fedct_flwr.hospital.approval import put_down
-from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, is_revoked
-from fedct_flwr.silo.site import terms_of
-from fedct_flwr.wire.codec import encode_instruction
-from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.messages import to_record
 from tests.cli.silos import Fedct, Kit
 
 
@@ -33,23 +26,16 @@ def test_where_nothing_is_approved_there_is_nothing_to_do(fedct: Fedct, kit: Kit
     assert kit.events == []
 
 
-def test_the_gate_shuts_while_the_agent_is_at_work(fedct: Fedct, approved_kit: Kit) -> None:
+def test_it_is_withdrawn_at_once_while_an_agent_holds_the_log(fedct: Fedct, approved_kit: Kit) -> None:
     kit = approved_kit
-    study, terms = kit.study, terms_of(kit.study)
-    instruction = Instruction(1, Query(0, 5), np.full(len(study.public), -1, dtype=np.int16))
-    question = to_record(encode_instruction(instruction, terms))
     with kit.log() as log:
-        gate = Gate(kit.config, study, log, lambda: not is_revoked(kit.state))
-        assert gate.admit(question, 1, "")
         outcome = fedct("silo", "revoke", kit.folder, "--yes")
-        assert outcome.code == 0
-        assert "nothing leaves from now on" in outcome.out
-        with pytest.raises(Held, match="has not approved"):
-            gate.admit(question, 1, "")
+        assert (outcome.code, "nothing leaves from now on" in outcome.out) == (0, True)
+        assert is_revoked(kit.state)
         assert '"state": "revoked"' in fedct("silo", "status", kit.folder, "--json").out
-    with kit.log() as log:
+        # As the agent does within a second; before that its gate finds the file.
         put_down(log, kit.state)
-    assert kit.events == [Event.APPROVED, Event.ADMITTED, Event.REFUSED, Event.REVOKED]
+    assert kit.events == [Event.APPROVED, Event.REVOKED]
     assert not is_revoked(kit.state)
 
 

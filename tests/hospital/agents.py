@@ -32,24 +32,52 @@ from tests.patience import PATIENCE, eventually
 from tests.silo.held import held_in
 
 
-class Silo:
-    """One silo, its SuperNode's API, and its agent, in a thread or as a process."""
+class SiloOnDisk:
+    """A silo's folder, complete, whose training a test can hold up."""
 
-    def __init__(self, folder: Path, approved: bool = True, **tables: dict[str, Any]) -> None:
-        self.folder = folder
-        self.api = RuntimeApi()
-        (folder / "connection").mkdir(parents=True)
-        secret_file(folder / "connection")
-        connection = {"supernode": self.api.address}
-        tables = {"learner": held_in(folder), **tables}
-        self.file = write_silo_folder(folder, connection=connection, **tables)
+    def __init__(self, folder: Path, name: str = "cleveland", *, approved: bool = True, **tables: Any) -> None:
+        self.name, self.folder = name, folder
+        self.file = write_silo_folder(folder, name, **{"learner": held_in(folder), **tables})
         self.config = SiloConfig.read_toml(self.file)
         create_egress_key(self.config.egress_key)
         self.study = read_study(self.config.study)
-        self.terms = terms_of(self.study)
         if approved:
-            with EgressLog.open(self.config.state, self.config.silo, load_egress_key(self.config.egress_key)) as log:
+            with EgressLog.open(self.config.state, name, load_egress_key(self.config.egress_key)) as log:
                 approve(log, self.config, self.study)
+
+    def hold(self) -> None:
+        """Let training take until ``go``."""
+        (self.folder / "hold").touch()
+
+    def go(self) -> None:
+        (self.folder / "hold").unlink(missing_ok=True)
+
+    def is_training(self) -> bool:
+        return (self.folder / "training").exists()
+
+    def status(self) -> dict[str, Any]:
+        path = self.config.state / STATUS_FILE
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def entries(self, run: int | None = None) -> list[LogEntry]:
+        """The lines of the egress log, proven."""
+        verdict = verify_log(self.config.state, load_public_key(public_key_path(self.config.egress_key)), self.name)
+        assert verdict.intact, verdict.sentence
+        return [entry for entry in read_entries(self.config.state) if run is None or entry.run == run]
+
+    def of(self, event: Event) -> list[LogEntry]:
+        return [entry for entry in self.entries() if entry.event is event]
+
+
+class Silo(SiloOnDisk):
+    """One silo, its SuperNode's API, and its agent, in a thread or as a process."""
+
+    def __init__(self, folder: Path, approved: bool = True, **tables: dict[str, Any]) -> None:
+        self.api = RuntimeApi()
+        (folder / "connection").mkdir(parents=True)
+        secret_file(folder / "connection")
+        super().__init__(folder, approved=approved, connection={"supernode": self.api.address}, **tables)
+        self.terms = terms_of(self.study)
         self.said: list[str] = []
         self.stop = threading.Event()
         self.agent: threading.Thread | None = None
@@ -79,7 +107,7 @@ agent.start_agent(Path(sys.argv[1]), print)
 
     def end(self) -> None:
         self.stop.set()
-        (self.folder / "hold").unlink(missing_ok=True)
+        self.go()
         if self.agent:
             self.agent.join()
 
@@ -103,24 +131,8 @@ agent.start_agent(Path(sys.argv[1]), print)
     def outcome(self, number: int = 1) -> HardLabels | Refusal:
         return decode_reply(self.reply(), self.terms, self.instruction(number)).outcome
 
-    def hold(self) -> None:
-        (self.folder / "hold").touch()
-
     def training(self) -> None:
-        eventually((self.folder / "training").exists)
-
-    def status(self) -> dict[str, Any]:
-        path = self.config.state / STATUS_FILE
-        return json.loads(path.read_text()) if path.exists() else {}
-
-    def events(self) -> list[LogEntry]:
-        public = load_public_key(public_key_path(self.config.egress_key))
-        verdict = verify_log(self.config.state, public, self.config.silo)
-        assert verdict.intact, verdict.sentence
-        return list(read_entries(self.config.state))
-
-    def of(self, event: Event) -> list[LogEntry]:
-        return [entry for entry in self.events() if entry.event is event]
+        eventually(self.is_training)
 
     def leftovers(self) -> list[str]:
         return [path.name for path in self.config.state.iterdir() if path.name.startswith(".")]

@@ -153,7 +153,7 @@ def test_a_withdrawal_stands_in_the_log_whatever_the_agent_does(
     answer.set()
     assert len(silo.of(Event.REVOKED)) == 1
     if not hangs:
-        (silo.folder / "hold").unlink()
+        silo.go()
         assert silo.outcome() is Refusal.NOT_APPROVED
     assert [said for said in silo.said if "withdrawn" in said] == wording
 
@@ -171,7 +171,7 @@ def test_sigterm_in_the_middle_of_training_ends_the_process_cleanly(silo: Silo) 
     assert silo.leftovers() == []
     assert silo.of(Event.RELEASED) == []
     # The next one goes on where nothing was lost.
-    (silo.folder / "hold").unlink()
+    silo.go()
     silo.start_process()
     silo.ask()
     assert isinstance(silo.outcome(), np.ndarray)
@@ -211,7 +211,7 @@ def test_an_answer_that_nobody_waits_for_any_more_stays_here(silo: Silo, monkeyp
     silo.api.close()
     silo.api = RuntimeApi(silo.api.port)
     eventually(tasks[0].lost.is_set)
-    (silo.folder / "hold").unlink()
+    silo.go()
     eventually(lambda: any("the reply was not sent" in said for said in silo.said))
     assert silo.of(Event.RELEASED) == []
     assert [entry.reason for entry in silo.of(Event.REFUSED)] == ["NOT_AWAITED"]

@@ -7,7 +7,6 @@ Ports are this process's own, so that test files may run at the same time.
 
 import contextlib
 import itertools
-import json
 import os
 import secrets
 import shutil
@@ -28,28 +27,17 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.main import app
 from fedct_flwr.config import STUDY as STUDY_DATA
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower import superlink
 from fedct_flwr.flower.command import BIN, SuperLink, environment
-from fedct_flwr.hospital.agent_status import STATUS_FILE
-from fedct_flwr.hospital.approval import approve
-from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.keys import (
-    create_egress_key,
-    create_node_key,
-    load_egress_key,
-    load_public_key,
-    public_key_path,
-)
-from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, verify_log
+from fedct_flwr.hospital.keys import create_node_key
+from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import FedctError
-from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
+from tests.hospital.agents import SiloOnDisk
+from tests.hospitals import HOSPITALS, STUDY, write_study_folder
 from tests.marks import MARK, end_all
 from tests.patience import PATIENCE, eventually
 from tests.processes.relay import Relay
-from tests.silo.held import held_in
 
 ROOT: Final = Path(__file__).parents[2]
 _AGAIN_SECONDS: Final = 1.0
@@ -64,49 +52,22 @@ _SLICES: Final = 90
 _Found = TypeVar("_Found")
 
 
-class SiloFolder:
-    """One silo: its folder, complete and approved, and what a test wants to know of it."""
+class SiloFolder(SiloOnDisk):
+    """One silo with its SuperNode's key: its folder, approved, and what a test wants to know of it."""
 
     def __init__(self, folder: Path, name: str, superlink: str, ca: Path, **tables: dict[str, Any]) -> None:
-        self.name = name
-        self.folder = folder
         self.port = free_port()
-        address = f"127.0.0.1:{self.port}"
-        connection = {"superlink": superlink, "supernode": address}
-        self.file = write_silo_folder(folder, name, **{"learner": held_in(folder), "connection": connection, **tables})
-        config = self.config = SiloConfig.read_toml(self.file)
-        create_egress_key(config.egress_key)
-        create_node_key(config.connection.node_key)
-        config.connection.secret.write_text(secrets.token_hex(32))
-        shutil.copyfile(ca, config.connection.ca_certificate)
-        with EgressLog.open(config.state, name, load_egress_key(config.egress_key)) as log:
-            approve(log, config, read_study(config.study))
+        connection = {"superlink": superlink, "supernode": f"127.0.0.1:{self.port}"}
+        super().__init__(folder, name, connection=connection, **tables)
+        create_node_key(self.config.connection.node_key)
+        self.config.connection.secret.write_text(secrets.token_hex(32))
+        shutil.copyfile(ca, self.config.connection.ca_certificate)
 
     @property
     def node_key(self) -> Path:
         """Public key of the silo's node."""
         key = self.config.connection.node_key
         return key.with_name(f"{key.name}.pub")
-
-    def hold(self) -> None:
-        """Let training take until ``go``."""
-        (self.folder / "hold").touch()
-
-    def go(self) -> None:
-        (self.folder / "hold").unlink(missing_ok=True)
-
-    def is_training(self) -> bool:
-        return (self.folder / "training").exists()
-
-    def status(self) -> dict[str, Any]:
-        path = self.config.state / STATUS_FILE
-        return json.loads(path.read_text()) if path.exists() else {}
-
-    def entries(self, run: int | None = None) -> list[LogEntry]:
-        """The lines of the egress log, proven."""
-        verdict = verify_log(self.config.state, load_public_key(public_key_path(self.config.egress_key)), self.name)
-        assert verdict.intact, verdict.sentence
-        return [entry for entry in read_entries(self.config.state) if run is None or entry.run == run]
 
     def released(self, run: int) -> dict[int, str]:
         """SHA-256 of the answer to each round; fails if a round has two."""
