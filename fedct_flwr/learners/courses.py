@@ -1,7 +1,7 @@
 """What networks are asked to do: steps of training on batches, and labels; by a silo's network or by many as one."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
@@ -118,6 +118,21 @@ def batches(courses: Sequence[Course], most_bytes: int) -> Iterator[tuple[Tensor
     for first in range(0, len(targets), at_once):
         steps = slice(first, first + at_once)
         yield from zip(torch.cat([X[rows[steps]] for X, rows in examples], dim=2), targets[steps], strict=True)
+
+
+@torch.no_grad()
+def correct(
+    weights: Mapping[str, Tensor], begun: Mapping[str, Tensor], pull: float, shift: Mapping[str, Tensor]
+) -> None:
+    """Add the terms of a ``learners.base.Correction`` to the gradients; ``begun`` are the weights of before, if any pull.
+
+    A weight that the loss does not depend on has no gradient, and stays where it is.
+    """
+    for name, weight in weights.items():
+        if weight.grad is not None and name in begun:
+            weight.grad.add_(weight - begun[name], alpha=pull)
+        if weight.grad is not None and name in shift:
+            weight.grad.add_(shift[name])
 
 
 @dataclass(eq=False)

@@ -103,11 +103,6 @@ class OwnRecords:
         self._asked = range(min(FOLDS, max(2, int(np.ceil(_ENOUGH * FOLDS / max(1, private.size))))))
 
     @property
-    def records(self) -> Examples:
-        """All of them."""
-        return self._private
-
-    @property
     def can_tell(self) -> bool:
         """Whether they can speak for or against a model: two classes with two records each, or one with five."""
         return self.know_classes or bool((np.bincount(self.y) >= _FEWEST_OF_ONE).any())
@@ -279,10 +274,6 @@ class HeldOut(OwnRecords):
 class OwnValues(OwnRecords):
     """The same for values: high and low ones are dealt out alike."""
 
-    def __init__(self, private: Examples, rng: Generator, groups: Groups | None = None, *, hasty: bool = False) -> None:
-        super().__init__(private, rng, groups, hasty=hasty)
-        self._variance = float(private.y.var()) or 1.0
-
     @property
     def can_tell(self) -> bool:
         """Whether they can speak for or against a model: at least two different values to ask about."""
@@ -302,5 +293,6 @@ class OwnValues(OwnRecords):
         return float(self._losses(predicted).mean())
 
     def _losses(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = (predicted - self.y) ** 2 / self._variance
+        variance = float(self._private.y.var()) or 1.0
+        found: NDArray[np.float64] = (predicted - self.y) ** 2 / variance
         return found

@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
 
-from fedct_flwr.learners.courses import Course, Labeling, batches
+from fedct_flwr.learners.courses import Course, Labeling, batches, correct
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.networks import augmented
 from fedct_flwr.learners.trained_network import as_floats, is_of_memory, without_denormals
@@ -282,20 +282,9 @@ class Stack:
             losses = losses * self._of_class.gather(1, y)
         loss = losses.mean(dim=1) if self._of_place is None else (losses * self._of_place).sum(dim=1)
         loss.sum().backward()  # type: ignore[no-untyped-call]
-        self._correct()
+        correct(self._weights, self._begun, self._pull, self._shift)
         self._optimizer.step()
         torch.maximum(self._worst, loss.detach(), out=self._worst)
-
-    @torch.no_grad()
-    def _correct(self) -> None:
-        """Add each silo's terms to its gradients, as ``learners.base.Correction`` has them."""
-        for name, weight in self._weights.items():
-            if weight.grad is None:
-                continue
-            if name in self._begun:
-                weight.grad.add_(weight - self._begun[name], alpha=self._pull)
-            if name in self._shift:
-                weight.grad.add_(self._shift[name])
 
 
 def _stacked(values: Sequence[Any]) -> Tensor:

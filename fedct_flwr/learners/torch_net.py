@@ -20,7 +20,7 @@ from torch.nn.utils import skip_init
 from fedct_flwr.config.learner import Training
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
-from fedct_flwr.learners.courses import Course, Labeling, Part, batches, steps_to_fit
+from fedct_flwr.learners.courses import Course, Labeling, Part, batches, correct, steps_to_fit
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.learners.networks import augmented
@@ -365,7 +365,10 @@ class TorchLearner(TrainedNetwork):
     ) -> float:
         """One optimizer step per batch, with its gradient corrected; the largest loss, or NaN if there was one."""
         precision = course.precision
-        network, correct = self._network.train(), self._correcting(course.correction)
+        network, pull = self._network.train(), course.correction.pull
+        weights = dict(network.named_parameters())
+        begun = {name: weight.detach().clone() for name, weight in weights.items() if pull}
+        shift = {name: torch.tensor(value, device=self._device) for name, value in course.correction.shift.items()}
         # Looked at once, at the end: to look at every step would make the device wait for us.
         worst = torch.zeros((), device=self._device)
 
@@ -380,37 +383,13 @@ class TorchLearner(TrainedNetwork):
                 losses = losses * course.of_class[labels]
             loss = losses.mean() if course.weights is None else (losses * course.weights).sum()
             loss.backward()  # type: ignore[no-untyped-call]
-            if correct:
-                correct()
+            if begun or shift:
+                correct(weights, begun, pull, shift)
             optimizer.step()
             torch.maximum(worst, loss.detach(), out=worst)
 
         Steps(step, optimizer).take(((X[0], y[0]) for X, y in batches([course], _BLOCK)), rate)
         return float(worst)
-
-    def _correcting(self, correction: Correction) -> Callable[[], None] | None:
-        """What corrects the gradients that are there; the weights are now those that the round begins with."""
-        pull = correction.pull
-        if not (pull or correction.shift):
-            return None
-        shifts = {name: torch.tensor(value, device=self._device) for name, value in correction.shift.items()}
-        corrected = [
-            (parameter, parameter.detach().clone(), shifts.get(name))
-            for name, parameter in self._network.named_parameters()
-        ]
-
-        @torch.no_grad()
-        def correct() -> None:
-            for parameter, begun, shift in corrected:
-                # A parameter that the loss does not depend on has no gradient, and stays where it is.
-                if parameter.grad is None:
-                    continue
-                if pull:
-                    parameter.grad.add_(parameter - begun, alpha=pull)
-                if shift is not None:
-                    parameter.grad.add_(shift)
-
-        return correct
 
 
 def _fully_connected(network: nn.Module) -> tuple[tuple[str, str], ...]:
