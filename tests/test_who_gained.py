@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.evaluation.scoreboard import FILE, distrusts, summary, warnings
 from fedct_flwr.report.page import available
-from fedct_flwr.report.summary import read_run
+from fedct_flwr.report.summary import Run
 from fedct_flwr.scoring.intervals import Verdict
 from tests import hospitals
 
@@ -65,7 +65,7 @@ def test_a_run_keeps_it_in_its_folder(tmp_path: Path, wording: SnapshotAssertion
     rows = {row.silo: row for row in run.rows}
     assert rows["cleveland"].verdict is not None
     assert rows["zurich"].verdict is None
-    assert "cleveland" in [row[0] for row in read_run(run.path).gains.rows]
+    assert "cleveland" in [row[0] for row in Run(run.path).gains.rows]
     if available():
         page = run.report().read_text("utf-8")
         assert re.findall(r"<h3>(.*?)</h3>", page) == wording

@@ -11,7 +11,7 @@ from fedct_flwr.cli.privacy_sheet import sheet_of_run
 from fedct_flwr.report import crate as crates
 from fedct_flwr.report.figures import Section
 from fedct_flwr.report.page import NAME, check_extra, write_report
-from fedct_flwr.report.summary import read_run
+from fedct_flwr.report.summary import Run
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.types import ConfigError, FedctError, RunError
@@ -51,7 +51,7 @@ def report(
         _write_crate(path, target, models=models)
         return
     with Output.doing(_DRAWING):
-        run = read_run(path)
+        run = Run(path)
         write_report(run, target, "; name another file with --output")
     out = Output()
     if not len(run.course):
@@ -79,7 +79,7 @@ def write_at_end(folder: RunFolder, target: Path | None = None, more: Sequence[S
     try:
         check_extra()
         with Output.doing(_DRAWING):
-            write_report(read_run(folder.path), target, more=more)
+            write_report(Run(folder.path), target, more=more)
     except (FedctError, OSError, ImportError) as error:
         # Whatever else is raised is a fault of this code's, and is to be seen as one.
         return f"no report was written: {error}; after that: fedct report {in_shell(from_here(folder.path))}"

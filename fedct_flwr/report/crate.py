@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedct_flwr.files import write_atomically
-from fedct_flwr.report.summary import Run, read_run
+from fedct_flwr.report.summary import Run
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, RunError
 
@@ -56,7 +56,7 @@ def write_crate(folder: Path, target: Path, sheet: str, *, models: bool = False)
     ``models`` adds the models of silos and coordinator, which may reveal records. Raises RunError for a folder that
     holds no run, or a file that cannot be read or written.
     """
-    run = read_run(folder)
+    run = Run(folder)
     try:
         with tempfile.TemporaryDirectory() as temporary:
             contents = _contents(folder) | ({_SHEET: sheet.encode()} if sheet else {})

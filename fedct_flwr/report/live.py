@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedct_flwr.report.page import Content, as_script, content, document, fragment
-from fedct_flwr.report.summary import read_run
+from fedct_flwr.report.summary import Run
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import RunError
 
@@ -65,7 +65,7 @@ class Feed:
             return
         # Otherwise the folder is being made, or its result has just been taken away because the run is resumed.
         with suppress(RunError):
-            self._content = content(read_run(self._path))
+            self._content = content(Run(self._path))
         shown = self._content
         self._data = as_script({**shown.head, "main": fragment(shown), "plots": shown.plots}).encode()
         self._seen = state

@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 
 from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
+from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
-from fedct_flwr.datasets.schema import Outcome
 from fedct_flwr.evaluation.scoreboard import FILE as VERDICT
 from fedct_flwr.evaluation.scoreboard import of_global_models
 from fedct_flwr.files import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.budget import ALL_SILOS, DATA_SET, SILOS_TOGETHER, PrivacyUnit, Spending, budget_of
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import FILE, SiloScores, Test, means, read
+from fedct_flwr.runs.scores import FILE, Test, means, read
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
 _OF_RUN: Final = ("queried", "abstained", "agreement", "churn", "distance", "moved", "balanced_accuracy")
@@ -159,45 +157,40 @@ class Gains(NamedTuple):
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
 class Run:
-    """One run. ``global_scores`` are balanced accuracies on the pooled test set, of models that are no silo's."""
+    """The run in a folder, as it is by now. Raises RunError for no run, one of a newer version, or a damaged file.
 
-    path: Path
-    config: RunConfig
-    versions: Mapping[str, str]
-    outcome: Outcome
-    num_public: int
-    fingerprint: str
-    course: Course
-    status: Status
-    reason: str
-    scores: tuple[SiloScores, ...]
-    global_scores: Mapping[str, float]
-    spending: PrivacySpending | None
-    trust: Trust | None
-    gains: Gains
-    table_one: TableOne
+    ``global_scores`` are balanced accuracies on the pooled test set, of models that are no silo's; ``leaves`` says in
+    plain words what left a silo; ``kind`` is that of its silos' answers, of labels where they share weights.
+    """
 
-    @property
-    def algorithm(self) -> Algorithm:
-        """Its algorithm, with its settings."""
-        return find_algorithm(self.config)
-
-    @property
-    def title(self) -> str:
-        """The page's."""
-        return f"{self.config.study}: {self.algorithm.full_title}"
-
-    @property
-    def measure(self) -> str:
-        """What its scores are."""
-        return self.outcome.measure.name
-
-    @property
-    def measure_title(self) -> str:
-        """The same with a capital."""
-        return self.measure[:1].upper() + self.measure[1:]
+    def __init__(self, path: Path) -> None:
+        folder = RunFolder(path)
+        facts, settings = folder.read_json("config.json"), folder.settings()
+        try:
+            self.config: Final = RunConfig.from_flower(settings)
+            self.versions: Final = {str(name): str(version) for name, version in facts["versions"].items()}
+            self.fingerprint: Final = str(facts["public_fingerprint"])
+        except (ConfigError, *DAMAGED) as error:
+            raise RunError(f"the settings of the run in {path} are not those of this version: {error}") from None
+        self.path, self.outcome, self.num_public = path, folder.outcome, folder.num_public
+        self.algorithm: Final = find_algorithm(self.config)
+        self.title: Final = f"{self.config.study}: {self.algorithm.full_title}"
+        self.measure: Final = self.outcome.measure.name
+        self.measure_title: Final = self.measure[:1].upper() + self.measure[1:]
+        self.leaves: Final = what_leaves(self.config, self.outcome.quantity)
+        self.kind: Final = kind_for(self.algorithm.kind or HARD, self.outcome.quantity)
+        self.course: Final = read_course(folder, folder.silos, self.outcome.classes)
+        result = folder.read_json("result.json") if folder.ended_at() is not None else None
+        completed = result is not None and result.get("status") == "completed"
+        self.status: Status = "unfinished" if result is None else "completed" if completed else "failed"
+        self.reason: Final = str((result or {}).get("reason", ""))
+        self.global_scores: Final = {} if result is None else _global_scores(folder)
+        self.spending: Final = None if result is None else _spending(folder, self.config, result)
+        self.scores: Final = read(path / FILE)
+        self.gains: Final = _gains(path / VERDICT)
+        self.trust: Final = _last_trust(folder)
+        self.table_one: Final = _table_one(folder)
 
     @property
     def bytes_of_a_silo(self) -> float:
@@ -205,52 +198,9 @@ class Run:
         sent = self.course.silo["bytes_sent"]
         return float(np.nansum(sent, axis=0).mean()) if np.isfinite(sent).any() else float("nan")
 
-    @property
-    def leaves(self) -> str:
-        """What left a silo, in plain words."""
-        return what_leaves(self.config, self.outcome.quantity)
-
-    @property
-    def kind(self) -> Kind:
-        """What its silos answer; labels where they share weights."""
-        return kind_for(self.algorithm.kind or HARD, self.outcome.quantity)
-
     def means(self, test: Test) -> Mapping[str, float]:
         """By method, over the silos that have a score for each method that any silo has one for; NaN without."""
         return means(self.scores, test)
-
-
-def read_run(path: Path) -> Run:
-    """The run in a folder, as it is by now. Raises RunError for no run, one of a newer version, or a damaged file."""
-    folder = RunFolder(path)
-    facts, settings = folder.read_json("config.json"), folder.settings()
-    try:
-        config = RunConfig.from_flower(settings)
-        versions = {str(name): str(version) for name, version in facts["versions"].items()}
-        fingerprint = str(facts["public_fingerprint"])
-    except (ConfigError, *DAMAGED) as error:
-        raise RunError(f"the settings of the run in {path} are not those of this version: {error}") from None
-    outcome = folder.outcome
-    course = read_course(folder, folder.silos, outcome.classes)
-    ended = folder.ended_at() is not None
-    result = folder.read_json("result.json") if ended else {}
-    return Run(
-        path=path,
-        config=config,
-        versions=versions,
-        outcome=outcome,
-        num_public=folder.num_public,
-        fingerprint=fingerprint,
-        course=course,
-        status="unfinished" if not ended else "completed" if result.get("status") == "completed" else "failed",
-        reason=str(result.get("reason", "")),
-        scores=tuple(read(path / FILE)),
-        global_scores=_global_scores(folder) if ended else {},
-        gains=_gains(path / VERDICT),
-        spending=_spending(folder, config, result) if ended else None,
-        trust=_last_trust(folder),
-        table_one=_table_one(folder),
-    )
 
 
 def _table_one(folder: RunFolder) -> TableOne:

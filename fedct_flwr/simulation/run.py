@@ -287,7 +287,7 @@ class Run(RichRepr):
         """
         check_extra()
         target = Path(path or self.path / NAME)
-        write_report(summary.read_run(self.path), target)
+        write_report(summary.Run(self.path), target)
         return target
 
     def compare(self, *others: "Run") -> "Comparison":

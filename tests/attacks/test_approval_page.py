@@ -29,7 +29,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import Agent
 from fedct_flwr.report.live import Feed
 from fedct_flwr.report.page import content, document
-from fedct_flwr.report.summary import Run, read_run
+from fedct_flwr.report.summary import Run
 from fedct_flwr.text.console import SafeConsole
 from fedct_flwr.text.printable import fault, printable, quoted
 from fedct_flwr.types import ConfigError, DataError
@@ -227,7 +227,7 @@ def hostile_run(path: Path) -> Run:
     add_round(folder, 2, silos[1:], absent={HOSTILE: HOSTILE})
     add_scores(folder, silos)
     folder.finish("failed", reason=HOSTILE)
-    return read_run(path)
+    return Run(path)
 
 
 def test_the_report_has_nothing_raw(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import content, document
-from fedct_flwr.report.summary import read_run
+from fedct_flwr.report.summary import Run
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.patience import PATIENCE
 from tests.report.folders import add_round, add_scores, begin, finished
@@ -53,7 +53,7 @@ def opened(browser: Browser, address: str, **options: Any) -> Iterator[tuple[Pag
 
 
 def written(path: Path, run: Path) -> str:
-    path.write_text(document(content(read_run(run))), encoding="utf-8")
+    path.write_text(document(content(Run(run))), encoding="utf-8")
     return path.as_uri()
 
 

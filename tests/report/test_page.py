@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.report.page import Content, content, document, fragment, plotly_script
 from fedct_flwr.report.scores import accuracy, clinical
 from fedct_flwr.report.sections import table_of_silos
-from fedct_flwr.report.summary import Course, read_course, read_run
+from fedct_flwr.report.summary import Course, Run, read_course
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import OnTest, save
 from fedct_flwr.types import RunError
@@ -37,7 +37,7 @@ def own_part(page: str) -> str:
 
 
 def shown(path: Path) -> Content:
-    return content(read_run(path))
+    return content(Run(path))
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_runs_that_share_weights(tmp_path: Path, wording: SnapshotAssertion):
     assert "agreement" not in found.plots
     assert found.plots["accuracy-pooled"]["data"][0]["y"] == [0.7, 0.75]
     assert part(found, "p", "lead")[0] == wording
-    table = table_of_silos(read_run(folder.path))
+    table = table_of_silos(Run(folder.path))
     assert list(table.columns) == ["Silo", "bytes sent", "median delay", "rounds missed"]
     assert {len(row) for row in (*table.rows, *table.foot)} == {4}
 
@@ -133,7 +133,7 @@ def scored(path: Path, tests: list[tuple[OnTest, OnTest]]) -> Path:
 
 def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path, wording: SnapshotAssertion) -> None:
     path = scored(tmp_path / "run", [(GOOD, RARE), (ONE_CLASS, RARE), (EMPTY, RARE)])
-    section = clinical(read_run(path))
+    section = clinical(Run(path))
     assert [title for title, _ in section.tables] == wording
     own, confusion = (table for title, table in section.tables if "own" in title)
     assert list(own.columns[2:]) == [
@@ -167,7 +167,7 @@ def one_shot(path: Path, **facts: Any) -> RunFolder:
 
 
 def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    found = accuracy(read_run(one_shot(tmp_path / "run").path))
+    found = accuracy(Run(one_shot(tmp_path / "run").path))
     (figure,) = found.figures
     lines = {trace["name"]: trace["x"] for trace in figure.traces if trace.get("name") in {"student", "ensemble"}}
     assert lines == {"student": [0.65, 0.65], "ensemble": [0.675, 0.675]}
@@ -180,7 +180,7 @@ def test_numbers_that_no_float_holds_are_damage(tmp_path: Path, name: str):
     path = finished(tmp_path / "run").path / name
     path.write_text(path.read_text().replace("0.6", "1" + "0" * 400))
     with pytest.raises(RunError, match=f"{name} is damaged"):
-        read_run(path.parent)
+        Run(path.parent)
 
 
 @pytest.fixture
