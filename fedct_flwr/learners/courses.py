@@ -43,6 +43,7 @@ def rate_of(training: Training, step: int) -> float:
     return training.learning_rate * (1 - (1 - _LAST_RATE) * fallen)
 
 
+Tensors: TypeAlias = Mapping[str, Tensor]
 Part: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """Examples, their labels (classes ``(examples,)`` or probabilities ``(examples, classes)``), and the rows of each step
 ``(steps, n)``."""
@@ -121,10 +122,8 @@ def batches(courses: Sequence[Course], most_bytes: int) -> Iterator[tuple[Tensor
 
 
 @torch.no_grad()
-def correct(
-    weights: Mapping[str, Tensor], begun: Mapping[str, Tensor], pull: float, shift: Mapping[str, Tensor]
-) -> None:
-    """Add the terms of a ``learners.base.Correction`` to the gradients; ``begun`` are the weights of before, if any pull.
+def correct(weights: Tensors, begun: Tensors, pull: float, shift: Tensors) -> None:
+    """Add the terms of a ``learners.base.Correction`` to gradients; ``begun`` are the weights before, if any pull.
 
     A weight that the loss does not depend on has no gradient, and stays where it is.
     """

@@ -44,6 +44,8 @@ _BETWEEN: Final = frozenset({
 """Element-wise modules allowed between fully connected layers."""
 _BLOCK: Final = 1 << 19
 """Bytes of batches that are gathered at a time."""
+_NOTHING: Final = np.zeros(0, dtype=LABEL_DTYPE)
+"""Labels of no public example."""
 _PUBLIC_BATCH: Final = 4
 """Public examples with probabilities for each private one of a minibatch."""
 
@@ -90,8 +92,7 @@ class TorchLearner(TrainedNetwork):
         if sample_weight is not None:
             raise ConfigError("a network takes no sample weights: pseudo-weight applies to its batches")
         self.reset()
-        nothing = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
-        self._train(Examples(X, y), X[:0], nothing, 1.0, steps_to_fit(self._training, len(y), self._total_steps))
+        self._train(Examples(X, y), X[:0], _NOTHING, 1.0, steps_to_fit(self._training, len(y), self._total_steps))
         return self
 
     def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
@@ -136,9 +137,8 @@ class TorchLearner(TrainedNetwork):
         The mean cross-entropy's gradient is corrected before the optimizer sees it: with Adam it is as if the loss had
         the terms that these are the gradients of, ``pull / 2 * |w - w_begun|^2 + <shift, w>``.
         """
-        nothing = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
         with self._undone_if_it_fails():
-            self._train(private, private.X[:0], nothing, 1.0, self._training.local_steps, correction)
+            self._train(private, private.X[:0], _NOTHING, 1.0, self._training.local_steps, correction)
 
     def weights(self) -> dict[str, NDArray[Any]]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self._network.state_dict().items()}
