@@ -1,4 +1,4 @@
-"""What each piece of the default is worth: all of it, each piece off, and a short script, on natural silos."""
+"""Worth of each piece of the default: all of it, each piece off, and a short script, on natural silos."""
 
 import warnings
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def best_of_three(random_state: int | None = None) -> GridSearchCV:
 
 
 def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
-    """What each piece of the default is worth on natural silos: each one off, and a script; 10 seeds."""
+    """Worth of each piece of the default on natural silos: each one off, and a script; 10 seeds."""
     warnings.simplefilter("ignore")
     LOADERS.update({**NATURAL, **FEW})
     names = progress.chosen(rows, ROWS[:1] if fast else ROWS, ROWS)

@@ -140,7 +140,7 @@ _ABOUT: Final = (
 
 
 def _scenarios(data: Data) -> dict[str, dict[str, Any]]:
-    """What is to be set for each kind of silos; hospitals cannot be split otherwise."""
+    """Settings for each kind of silos; hospitals cannot be split otherwise."""
     own = data.settings["data"] == "heart-disease"
     clean: dict[str, dict[str, Any]] = {} if own else {"clean": {}, "skewed (Dirichlet 0.3)": _SPLIT}
     split = {} if own else {"partition": "dirichlet", "dirichlet-concentration": 1.0}

@@ -89,7 +89,7 @@ def _same_student(name: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 class Transferred(NamedTuple):
-    """What a run ends with: the student's accuracy on the pooled test set, its price, and where it is kept."""
+    """End of a run: the student's accuracy on the pooled test set, its price, and where it is kept."""
 
     accuracy: float
     privacy: dict[str, Any]

@@ -199,7 +199,7 @@ def _balanced(truth: Any, labels: HardLabels) -> float:
 
 
 def text(runs: Mapping[str, Runs]) -> str:
-    """What was measured, in words and tables."""
+    """The results, in words and tables."""
     parts = [
         "# The joint labeler at a total epsilon for each record\n\n"
         f"Epsilon at delta {DELTA:g}, mean ± standard error. **Simulated: sums were added in the open and the noise "
@@ -264,4 +264,4 @@ ROWS: Final[dict[str, Callable[[dict[str, Runs], int | None, bool], None]]] = {
     "patients": partial(_each_seed, patients),
     **{part.name: partial(_all_silos, part) for part in PARTS},
 }
-"""What measures each row, by its name."""
+"""Function that measures each row, by its name."""

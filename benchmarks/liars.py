@@ -39,7 +39,7 @@ from server_app.main import app as server_app
 
 SEEDS: Final = 3
 LIFTED: Final = 2
-"""What a liar in a sum takes from one class and gives to the other beside its vote: its row still adds up to 1."""
+"""Votes that a liar in a sum moves from one class to the other, next to its own: its row still adds up to 1."""
 
 
 class Lie(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the product costs beside the idea in 100 lines: processor time of the same federation, side by side.
+"""Cost of the product next to the idea in 100 lines: processor time of the same federation, side by side.
 
 The script (``examples/fedct_in_100_lines.py``) co-trains, and is scored as a short script would: each silo alone,
 co-trained, and all data in one place, on own and pooled tests.

@@ -148,7 +148,7 @@ def compare(settings: dict[str, Any], length: Length, seeds: int) -> Runs:
 
 
 def gain(runs: Runs) -> str:
-    """What trust adds to naive averaging, in points."""
+    """Gain of trust over naive averaging, in points."""
     best = max(runs.mean("static"), runs.mean("dynamic"))
     return f"{100 * (best - runs.mean('naive')):+.1f}"
 

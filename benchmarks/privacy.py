@@ -1,4 +1,4 @@
-"""What label quality is left at a total epsilon, by mechanism: the consensus, and models that learn from it.
+"""Label quality at a total epsilon, by mechanism: the consensus, and models that learn from it.
 
 One-shot co-training: each silo's labels are released once, the plurality decides, and personal models are trained on
 private records and the consensus. Labelers that are trained once would give the same labels in any round; those that
@@ -28,7 +28,7 @@ from fedct_flwr.types import ABSTAIN, Examples, VoteCounts
 EPSILONS: Final = (0.1, 0.5, 1.0, 3.0, 8.0, math.inf)
 FAST_EPSILONS: Final = (1.0, 8.0, math.inf)
 PAID_LABELS: Final = 1_000
-"""What is asked where each label costs, in favour of those mechanisms: of more, each would be noisier."""
+"""Queries where each label costs, in favour of those mechanisms: with more, each label would be noisier."""
 
 WITHOUT_NETWORKS: Final = ("dp-linear", "randomized-response", "xor")
 """Networks of many silos would take most of the time."""

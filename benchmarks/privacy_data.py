@@ -1,4 +1,4 @@
-"""Who has which records when label quality is measured: silos, a public set with its labels, models of their own."""
+"""Data for measuring label quality: silos, a public set with its labels, models of their own."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -59,7 +59,7 @@ class Federation(NamedTuple):
     raw_silos: list[Examples]
     raw_public: Examples
     features: PublicFeatures
-    """What the linear labeler sees of raw examples."""
+    """The linear labeler's features of raw examples."""
     silos: list[Examples]
     public: Examples
     test: Examples

@@ -1,4 +1,4 @@
-"""What was measured of label quality, in words and tables."""
+"""Results on label quality, in words and tables."""
 
 import math
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def _cells(found: Runs, alone: float) -> list[str]:
 
 
 def about(sizes: Sizes) -> str:
-    """What was measured, and how."""
+    """The measurement and its method."""
     return (
         f"Accuracy, mean ± standard error; epsilon per record in total, delta {DELTA:g}. One-shot co-training, called "
         "directly and not through a federation: silos' released labels, their plurality, and personal models (logistic "

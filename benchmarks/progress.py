@@ -23,7 +23,7 @@ _kept: list[tuple[Path, dict[str, Any]]] = []
 def shown(name: str, command: str, results: Path) -> Iterator[None]:
     """A bar for the experiment ``name``, or lines without a terminal.
 
-    What it measures stands next to the results until it ends, of this command alone.
+    Until the command ends, its own measurements stand next to the results.
     """
     partial = results.with_suffix(".partial.jsonl")
     lines = [json.loads(line) for line in partial.read_text("utf-8").splitlines()] if partial.exists() else []
@@ -60,7 +60,7 @@ def measured(values: int) -> None:
 
 
 def once(key: str, measure: Callable[[], Any]) -> Any:
-    """What ``measure`` gives, as JSON holds it: measured now, or by an earlier run of this command that was stopped."""
+    """The value of ``measure`` as JSON: measured now, or by an earlier run of this command that was stopped."""
     if not _kept:
         return measure()
     path, found = _kept[0]

@@ -22,7 +22,7 @@ CONCENTRATIONS: Final = ((100.0, 2.0), (100.0, 0.01), (0.01, 0.01))
 NUM_DIGITS: Final = 1797
 """scikit-learn has no more digits, so every public set that they are compared with has this size too."""
 
-# What differs between methods and rows that are trained on the same data.
+# Differences between methods and rows that are trained on the same data.
 _NOT_OF_THE_DATA: Final = {
     "algorithm": "fedct",
     "trust": "static",

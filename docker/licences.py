@@ -25,7 +25,7 @@ _INSTALLED = "install ok installed"
 
 
 class Licence(NamedTuple):
-    """What a package says of its licence. ``texts``: the contents of its licence files, by name."""
+    """The licence that a package declares. ``texts``: the contents of its licence files, by name."""
 
     package: str
     declared: str
@@ -43,7 +43,7 @@ def text_of(root: Path) -> str:
 
 
 def licence_of(distribution: Distribution) -> Licence:
-    """What one package of Python says."""
+    """The metadata of one package of Python."""
     about = distribution.metadata
     declared = about.get("License-Expression") or ""
     if not declared:

@@ -48,7 +48,7 @@ def describe(root: Path, sums: str, name: str, base: str) -> str:
 
 
 def _python(interpreter: Path) -> dict[str, Any]:
-    """What is installed beside an interpreter; nothing where there is none, as in the gateway."""
+    """Packages installed for an interpreter; empty without one, as in the gateway."""
     if not interpreter.is_symlink():
         return {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1}
     # Validated once, when it is complete.

@@ -21,7 +21,7 @@ MANIFEST = "SHA256SUMS"
 PROJECT = "fedct-flwr"
 # Each has builds for the CPU and for several versions of CUDA, which lie in different places with different digests.
 _BUILDS = re.compile(r"torch|torchvision|triton|nvidia-.+|cuda-.+")
-# What an installer adds to a package, or writes in its own words.
+# Files that an installer adds to a package, or writes in its own form.
 _INSTALLERS = re.compile(r"[^/]+\.dist-info/(?:INSTALLER|RECORD|REQUESTED|direct_url\.json)")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
@@ -68,7 +68,7 @@ def record(folder: Path) -> list[str]:
 
 
 def verify(folder: Path, manifest: str | None = None) -> list[str]:
-    """What differs between a wheelhouse, its SHA256SUMS, and the lock files."""
+    """Differences between a wheelhouse, its SHA256SUMS, and the lock files."""
     path = folder / MANIFEST
     if not path.is_file():
         return [f"{folder} has no {MANIFEST}: collect it with 'make wheelhouse'"]
@@ -92,7 +92,7 @@ def verify(folder: Path, manifest: str | None = None) -> list[str]:
 
 
 def installed(folder: Path, site_packages: Path) -> list[str]:
-    """What differs between installed packages and the wheels they come from, file by file.
+    """Differences between installed packages and the wheels they come from, file by file.
 
     Compiled files (``__pycache__``) and commands (``bin``) are not compared: an installer writes them.
     """
@@ -145,7 +145,7 @@ def _normalized(name: str) -> str:
 
 
 def _unlocked(folder: Path) -> Iterator[str]:
-    """What must not be in a wheelhouse: wheels that the lock files do not name, and several projects."""
+    """Refused contents of a wheelhouse: wheels that the lock files do not name, and several projects."""
     for place, lock in (
         (folder, locked("agent", "extras")),
         (folder / "coordinator", locked("coordinator")),
@@ -194,7 +194,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _files(wheel: Path) -> Iterator[tuple[str, str]]:
-    """What a wheel puts into site-packages, with its SHA-256."""
+    """Files that a wheel puts into site-packages, with their SHA-256."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             place = re.sub(r"^[^/]+\.data/(?:purelib|platlib)/", "", name)
