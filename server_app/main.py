@@ -98,16 +98,16 @@ def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:
     study.folder.finish("completed", **facts)
     if study.dataset and not study.config.run_dir:
         # A run of `flwr run`: `fedct simulate` names the folder, and scores what is there.
-        _tell_scores(algorithm, study, study.dataset)
+        _tell_scores(study, study.dataset)
 
 
-def _tell_scores(algorithm: Algorithm, study: Study, dataset: FederatedDataset) -> None:
+def _tell_scores(study: Study, dataset: FederatedDataset) -> None:
     from fedct_flwr.evaluation import scoreboard
 
     rows = scoreboard.score(study.config, dataset, study.folder, tell=logger.warning)
     scores.save(rows, study.folder.path / scores.FILE)
     text = io.StringIO()
-    console(file=text, width=120).print(scoreboard.table(rows, algorithm.title, scoreboard.methods_of(study.config)))
+    console(file=text, width=120).print(scoreboard.table(rows, study.config, study.folder))
     for line in text.getvalue().splitlines():
         logger.info("%s", line.rstrip())
 

@@ -64,7 +64,6 @@ def show_run(
     folder: RunFolder,
     config: RunConfig,
     rows: Sequence[SiloScores],
-    methods: Sequence[str],
     verdict: Mapping[str, Any],
     seconds: float,
     why: str,
@@ -76,9 +75,9 @@ def show_run(
     """
     how, console = find_algorithm(config), out.console
     document = _document(folder, config, rows, seconds, verdict, findings)
-    tables = [scoreboard.table(rows, how.title, methods, document["global_models"], document["measure"])]
+    tables = [scoreboard.table(rows, config, folder)]
     if any(has_scores(rows, test, "auc") for test in TESTS):
-        tables.append(scoreboard.table(rows, how.title, methods, measure="AUC", name="auc"))
+        tables.append(scoreboard.table(rows, config, folder, "auc"))
     # Real silos have scores where they were asked for.
     scored = config.data != STUDY or config.report_scores
     shown: list[RenderableType] = ["", how.full_title, *tables] if scored else []

@@ -225,8 +225,7 @@ def simulate(
     verdict, seconds = folder.read_json(scoreboard.FILE), time.monotonic() - started
     kept = config.save_models and not how.asks_students()
     why = f"no model was kept: see {folder.path / LOG}" if kept else ""
-    shown = scoreboard.methods_of(config)
-    show_run(out, folder, config, rows, shown, verdict, seconds, why, simulation.findings)
+    show_run(out, folder, config, rows, verdict, seconds, why, simulation.findings)
     out.say(write_at_end(folder))
 
 

@@ -13,7 +13,7 @@ from warnings import warn
 
 import numpy as np
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import description_of
 from fedct_flwr.coordinator.study import Subject
@@ -25,13 +25,12 @@ from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.models.model_file import can_be_saved, describe, load_model
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.scores import METHODS
 from fedct_flwr.scoring import Predictor
 from fedct_flwr.text.printable import logger, suggest
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName, TrainingError
 
 Baseline: TypeAlias = Callable[[RunConfig, FederatedDataset, int], Learner]
-LOCAL: Final = "local"
-CENTRALIZED: Final = "centralized"
 _AT_ONCE: Final = 32
 """Silos whose networks are trained in one go, and held until they are scored."""
 
@@ -66,9 +65,10 @@ def _all_groups(dataset: FederatedDataset) -> Groups | None:
     return np.concatenate(found)
 
 
-def baselines_of(config: RunConfig) -> tuple[str, ...]:
-    """Names of the baselines that a run is compared with."""
-    return {"all": (LOCAL, CENTRALIZED), "local": (LOCAL,), "none": ()}[config.baselines]
+def methods_of(config: RunConfig) -> tuple[str, ...]:
+    """The models that a run scores: its own, and the baselines it is compared with; real silos have none of these."""
+    kept = "none" if config.data == STUDY else config.baselines
+    return {"all": METHODS, "local": ("local", "federated"), "none": ("federated",)}[kept]
 
 
 class References:
@@ -81,8 +81,8 @@ class References:
 
     def of(self, position: int) -> dict[str, Learner]:
         """Those of the silo at ``position`` by name; one whose training fails is left out."""
-        baselines = {LOCAL: self._local, CENTRALIZED: self._centralized}
-        found = {name: baselines[name](position) for name in baselines_of(self._config)}
+        baselines = {"local": self._local, "centralized": self._centralized}
+        found = {name: train(position) for name, train in baselines.items() if name in methods_of(self._config)}
         return {name: model for name, model in found.items() if model is not None}
 
     def _local(self, position: int) -> Learner | None:

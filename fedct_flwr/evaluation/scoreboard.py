@@ -12,9 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.evaluation.references import References, baselines_of, describe_model, kept_model, student
+from fedct_flwr.evaluation.references import References, describe_model, kept_model, methods_of, student
 from fedct_flwr.files import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import (
@@ -28,7 +29,7 @@ from fedct_flwr.runs.scores import (
     means_words,
     titles,
 )
-from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor
+from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.assessment import Assessment, Labels, assess, predict
 from fedct_flwr.scoring.intervals import CHANCE, Verdict, verdict
 from fedct_flwr.silo.personal import Judgment, facts_of
@@ -177,25 +178,19 @@ def _near_majority(counts: Mapping[str, int], expected: Mapping[str, float]) -> 
 _SECTIONS: Final = {"own test": "own", "pooled": "pooled"}
 
 
-def table(
-    rows: Sequence[SiloScores],
-    title: str,
-    methods: Sequence[str] = METHODS,
-    global_models: Mapping[str, float] | None = None,
-    measure: str = BALANCED_ACCURACY.name,
-    name: str = "",
-) -> Table:
-    """The rows and their mean as a table of these methods; ``title`` is what the federated one is called.
+def table(rows: Sequence[SiloScores], config: RunConfig, folder: RunFolder, name: str = "") -> Table:
+    """The rows and their mean as a table of all methods; with ``name`` of that metric instead, such as ``auc``.
 
-    ``measure`` is what the scores are, or the metric of this ``name``. ``global_models`` are those that are no silo's:
-    their scores on the pooled test set, by name.
+    Below are the models that are no silo's, with their scores on the pooled test set.
     """
+    heads, methods = titles(find_algorithm(config).title), methods_of(config)
+    measure = name.upper() or folder.outcome.measure.name
     sections = [(words, test) for words, test in _SECTIONS.items() if has_scores(rows, test, name)]
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     result.add_column(measure.replace(" ", "\n"), no_wrap=True)
     for words, _ in sections:
         for method in methods:
-            heading = titles(title)[method].replace(" ", "\n")
+            heading = heads[method].replace(" ", "\n")
             result.add_column(f"{words}\n{heading}", justify="right", no_wrap=True)
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
     for row in rows:
@@ -208,10 +203,10 @@ def table(
     result.add_section()
     averages = _cells([means(rows, test, name) for _, test in sections], methods)
     result.add_row(over, *averages, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
-    if global_models and ("pooled", "pooled") in sections:
+    if not name and ("pooled", "pooled") in sections:
         result.add_section()
         places = [(test, method) for _, test in sections for method in methods]
-        for model, value in global_models.items():
+        for model, value in of_global_models(folder).items():
             shown = [f"{value:.3f}" if place == ("pooled", "federated") else "" for place in places]
             result.add_row(escape(model), *shown, "")
     if not name and (words := means_words(rows)):
@@ -310,12 +305,6 @@ def reported(folder: RunFolder, silos: Sequence[SiloName]) -> list[SiloScores]:
         )
         rows.append(SiloScores(silo, own, pooled, _bytes_sent(rounds, silo)))
     return rows
-
-
-def methods_of(config: RunConfig) -> tuple[str, ...]:
-    """The columns of a run: its own models, and the baselines that it is compared with."""
-    wanted = {"federated", *baselines_of(config)}
-    return tuple(method for method in METHODS if method in wanted)
 
 
 def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:

@@ -66,14 +66,9 @@ def keep_error(folder: RunFolder, number: int, silo: SiloName, error: Exception)
         return
 
 
-def errors_of(folder: RunFolder, number: int) -> dict[SiloName, str]:
-    """Type and text of what each silo raised in round ``number``, by silo; empty where that is unknown."""
-    return {silo: text for at, silo, text in _lines(folder) if at == number}
-
-
-def all_errors(folder: RunFolder) -> dict[SiloName, str]:
-    """The last thing that each silo raised in any round, by silo."""
-    return {silo: text for _, silo, text in _lines(folder)}
+def errors_of(folder: RunFolder, number: int | None = None) -> dict[SiloName, str]:
+    """Type and text of the last error that each silo raised, by silo, in any round or in round ``number``."""
+    return {silo: text for at, silo, text in _lines(folder) if number in (None, at)}
 
 
 def grouped(errors: Mapping[SiloName, str]) -> list[str]:

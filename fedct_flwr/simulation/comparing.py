@@ -11,7 +11,7 @@ Scandinavian Journal of Statistics 6, 1979).
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -26,7 +26,7 @@ from scipy import stats
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.runs.scores import Test
-from fedct_flwr.simulation.repeats import Plan, is_complete, is_repeated, seed_folder, settings_of
+from fedct_flwr.simulation.repeats import Repeats, is_repeated, settings_of
 from fedct_flwr.simulation.run import Comparison, RichRepr, Run, read_run
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
@@ -242,20 +242,11 @@ def groups_of(paths: Sequence[Path]) -> dict[str, list[Path]]:
     """
     found: dict[str, list[Path]] = {}
     for path in paths:
-        for run in _runs_in(path):
+        for run in [one.path for one in Repeats(path).runs] if is_repeated(path) else [path]:
             settings = {key: value for key, value in settings_of(run).items() if key not in ("baselines", "study")}
             found.setdefault(repr(sorted(settings.items())), []).append(run)
     names = Comparison([read_run(of_group[0]) for of_group in found.values()]).names
     return dict(zip(names, found.values(), strict=True))
-
-
-def _runs_in(path: Path) -> Iterator[Path]:
-    if not is_repeated(path):
-        yield path
-        return
-    for seed in Plan.read(path).seeds:
-        if is_complete(seed_folder(path, seed)):
-            yield seed_folder(path, seed)
 
 
 def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _Scores]:

@@ -23,7 +23,7 @@ from rich.table import Table
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.partition import IID, Dirichlet
-from fedct_flwr.evaluation import scoreboard
+from fedct_flwr.evaluation.references import methods_of
 from fedct_flwr.files import UNREADABLE, write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor
@@ -254,7 +254,7 @@ class Repeats(RichRepr):
     @property
     def methods(self) -> tuple[str, ...]:
         """What was scored: the run's own models, and the baselines that it trained."""
-        return scoreboard.methods_of(self.first.config)
+        return methods_of(self.first.config)
 
     @property
     def scores(self) -> DataFrame:

@@ -315,10 +315,8 @@ class Run(RichRepr):
         return f"{self.config.study}: {how.full_title}, {len(self.records)} rounds, {self.status}, in {self.path}"
 
     def _table(self) -> Table | None:
-        if not (rows := self.rows):
-            return None
-        how, globally = find_algorithm(self.config), scoreboard.of_global_models(self._folder)
-        return scoreboard.table(rows, how.title, scoreboard.methods_of(self.config), globally, self.measure)
+        rows = self.rows
+        return scoreboard.table(rows, self.config, self._folder) if rows else None
 
 
 class Comparison(RichRepr):

@@ -21,7 +21,7 @@ from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
 from fedct_flwr.privacy.budget import PrivacyWarning
-from fedct_flwr.runs.records import Monitor, all_errors, grouped
+from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation.run import OwnFolder, Run
 from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, learners_of
@@ -147,7 +147,7 @@ def _run(
     with bar("rounds", simulation.config.rounds - ended, visible=visible) as advance:
         monitor = Monitor(simulation.folder, told or (lambda record: advance(1)))
         simulation.run(runner, monitor, keep_log=keep_log)
-    for line in grouped(all_errors(simulation.folder)):
+    for line in grouped(errors_of(simulation.folder)):
         warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
     simulation.score(partial(bar_of, what=scoreboard.TRAINING, visible=visible))
 

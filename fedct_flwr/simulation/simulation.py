@@ -31,7 +31,7 @@ from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.records import Monitor, all_errors, grouped, reason
+from fedct_flwr.runs.records import Monitor, errors_of, grouped, reason
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.tracking import track_scores
@@ -147,7 +147,7 @@ class Simulation:
         except RunError as error:
             said = log.read_text("utf-8", errors="replace")
             why = reason(self.folder if monitor.is_over else None, said) or str(error)
-            if told := grouped(all_errors(self.folder)):
+            if told := grouped(errors_of(self.folder)):
                 # Here the log of each silo is at hand.
                 why = why.replace("; see the log at the silo", "")
                 why = f"{why}. What the silos' learners raised: {'; '.join(told)}"

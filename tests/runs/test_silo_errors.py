@@ -7,7 +7,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import fedct_flwr
-from fedct_flwr.runs.records import all_errors, errors_of, keep_error
+from fedct_flwr.runs.records import errors_of, keep_error
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError, TrainingError
 from tests.models.test_boosting_libraries import PUBLIC, SILOS
@@ -24,7 +24,7 @@ def test_each_round_has_its_own(folder: RunFolder) -> None:
     keep_error(folder, 1, "bonn", TrainingError("no tree: ValueError: no"))
     keep_error(folder, 2, "celle", KeyError("x"))
     assert errors_of(folder, 1) == {"bonn": "no tree: ValueError: no"}
-    assert all_errors(folder) == {**errors_of(folder, 1), **errors_of(folder, 2)}
+    assert errors_of(folder) == {**errors_of(folder, 1), **errors_of(folder, 2)}
     assert errors_of(folder, 3) == {}
 
 

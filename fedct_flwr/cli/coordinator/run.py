@@ -214,7 +214,7 @@ def _show(out: Output, config: RunConfig, run_folder: RunFolder, started: float)
     with contextlib.suppress(OSError):
         scoreboard.save_gains(verdict, run_folder)
     seconds = time.monotonic() - started
-    show_run(out, run_folder, config, rows, ["federated"], verdict, seconds, "it keeps its scores to itself")
+    show_run(out, run_folder, config, rows, verdict, seconds, "it keeps its scores to itself")
 
 
 def stop(
