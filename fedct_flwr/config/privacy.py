@@ -10,7 +10,7 @@ To add noise on counts of votes, write it as a ``CountNoise`` in ``privacy/mecha
 describe its output probabilities in ``tests/privacy/mechanisms/cases.py``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Final, NamedTuple, Self, TypeAlias
@@ -156,15 +156,6 @@ OF_PROTECTION: Final[Mapping[str, Uses]] = {
     name: uses("epsilon", "delta", *entry.own) if entry.labeler else {} for name, entry in PROTECTIONS.items()
 }
 """Each protection's settings, in a run config and under ``[privacy]``, which has a plan besides."""
-
-
-def said(names: Sequence[str]) -> str:
-    """How to set one of these protections.
-
-    >>> said(["dp-linear"])
-    "protection = 'dp-linear'"
-    """
-    return f"protection = {either(names)}"
 
 
 def check_delta(protection: str, delta: float) -> None:

@@ -19,7 +19,6 @@ from fedct_flwr.config.privacy import (
     PROTECTIONS,
     PrivacySettings,
     TransferSettings,
-    said,
 )
 from fedct_flwr.config.settings import (
     MAX_INT,
@@ -366,7 +365,7 @@ class SiloConfig(Settings):
             kinds = [one for one in options if one not in PROTECTIONS]
             words = [f"{either(kinds)} among kinds under [policy]"] if kinds else []
             if protections := [one for one in options if one in PROTECTIONS]:
-                words.insert(0, said(protections))
+                words.insert(0, f"protection = {either(protections)}")
             self._refuse(table, keys, " or ".join(words))
 
     def _refuse(self, table: str, keys: Collection[str], words: str) -> None:

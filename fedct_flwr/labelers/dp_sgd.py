@@ -24,6 +24,7 @@ from fedct_flwr.learners.trained_network import TrainedNetwork, over, seeded
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.mechanisms import repeated
 from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli, gaussians
+from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, TrainingError
 
 _LEAST_NOISE: Final = 0.2
@@ -72,7 +73,7 @@ def labeler(start: Start) -> "DpSgdLabeler":
         batch_size=start.num_units,
         **plan(privacy.rounds),
         clipping_norm=privacy.clipping_norm,
-        seed=start.seed,
+        seed=random_state(learner.seed, "labeler", start.silo),
         device=learner.device,
         transformer=transformer,
         epsilon=privacy.epsilon,

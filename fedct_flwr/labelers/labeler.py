@@ -14,7 +14,6 @@ from fedct_flwr.config import LearnerSettings, PrivacySettings, SiloConfig
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ConfigError, Examples, Features, Groups, HardLabels, SiloName, TrainingError, Votes
 
 if TYPE_CHECKING:
@@ -42,16 +41,6 @@ class Start(NamedTuple):
     def num_classes(self) -> int:
         """Classes of the study."""
         return len(self.schema.classes)
-
-    @property
-    def planned_queries(self) -> int:
-        """Labels that the noise is calibrated for."""
-        return self.privacy.planned_queries(len(self.public))
-
-    @property
-    def seed(self) -> int:
-        """Of all the labeler's random choices that are not noise."""
-        return random_state(self.learner.seed, "labeler", self.silo)
 
 
 class Asked(NamedTuple):

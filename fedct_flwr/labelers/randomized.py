@@ -18,10 +18,8 @@ _LARGEST: Final = 50.0
 
 def labeler(start: Start) -> "RandomizedLabeler":
     """For the labels that the study plans."""
-    privacy = start.privacy
-    return RandomizedLabeler(
-        start.num_classes, num_queries=start.planned_queries, epsilon=privacy.epsilon, delta=privacy.delta
-    )
+    privacy, queries = start.privacy, start.privacy.planned_queries(len(start.public))
+    return RandomizedLabeler(start.num_classes, num_queries=queries, epsilon=privacy.epsilon, delta=privacy.delta)
 
 
 class RandomizedLabeler(KeepsNothing):
@@ -31,8 +29,8 @@ class RandomizedLabeler(KeepsNothing):
     more costs more. Satisfies ``Labeler``, and keeps nothing.
 
     Formal guarantees:
-        Pure: each label is ``label_epsilon``-DP for a record, and for the silo as a whole, whatever either changes in
-        the personal model: so it needs to know nothing of the learner. n labels are as n releases of
+        Pure: each label is ``mechanism.epsilon``-DP for a record, and for the silo as a whole, whatever either changes
+        in the personal model: so it needs to know nothing of the learner. n labels are as n releases of
         ``RandomizedResponse``, and ``num_queries`` of them (epsilon, delta)-DP. The labels come from a model that saw
         all records: what one record changes is not bounded, so the price grows with the number of labels.
     """
@@ -41,15 +39,10 @@ class RandomizedLabeler(KeepsNothing):
 
     def __init__(self, num_classes: int, *, num_queries: int, epsilon: float, delta: float) -> None:
         self._num_classes = num_classes
-        self._mechanism = RandomizedResponse(num_classes, 1 / _least_noise(num_classes, num_queries, epsilon, delta))
-
-    @property
-    def label_epsilon(self) -> float:
-        """Epsilon of each label, at delta = 0."""
-        return self._mechanism.epsilon
+        self.mechanism = RandomizedResponse(num_classes, 1 / _least_noise(num_classes, num_queries, epsilon, delta))
 
     def event(self, asked: Asked) -> DpEvent:
-        return self._mechanism.event(len(asked.positions))
+        return self.mechanism.event(len(asked.positions))
 
     def answer(self, asked: Asked, noise: Noise) -> HardLabels:
         """The votes, some of them changed at random, ``(positions,)``; what is no class becomes any class.
@@ -58,7 +51,7 @@ class RandomizedLabeler(KeepsNothing):
         """
         votes = np.asarray(asked.votes)
         known = (votes >= 0) & (votes < self._num_classes)
-        return self._mechanism(np.where(known, votes, ABSTAIN), noise)
+        return self.mechanism(np.where(known, votes, ABSTAIN), noise)
 
 
 @lru_cache(maxsize=64)

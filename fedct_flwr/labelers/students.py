@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.config import LearnerSettings, PrivacySettings, TransferSettings
-from fedct_flwr.config.privacy import OF_STUDENTS, said
+from fedct_flwr.config.privacy import OF_STUDENTS
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.datasets.federated import PublicSet, take, unit_of_each
 from fedct_flwr.datasets.federated import num_units as units_of
@@ -231,7 +231,7 @@ def check_votes(settings: TransferSettings, privacy: PrivacySettings, votes: int
     if privacy.protection not in ("none", OF_STUDENTS):
         raise ConfigError(
             f"the coordinator asks for votes of students, which protection = {privacy.protection!r} does not cover: "
-            f"set {said([OF_STUDENTS])}, or 'none'"
+            f"set protection = {OF_STUDENTS!r}, or 'none'"
         )
     most = settings.most_students(noisy=privacy.enabled)
     if votes > most:

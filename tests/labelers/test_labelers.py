@@ -137,12 +137,12 @@ def of_votes(votes: list[int]) -> Asked:
 
 def test_without_delta_each_label_has_its_share_of_epsilon() -> None:
     found = RandomizedLabeler(3, num_queries=10, epsilon=5.0, delta=0.0)
-    assert found.label_epsilon == pytest.approx(0.5, rel=2e-3)
+    assert found.mechanism.epsilon == pytest.approx(0.5, rel=2e-3)
     assert epsilon(found.event(of_votes([0] * 10)), 0).upper <= 5 * (1 + 1e-9)
 
 
 def test_labels_are_kept_as_often_as_their_epsilon_allows() -> None:
     found = RandomizedLabeler(4, num_queries=10, epsilon=10.0, delta=0.0)
     labels = found.answer(of_votes([2] * 40_000), SecureNoise())
-    kept = math.exp(found.label_epsilon) / (math.exp(found.label_epsilon) + 3)
+    kept = math.exp(found.mechanism.epsilon) / (math.exp(found.mechanism.epsilon) + 3)
     assert (labels == 2).mean() == pytest.approx(kept, abs=0.015)
