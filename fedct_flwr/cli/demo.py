@@ -16,7 +16,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, PORT, prepare
 from fedct_flwr.cli.coordinator.invite import files_of, make_kit
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
+from fedct_flwr.cli.silo.folder import SILO_FILE, check_new, host_and_port
 from fedct_flwr.cli.silo.init import NewSilo, make_silo
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
@@ -24,7 +24,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.latest_state import open_log
-from fedct_flwr.types import ConfigError, Features, HardLabels
+from fedct_flwr.types import Features, HardLabels
 
 LABEL = "class"
 STUDY: Final = "heart-disease"
@@ -65,8 +65,7 @@ def demo(
     if (folder / _COMPLETE).is_file():
         out.say(f"{folder} is complete: nothing to do")
         return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} holds something that is no complete demonstration: remove it, or name another one")
+    check_new(folder)
     hosts = host or ["localhost", "127.0.0.1"]
     check_hosts(hosts)
     for option, given in (("--superlink", superlink), ("--address", address), ("--supernode", supernode)):

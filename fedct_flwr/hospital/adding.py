@@ -59,7 +59,7 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
 
 @dataclass(frozen=True)
 class Once:
-    """What a real silo adds: what is ready and in no sum yet. ``put_down`` writes that a question is used up.
+    """What a real silo adds: what is ready and in no sum yet. ``charge`` writes that a question is used up, or raises.
 
     ``answered`` and ``added`` are SHA-256 of questions, as the log tells them by then.
     """
@@ -67,7 +67,7 @@ class Once:
     ready: Ready
     answered: Set[str]
     added: Set[str]
-    put_down: Callable[[Shape], None]
+    charge: Callable[[Shape], None]
 
     def vector(self, shape: Shape) -> NDArray[np.uint64]:
         """The silo's numbers. Raises SumRefused (SHAPE, REPEATED)."""
@@ -77,10 +77,6 @@ class Once:
         if subject not in self.answered:
             raise SumRefused(Fault.SHAPE)
         return self.ready.vector(shape)
-
-    def charge(self, shape: Shape) -> None:
-        """Use the question up. Raises Refused (NOT_LOGGED), and then nothing leaves."""
-        self.put_down(shape)
 
 
 def adds(

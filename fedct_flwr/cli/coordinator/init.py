@@ -12,7 +12,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordin
 from fedct_flwr.cli.coordinator.gateway import Gateway
 from fedct_flwr.cli.coordinator.invite import create_clients_authority, renew_kits
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.silo.folder import host_and_port
+from fedct_flwr.cli.silo.folder import check_new, host_and_port
 from fedct_flwr.datasets.inspection.finding import gathered, refuse
 from fedct_flwr.datasets.inspections import inspect_public
 from fedct_flwr.datasets.study_folder import check_plain, copy_study, read_study
@@ -84,8 +84,8 @@ def prepare(
     for option, given in (("--address", address), ("--gateway", gateway)):
         if given:
             host_and_port(given, option)
-    if folder.path.exists() and not folder.ca.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
-        raise ConfigError(f"{path} exists and is no coordinator's folder: choose another one")
+    if not folder.ca.is_file():
+        check_new(folder.path)
     if study and study.is_dir():
         check_plain(study)
     if study and folder.study.exists() and coordinators_study(study).digest != read_study(folder.study).digest:

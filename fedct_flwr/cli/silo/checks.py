@@ -229,11 +229,8 @@ def shared_limits(silo: Silo) -> Iterator[Finding]:
             "compose.limits.yaml says how",
         )
         return
-    used = usage.spent()[0]
-    yield good(
-        f"shared limits: {used.rounds:,} rounds, {used.queries:,} labels, {used.bytes:,} bytes used; fedct "
-        "silo status says of how many"
-    )
+    studies = usage.spent()[1]
+    yield good(f"shared limits: of {count(studies, 'silo folder')}; fedct silo status says what is used")
 
 
 def _can_write(folder: Path) -> bool:
@@ -250,26 +247,19 @@ def promises(silo: Silo) -> None:
     check_sums(silo.config, silo.study)
 
 
-def protection(silo: Silo) -> Iterator[Finding]:
-    """Whether the labeler of a promise can be made for these records."""
+def protection(silo: Silo) -> None:
+    """Make the labeler of a promise for these records. Raises what is wrong."""
     config, agreed, promised = silo.config, silo.study, silo.config.privacy
     if not config.promises:
         return
     from fedct_flwr.labelers.labeler import Start, labeler_for
-    from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.silo.noisy_sum import together_in
 
     check_protected(silo.grouped[1], config.silo)
-    size = num_units(silo.records.size, silo.grouped[1])
-    if budget_of(promised).weakness(size):
-        yield warning(
-            f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of {config.unit}s",
-            "set a smaller delta under [privacy]: as it is, publishing one at random would pass for private",
-        )
     if config.adds_noise:
         together_in(agreed, draws=config.draws)
     elif promised.chosen.labeler:
-        promised = promised.after(agreed.config.draw_epsilon)
+        promised, size = promised.after(agreed.config.draw_epsilon), num_units(silo.records.size, silo.grouped[1])
         labeler_for(Start(promised, config.learner, config.silo, agreed.schema, agreed.public, size))
 
 

@@ -29,6 +29,12 @@ def silo_file(folder: Path | None) -> Path:
     return path
 
 
+def check_new(folder: Path) -> None:
+    """Raise ConfigError for a folder that has something in it."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} exists: nothing is overwritten, choose another folder")
+
+
 def host_and_port(address: str, option: str) -> tuple[str, int]:
     """The two parts of ``host:port``. Raises ConfigError, which names the ``option``."""
     try:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.silo.folder import SILO_FILE
+from fedct_flwr.cli.silo.folder import SILO_FILE, check_new
 from fedct_flwr.config import Policy, SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import kebab, table_of
@@ -165,12 +165,6 @@ def make_silo(new: NewSilo) -> Path:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return from_here(folder)
-
-
-def check_new(folder: Path) -> None:
-    """Raise ConfigError for a folder that has something in it."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} exists: nothing is overwritten, choose another folder")
 
 
 def _check(agreed: StudyConfig, label: str, ca: Path | None, learner: str) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from fedct_flwr.cli.invitation import CERTIFICATES, COORDINATOR_KEY, Invitation, opened_invitation
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.silo.folder import Folder, silo_file
+from fedct_flwr.cli.silo.folder import Folder, check_new, silo_file
 from fedct_flwr.cli.silo.init import (
     Database,
     Label,
@@ -20,7 +20,6 @@ from fedct_flwr.cli.silo.init import (
     NewFolder,
     NewSilo,
     Records,
-    check_new,
     make_silo,
     say_next,
     say_to_send,
