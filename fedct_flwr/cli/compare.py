@@ -38,7 +38,7 @@ from fedct_flwr.simulation.comparing import (
 from fedct_flwr.simulation.repeats import Plan, at_once, is_repeated, planned_seeds, run_one, run_seeds, seed_folder
 from fedct_flwr.simulation.simulation import Simulation
 from fedct_flwr.text.console import bar
-from fedct_flwr.text.printable import from_here, in_shell, plain
+from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 _METHOD: Final = "Methods"
@@ -169,8 +169,7 @@ def _show(out: Output, found: Standings) -> None:
         "test": found.test,
         "seeds": list(found.seeds),
         "methods": [
-            {**plain(one._asdict()), "differs": one.differs, "rounds": found.rounds.get(one.name)}
-            for one in found.standings
+            {**one._asdict(), "differs": one.differs, "rounds": found.rounds.get(one.name)} for one in found.standings
         ],
         "left_out": [one._asdict() for one in found.left_out],
         "verdict": verdict(found.standings),

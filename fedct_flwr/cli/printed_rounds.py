@@ -20,7 +20,7 @@ from fedct_flwr.evaluation.scoreboard import distrusts
 from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes
-from fedct_flwr.text.printable import count, from_here, plain
+from fedct_flwr.text.printable import count, from_here
 
 
 def finding_document(found: Finding) -> dict[str, Any]:
@@ -106,16 +106,14 @@ def _document(
     findings: Sequence[Finding],
 ) -> dict[str, Any]:
     """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
-    counted = {test: [row.silo for row in comparable(rows, test)] for test in ("own", "pooled")}
-    mean: dict[str, Any] = plain(
-        {
-            "own": means(rows, "own"),
-            "pooled": means(rows, "pooled"),
-            "bytes_sent": fmean(row.bytes_sent for row in rows),
-            "silos": len(counted["pooled"] or counted["own"]),
-            "own_silos": len(counted["own"]),
-        }
-    )
+    own, pooled = (len(comparable(rows, test)) for test in ("own", "pooled"))
+    mean = {
+        "own": means(rows, "own"),
+        "pooled": means(rows, "pooled"),
+        "bytes_sent": fmean(row.bytes_sent for row in rows),
+        "silos": pooled or own,
+        "own_silos": own,
+    }
     return {
         "study": config.study,
         "algorithm": config.algorithm,
@@ -123,14 +121,14 @@ def _document(
         "seconds": seconds,
         "rounds": len(folder.rounds()),
         "fixed_point": folder.read_json("result.json").get("fixed_point"),
-        "leaves": what_leaves(config, folder.quantity),
+        "leaves": what_leaves(config, folder.outcome.quantity),
         "measure": folder.outcome.measure.name,
-        "silos": plain(list(rows)),
+        "silos": rows,
         "mean": mean,
         "global_models": scoreboard.of_global_models(folder),
         "findings": [finding_document(found) for found in findings],
         "notes": notes(rows, folder.rounds()),
-        "verdict": plain(verdict),
+        "verdict": verdict,
     }
 
 
@@ -148,6 +146,6 @@ def _print_end(console: Console, config: RunConfig, folder: RunFolder, seconds: 
             + (f"; the most frequent class alone has {most:.3f}" if (most := model.get("most_frequent_class")) else ""),
             soft_wrap=True,
         )
-    left = what_leaves(config, folder.quantity)
+    left = what_leaves(config, folder.outcome.quantity)
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}", soft_wrap=True)
     console.print(f"run folder: {escape(str(from_here(folder.path)))}", soft_wrap=True)

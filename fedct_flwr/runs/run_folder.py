@@ -169,16 +169,12 @@ class RunFolder:
         return number
 
     @property
-    def quantity(self) -> str:
-        """What is predicted, where it is a number; else empty. Raises RunError if this is no run folder."""
-        return str(self.read_json("config.json").get("quantity", ""))
-
-    @property
     def outcome(self) -> "Outcome":
         """What is predicted. Raises RunError if this is no run folder."""
         from fedct_flwr.datasets.schema import Outcome
 
-        return Outcome(tuple(self.read_json("config.json").get("classes", ())), self.quantity)
+        facts = self.read_json("config.json")
+        return Outcome(tuple(facts.get("classes", ())), str(facts.get("quantity", "")))
 
     @property
     def models(self) -> Path:

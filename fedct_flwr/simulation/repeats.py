@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -33,7 +33,6 @@ from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame
 from fedct_flwr.simulation.silos import divided
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.simulation.simulation import Engine, Simulation
-from fedct_flwr.text.printable import plain
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
 PLAN: Final = "repeats.json"
@@ -259,11 +258,13 @@ class Repeats(RichRepr):
     @property
     def scores(self) -> DataFrame:
         """Means and standard errors by silo, and of all. Needs pandas."""
+        lines: list[tuple[str, Callable[[str], dict[str, Mean]]]]
+        lines = [*((silo, partial(self.of_silo, silo)) for silo in self.silos), ("mean", self.of_all)]
         rows: list[dict[str, Any]] = []
-        for silo in [*self.silos, "mean"]:
-            rows.append({"silo": silo})
+        for name, of in lines:
+            rows.append({"silo": name})
             for test in TESTS:
-                for method, value in (self.of_all(test) if silo == "mean" else self.of_silo(silo, test)).items():
+                for method, value in of(test).items():
                     rows[-1] |= {f"{test}_{method}": value.mean, f"{test}_{method}_error": value.error}
         return frame(rows, "silo")
 
@@ -278,9 +279,9 @@ class Repeats(RichRepr):
             "seeds": list(self.seeds),
             "measure": first.measure,
             "silos": [
-                {"silo": silo, **{test: _plain(self.of_silo(silo, test)) for test in TESTS}} for silo in self.silos
+                {"silo": silo, **{test: _documents(self.of_silo(silo, test)) for test in TESTS}} for silo in self.silos
             ],
-            "mean": {test: _plain(self.of_all(test)) for test in TESTS},
+            "mean": {test: _documents(self.of_all(test)) for test in TESTS},
         }
 
     def of_silo(self, silo: SiloName, test: str) -> dict[str, Mean]:
@@ -308,7 +309,7 @@ class Repeats(RichRepr):
         words = {"gain": "gain", "loss": "lose", "nothing": "differ by chance alone"}
         said = []
         for test, where in {"pooled": "on all silos' test records", "own": "on their own"}.items():
-            found = self.of_all(test).get("gain", Mean.of([]))
+            found = self.of_all(test)["gain"]
             if found.word:
                 ahead = f"ahead in {found.ahead} of {found.n} splits"
                 said.append(f"{where} they {words[found.word]} ({shown(found, signed=True)}, {ahead})")
@@ -361,8 +362,8 @@ class Repeats(RichRepr):
         return table
 
 
-def _plain(means: Mapping[str, Mean]) -> dict[str, Any]:
-    return {name: plain(mean._asdict()) for name, mean in means.items()}
+def _documents(means: Mapping[str, Mean]) -> dict[str, Any]:
+    return {name: mean._asdict() for name, mean in means.items()}
 
 
 def shown(value: Mean, *, signed: bool = False) -> str:
