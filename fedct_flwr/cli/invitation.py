@@ -10,7 +10,6 @@ second way; a silo that has joined knows the key, and takes later certificates f
 """
 
 import hashlib
-import json
 import re
 import shutil
 import struct
@@ -19,7 +18,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -27,7 +25,7 @@ from typing import Final
 import pydantic
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from fedct_flwr.config.settings import Address, Name, Settings, told
 from fedct_flwr.datasets.study_folder import MOST_BYTES, MOST_ENTRIES
@@ -48,27 +46,24 @@ _ANEW: Final = "ask the coordinator for a new invitation"
 _SHOWN: Final = ("silo", "study", "superlink")
 
 
-@dataclass(frozen=True)
-class Invitation:
-    """What an invitation says. ``signer`` is the key that signed it, as PEM, and ``fingerprint`` that key's."""
+class Invitation(Settings):
+    """Contents of the signed line. Names and address are written as settings are: people compare a fingerprint there.
 
-    silo: str
-    study: str
-    superlink: str
-    expires: datetime
-    fingerprint: str = ""
-    signer: bytes = b""
+    ``signer`` is the key that signed it, as PEM, which the line itself does not say.
+    """
 
-
-class _Manifest(Settings):
-    """Names and address are written as settings are: people compare a fingerprint next to them."""
-
-    format: int
+    format: int = _FORMAT
     silo: Name
     study: Name
     superlink: Address
     expires: pydantic.AwareDatetime
-    sha256: str
+    sha256: str = ""
+    signer: bytes = pydantic.Field(default=b"", exclude=True)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the signer's key."""
+        return fingerprint_of(load_pem_public_key(self.signer))  # type: ignore[arg-type]  # an Ed25519 key, as proven
 
 
 def fingerprint_of(key: Ed25519PublicKey) -> str:
@@ -90,10 +85,8 @@ def write_invitation(path: Path, said: Invitation, files: Mapping[str, Path], ke
             for name, file in files.items():
                 archive.write(file, name)
         packed.seek(0)
-        facts = {name: getattr(said, name) for name in _SHOWN} | {"format": _FORMAT}
-        facts |= {"expires": said.expires.isoformat(timespec="seconds")}
-        facts |= {"sha256": hashlib.file_digest(packed, "sha256").hexdigest()}
-        manifest, public = json.dumps(facts, sort_keys=True).encode(), key.public_key().public_bytes_raw()
+        signed = said.model_copy(update={"sha256": hashlib.file_digest(packed, "sha256").hexdigest()})
+        manifest, public = signed.model_dump_json().encode(), key.public_key().public_bytes_raw()
         signature = key.sign(_PURPOSE + manifest)
         try:
             made.write(f"{public.hex()} {signature.hex()}\n".encode() + manifest + b"\n")
@@ -152,7 +145,7 @@ def _proven(path: Path, known: Ed25519PublicKey | None) -> Invitation:
             )
         try:
             key.verify(signature, _PURPOSE + manifest)
-            found = _Manifest.model_validate_json(manifest)
+            found = Invitation.model_validate_json(manifest)
             if hashlib.file_digest(file, "sha256").hexdigest() != found.sha256:
                 raise InvalidSignature
         except InvalidSignature:
@@ -164,7 +157,7 @@ def _proven(path: Path, known: Ed25519PublicKey | None) -> Invitation:
     if found.expires < datetime.now(UTC):
         raise ConfigError(f"{path} expired on {found.expires:%Y-%m-%d}: {_ANEW}, or set this machine's clock")
     pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return Invitation(found.silo, found.study, found.superlink, found.expires, fingerprint_of(key), pem)
+    return found.model_copy(update={"signer": pem})
 
 
 def _extract(path: Path, folder: Path) -> None:

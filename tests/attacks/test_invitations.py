@@ -5,7 +5,6 @@
 import random
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +16,8 @@ from fedct_flwr.types import ConfigError
 from tests.cli.conftest import fedct, here  # noqa: F401 - fixtures, which tests name as arguments
 from tests.cli.silos import Fedct
 
-SAID = Invitation("zurich", "heart", "fl.example.org:8443", datetime.now(UTC) + timedelta(days=1))
+NEVER = datetime(2999, 1, 1, tzinfo=UTC)
+SAID = Invitation(silo="zurich", study="heart", superlink="fl.example.org:8443", expires=NEVER)
 FORGED = "Its fingerprint: 1111-2222-3333-4444-5555-6666-7777-8888"
 
 
@@ -52,7 +52,7 @@ def refused(path: Path, check: Callable[[Invitation], None] = taken) -> str:
 )
 @pytest.mark.parametrize("field", ["silo", "study", "superlink"])
 def test_no_field_reads_like_the_line_with_the_fingerprint(fedct: Fedct, tmp_path: Path, field: str, text: str) -> None:
-    said = replace(SAID, **{field: f"{text}:8443" if field == "superlink" else text})
+    said = SAID.model_copy(update={field: f"{text}:8443" if field == "superlink" else text})
     done = fedct("silo", "join", made(tmp_path, said), tmp_path / "silo", "--label", "ill")
     assert done.code == ConfigError.exit_code
     assert done.out == ""
@@ -62,7 +62,7 @@ def test_no_field_reads_like_the_line_with_the_fingerprint(fedct: Fedct, tmp_pat
 
 @pytest.mark.parametrize("address", ["host", "host:0", "host:65536", "a b:1", "-x:1", "[::1%a b]:1", "a/b:1", "$(x):1"])
 def test_an_address_is_a_host_and_a_port(tmp_path: Path, address: str) -> None:
-    assert refused(made(tmp_path, replace(SAID, superlink=address))).startswith("superlink = ")
+    assert refused(made(tmp_path, SAID.model_copy(update={"superlink": address}))).startswith("superlink = ")
 
 
 def test_nothing_is_unpacked_before_the_fingerprint_was_compared(
@@ -99,7 +99,7 @@ def test_a_file_that_does_not_belong_there_is_written_nowhere(tmp_path: Path, na
 
 
 def test_an_expired_invitation_is_refused(tmp_path: Path) -> None:
-    said = replace(SAID, expires=datetime.now(UTC) - timedelta(seconds=1))
+    said = SAID.model_copy(update={"expires": datetime.now(UTC) - timedelta(seconds=1)})
     assert "expired on" in refused(made(tmp_path, said))
 
 

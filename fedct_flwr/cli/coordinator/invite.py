@@ -54,9 +54,8 @@ def invite(
     create_clients_authority(coordinator)
     key = signing_key(coordinator)
     renewed = make_kit(coordinator, name)
-    said = Invitation(
-        name, study.name, address, datetime.now(UTC) + timedelta(days=days), fingerprint_of(key.public_key())
-    )
+    expires, fingerprint = datetime.now(UTC) + timedelta(days=days), fingerprint_of(key.public_key())
+    said = Invitation(silo=name, study=study.name, superlink=address, expires=expires)
     coordinator.invitations.mkdir(exist_ok=True, mode=_OWNER_ONLY)
     path = coordinator.invitations / f"{name}.zip"
     study_files = {path.relative_to(coordinator.study).as_posix(): path for path in coordinator.study.rglob("*")}
@@ -66,13 +65,13 @@ def invite(
     }
     write_invitation(path, said, files, key)
     shown = in_shell(from_here(path))
-    out.say(f"Send to {name} in private: {shown} (good until {said.expires:%Y-%m-%d})")
-    out.say(f"Tell {name} by a second way, such as the telephone, the fingerprint {said.fingerprint}")
+    out.say(f"Send to {name} in private: {shown} (good until {expires:%Y-%m-%d})")
+    out.say(f"Tell {name} by a second way, such as the telephone, the fingerprint {fingerprint}")
     document: dict[str, Any] = {
         "silo": name,
         "file": str(path),
-        "expires": said.expires.isoformat(timespec="seconds"),
-        "fingerprint": said.fingerprint,
+        "expires": expires.isoformat(timespec="seconds"),
+        "fingerprint": fingerprint,
         "new_certificate": renewed,
     }
     out.show(document)
