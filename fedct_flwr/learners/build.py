@@ -147,7 +147,9 @@ def untrained(
                 "'small-cnn' for images"
             )
         if isinstance(transformer, Table):
-            estimator = transformer.taken_by(estimator)
+            # It gets the categories where it needs them, as XGBoost's do.
+            params = estimator.get_params(deep=True)
+            estimator.set_params(**{key: True for key in params if key.split("__")[-1] == "enable_categorical"})
         weighted = settings.full_weight != 1.0
         return SklearnLearner(
             estimator,

@@ -100,8 +100,8 @@ class Course:
         return len(self.parts[0][2])
 
 
-def batches(courses: Sequence[Course], most_bytes: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """The examples of each step, ``(networks, n, ...)``, and their labels; those of several steps gathered at once.
+def blocks(courses: Sequence[Course], most_bytes: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The examples of all steps, some steps at once ``(steps, networks, n, ...)``, and their labels.
 
     All silos' examples are gathered from one tensor: of public ones all have the same.
     """
@@ -118,7 +118,7 @@ def batches(courses: Sequence[Course], most_bytes: int) -> Iterator[tuple[Tensor
     at_once = max(1, most_bytes // max(1, size))
     for first in range(0, len(targets), at_once):
         steps = slice(first, first + at_once)
-        yield from zip(torch.cat([X[rows[steps]] for X, rows in examples], dim=2), targets[steps], strict=True)
+        yield torch.cat([X[rows[steps]] for X, rows in examples], dim=2), targets[steps]
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
 
-from fedct_flwr.learners.courses import Course, Labeling, batches, correct
+from fedct_flwr.learners.courses import Course, Labeling, blocks, correct
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.networks import augmented
 from fedct_flwr.learners.trained_network import as_floats, is_of_memory, without_denormals
@@ -194,7 +194,8 @@ class Stack:
             self._load(networks)
             self._prepare(courses)
         self._network.train()
-        self._steps.take(batches(courses, _BLOCK), courses[0].rate)
+        batches = (batch for block in blocks(courses, _BLOCK) for batch in zip(*block, strict=True))
+        self._steps.take(batches, courses[0].rate)
         with torch.no_grad():
             for whole, parts in self._tensors(networks):
                 torch._foreach_copy_(parts, list(whole.unbind()))

@@ -258,13 +258,6 @@ class Table(Stateless):
             raise LearnerError("a learner of your own gets its columns in a DataFrame: pip install pandas") from None
         return pandas.DataFrame({name: self._column(X, number, pandas) for number, name in enumerate(self.names)})
 
-    @staticmethod
-    def taken_by(estimator: Any) -> Any:
-        """The estimator, which gets the categories where it needs them, as XGBoost's do."""
-        params = estimator.get_params(deep=True)
-        told = {key: True for key in params if key.split("__")[-1] == "enable_categorical"}
-        return estimator.set_params(**told)
-
     def _column(self, X: Features, position: int, pandas: Any) -> Any:
         if position in self.texts:
             return X[:, position]

@@ -20,7 +20,7 @@ from torch.nn.utils import skip_init
 from fedct_flwr.config.learner import Training
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
-from fedct_flwr.learners.courses import Course, Labeling, Part, batches, correct, steps_to_fit
+from fedct_flwr.learners.courses import Course, Labeling, Part, blocks, correct, steps_to_fit
 from fedct_flwr.learners.cuda_graph import Steps
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.learners.networks import augmented
@@ -388,7 +388,8 @@ class TorchLearner(TrainedNetwork):
             optimizer.step()
             torch.maximum(worst, loss.detach(), out=worst)
 
-        Steps(step, optimizer).take(((X[0], y[0]) for X, y in batches([course], _BLOCK)), rate)
+        batches = (batch for X, y in blocks([course], _BLOCK) for batch in zip(X[:, 0], y[:, 0], strict=True))
+        Steps(step, optimizer).take(batches, rate)
         return float(worst)
 
 
