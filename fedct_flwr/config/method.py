@@ -3,12 +3,12 @@
 ``config`` names no algorithm. ``algorithms/table.py`` finds them all, each in a file of its own.
 """
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -61,10 +61,17 @@ class Method:
         """The title with the rule: FedCT (majority) is not FedCT (Dawid-Skene)."""
         return f"{self.title} ({self.rule})" if self.rule else self.title
 
+    # Each message of a simulation brings a run config, which is read again.
     @classmethod
+    @cache
     def own(cls) -> Mapping[str, str]:
         """Its own settings: the name of the field by key."""
-        return _own(cast(Hashable, cls))
+        return {cls.written.get(field.name, kebab(field.name)): field.name for field in fields(cls)}
+
+    @classmethod
+    @cache
+    def _adapter(cls) -> TypeAdapter[Self]:
+        return TypeAdapter(cls)
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
@@ -82,7 +89,7 @@ class Method:
         """The algorithm with its own settings of ``raw``. Raises ConfigError, which names ``where``."""
         given = {name: raw[key] for key, name in cls.own().items() if key in raw}
         try:
-            return cast(Self, _adapter(cast(Hashable, cls)).validate_python(given))
+            return cls._adapter().validate_python(given)
         except ValidationError as error:
             names = {name: key for key, name in cls.own().items()}
             raise told(error, where, names) from None
@@ -150,17 +157,6 @@ class Method:
     def transfer_settings(self, fewest_units: int) -> TransferSettings:
         """How each simulated silo teaches its students, where the smallest has ``fewest_units`` records or patients."""
         return TransferSettings()
-
-
-# Each message of a simulation brings a run config, which is read again.
-@cache
-def _own(method: Any) -> Mapping[str, str]:
-    return {method.written.get(field.name, kebab(field.name)): field.name for field in fields(method)}
-
-
-@cache
-def _adapter(method: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(cast(Any, method))
 
 
 def methods() -> dict[str, type[Method]]:
