@@ -1,5 +1,6 @@
 """Whatever is wrong with the input: one sentence, the right exit code, at once, and nothing left on disk."""
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -68,3 +69,12 @@ def test_a_path_without_a_file_is_one_sentence_and_leaves_nothing(
     assert outcome.code in (SETTINGS, DATA, RUN)
     assert outcome.sentence
     assert {path.name for path in here.iterdir()} == {"odd", "records.csv"}
+
+
+def test_a_run_that_fails_says_why_and_keeps_its_log(fedct: Fedct, here: Path) -> None:
+    before = logging.getLogger("flwr").handlers[:]
+    outcome = fedct("simulate", "--in-process", "--run-dir", "run", "--learner", "tests.federation.learners.Raising")
+    assert outcome.code == 4
+    assert outcome.sentence
+    assert (here / "run" / "flower.log").exists()
+    assert logging.getLogger("flwr").handlers == before

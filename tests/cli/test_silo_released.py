@@ -1,4 +1,4 @@
-"""``fedct silo released``: the labels that left, and what is said of a reply that was changed or not kept."""
+"""``fedct silo answer`` and ``released``: a carried question, and the labels that left by its answer."""
 
 import csv
 import io
@@ -13,26 +13,43 @@ from fedct_flwr.cli.silo.verify import _rows
 from fedct_flwr.hospital.egress_log import FOLDER
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.offline_transport import Question, seal
-from fedct_flwr.types import RunError
+from fedct_flwr.types import ConfigError, DataError, RunError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Terms
 from tests.cli.silos import Fedct
 from tests.hospital.agents import Silo, silos_in
 
+REFUSED = 1
+
 
 @pytest.fixture
-def silo(tmp_path: Path, fedct: Fedct) -> Iterator[Silo]:
-    """One that has answered a question."""
+def silo(tmp_path: Path) -> Iterator[Silo]:
     with silos_in(tmp_path) as make:
-        made = make()
-        question = Question(1, 7, "train", "0" * 64, {}, encode_instruction(made.instruction(), made.terms))
-        seal(tmp_path / "question-1.fedct", question, made.config.connection.secret)
-        assert fedct("silo", "answer", tmp_path / "question-1.fedct", "--folder", made.folder).code == 0
-        yield made
+        yield make()
+
+
+def ask(silo: Silo, path: Path, payload: bytes = b"") -> Path:
+    """Seal a question, a right one where no payload is given."""
+    payload = payload or encode_instruction(silo.instruction(), silo.terms)
+    seal(path, Question(1, 7, "train", "0" * 64, {}, payload), silo.config.connection.secret)
+    return path
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo) -> None:
+def test_a_question_is_answered_once_and_a_bad_one_is_refused(fedct: Fedct, silo: Silo, tmp_path: Path) -> None:
+    question = ask(silo, tmp_path / "question-1.fedct")
+    assert fedct("silo", "answer", question, "--folder", silo.folder).code == 0
+    assert (tmp_path / "answer-1.fedct").exists()
+    assert fedct("silo", "answer", question, "--folder", silo.folder).code == ConfigError.exit_code
+    odd = ask(silo, tmp_path / "question-2.fedct", b"none")
+    assert fedct("silo", "answer", odd, "--folder", silo.folder).code == REFUSED
+    assert (tmp_path / "answer-2.fedct").exists()
+    assert fedct("silo", "answer", silo.file, "--folder", silo.folder).code == DataError.exit_code
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo, tmp_path: Path) -> None:
+    assert fedct("silo", "answer", ask(silo, tmp_path / "question-1.fedct"), "--folder", silo.folder).code == 0
     (entry,) = [entry for entry in silo.entries() if entry.event is Event.RELEASED]
     rows = list(csv.DictReader(io.StringIO(fedct("silo", "released", silo.folder).out)))
     assert [int(row["example"]) for row in rows] == list(range(silo.terms.num_public))
