@@ -136,7 +136,7 @@ def _values(shown: Content) -> dict[str, Any]:
 def _environment() -> Any:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
-    pages = {name: _text(name) for name in ("page.html", "main.html", "overview.html")}
+    pages = {name: _text(name) for name in ("page.html", "main.html")}
     environment = Environment(
         loader=DictLoader(pages),
         autoescape=True,
