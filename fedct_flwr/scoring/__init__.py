@@ -4,7 +4,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from fedct_flwr.types import Answers, Examples, Features, HardLabels
+from fedct_flwr.types import Answers, Examples, Features
 
 
 class Predictor(Protocol):
@@ -16,7 +16,7 @@ class Predictor(Protocol):
 
 def accuracy(model: Predictor, test: Examples) -> float:
     """Share of right predictions, in 0..1; NaN for an empty test set."""
-    return accuracy_of(test.y, model.predict(test.X)) if test.size else float("nan")
+    return both_accuracies(model, test)[0]
 
 
 def balanced_accuracy(model: Predictor, test: Examples) -> float:
@@ -24,7 +24,17 @@ def balanced_accuracy(model: Predictor, test: Examples) -> float:
 
     One class tells nothing: a model that always says this class would have 1.
     """
-    return balanced_accuracy_of(test.y, model.predict(test.X)) if test.size else float("nan")
+    return both_accuracies(model, test)[1]
+
+
+def both_accuracies(model: Predictor, test: Examples) -> tuple[float, float]:
+    """Accuracy and balanced accuracy, by asking the model once; NaN as above."""
+    if not test.size:
+        return float("nan"), float("nan")
+    right, of_class = model.predict(test.X) == test.y, np.bincount(test.y)
+    there = of_class > 0
+    recalls = np.bincount(test.y[right], minlength=len(of_class))[there] / of_class[there]
+    return float(np.mean(right)), float(np.mean(recalls)) if len(recalls) > 1 else float("nan")
 
 
 def r_squared(model: Predictor, test: Examples) -> float:
@@ -33,29 +43,6 @@ def r_squared(model: Predictor, test: Examples) -> float:
     NaN for fewer than two examples.
     """
     return r_squared_of(test.y, model.predict(test.X)) if test.size > 1 else float("nan")
-
-
-def both_accuracies(model: Predictor, test: Examples) -> tuple[float, float]:
-    """Accuracy and balanced accuracy, by asking the model once; NaN as above."""
-    if not test.size:
-        return float("nan"), float("nan")
-    predicted = model.predict(test.X)
-    return accuracy_of(test.y, predicted), balanced_accuracy_of(test.y, predicted)
-
-
-def accuracy_of(y: HardLabels, predicted: HardLabels) -> float:
-    """Share of ``predicted`` ``(n,)`` that are right."""
-    return float(np.mean(y == predicted)) if len(y) else float("nan")
-
-
-def balanced_accuracy_of(y: HardLabels, predicted: HardLabels) -> float:
-    """Mean recall of ``predicted`` ``(n,)`` over the classes in ``y``; NaN for fewer than two of them."""
-    all_of_class = np.bincount(y)
-    there = all_of_class > 0
-    if there.sum() < 2:
-        return float("nan")
-    right = np.bincount(y[y == predicted], minlength=len(all_of_class))
-    return float(np.mean(right[there] / all_of_class[there]))
 
 
 def r_squared_of(y: Answers, predicted: Answers) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import linregress, rankdata, t
 
-from fedct_flwr.scoring import Predictor, accuracy_of, balanced_accuracy_of, r_squared_of
+from fedct_flwr.scoring import Predictor, r_squared_of
 from fedct_flwr.scoring.intervals import (
     LEVEL,
     UNKNOWN,
@@ -162,8 +162,8 @@ def assess(test: Examples, predicted: Predicted, labels: Labels) -> Assessment:
     y, probabilities = test.y, predicted.probabilities
     confusion = _confusion(y, predicted.answers, labels.num_classes)
     metrics: dict[str, Estimate] = {
-        "balanced_accuracy": _balanced_accuracy(y, predicted.answers, confusion),
-        "accuracy": _accuracy(y, predicted.answers),
+        "balanced_accuracy": _balanced_accuracy(confusion),
+        "accuracy": proportion(int(confusion.trace()), len(y)),
     }
     if labels.positive is not None:
         yes, no = labels.positive, 1 - labels.positive
@@ -193,19 +193,12 @@ def _confusion(y: HardLabels, answers: HardLabels, num_classes: int) -> NDArray[
     return np.bincount(cells, minlength=num_classes**2).reshape(num_classes, num_classes)
 
 
-def _balanced_accuracy(y: HardLabels, answers: HardLabels, confusion: NDArray[np.int64]) -> Estimate:
+def _balanced_accuracy(confusion: NDArray[np.int64]) -> Estimate:
     sizes = confusion.sum(axis=1)
     there = sizes > 0
     if there.sum() < 2:
         return UNKNOWN
-    found = mean_of_proportions(confusion.diagonal()[there].astype(float), sizes[there].astype(float))
-    # The very number that a reply or a log has.
-    return Estimate(balanced_accuracy_of(y, answers), found.low, found.high)
-
-
-def _accuracy(y: HardLabels, answers: HardLabels) -> Estimate:
-    found = proportion(int((y == answers).sum()), len(y))
-    return Estimate(accuracy_of(y, answers), found.low, found.high)
+    return mean_of_proportions(confusion.diagonal()[there].astype(float), sizes[there].astype(float))
 
 
 def _of_values(y: Values, predicted: Values) -> dict[str, Estimate]:
