@@ -106,10 +106,6 @@ def calibration_curve(y: HardLabels, probabilities: NDArray[np.float64], positiv
     ]
 
 
-OF_CLASSES: Final = ("balanced_accuracy", "accuracy", "auc", "sensitivity", "specificity", "brier")
-OF_VALUES: Final = ("r_squared", "mae", "rmse", "slope")
-
-
 class Predicted(NamedTuple):
     """What a model says of examples: classes or values ``(n,)``; probabilities ``(n, classes)``, if it knows any."""
 
@@ -128,7 +124,7 @@ class Labels(NamedTuple):
 class Assessment:
     """One model on one test set.
 
-    ``metrics`` are by name: ``OF_CLASSES`` or ``OF_VALUES``, but for what does not apply. ``confusion``
+    ``metrics`` are by name (``report.scores`` has all), without those that do not apply. ``confusion``
     ``(classes, classes)`` counts examples by true class (rows) and predicted class. ``calibration`` is empty without
     probabilities.
     """

@@ -109,24 +109,19 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         Repeats(tmp_path / "r")
 
 
-@pytest.mark.parametrize(
-    ("gains", "word"),
-    [
+def test_the_sentence_says_whether_silos_gain(tmp_path: Path) -> None:
+    found = repeated(3, run_dir=tmp_path / "r")
+    for gains, word in (
         ([0.06, 0.05, 0.07], "gain (+0.060 ±0.006, ahead in 3 of 3 splits)"),
         ([-0.06, -0.05, -0.07], "lose (-0.060 ±0.006, ahead in 0 of 3 splits)"),
         ([0.06, -0.05, 0.01], "differ by chance alone (+0.007 ±0.032, ahead in 2 of 3 splits)"),
-    ],
-)
-def test_the_sentence_says_whether_silos_gain(tmp_path: Path, gains: list[float], word: str) -> None:
-    found = repeated(3, run_dir=tmp_path / "r")
-    for rows, gain in zip(found.rows, gains, strict=True):
-        for row in rows:
-            for scored in (row.own, row.pooled):
-                scored.update(local=0.7, federated=0.7 + gain)
-    assert (
-        found.sentence
-        == f"silos with FedCT (Dawid-Skene): on all silos' test records they {word}; on their own they {word}"
-    )
+    ):
+        for rows, gain in zip(found.rows, gains, strict=True):
+            for row in rows:
+                row.own.update(local=0.7, federated=0.7 + gain)
+                row.pooled.update(row.own)
+        where = f"on all silos' test records they {word}; on their own they {word}"
+        assert found.sentence == f"silos with FedCT (Dawid-Skene): {where}"
 
 
 def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path) -> None:
