@@ -211,7 +211,7 @@ def _end(folder: RunFolder, facts: Mapping[str, Any], state: str) -> None:
 
 @contextmanager
 def _client(folder: RunFolder) -> "Iterator[MlflowClient]":
-    """What talks to the store; meanwhile MLflow says nothing that is not wrong."""
+    """Client of the store; meanwhile MLflow prints errors alone."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     with warnings.catch_warnings():
@@ -229,7 +229,7 @@ def _run_id(folder: RunFolder) -> str:
 
 
 def _allowed(name: str) -> str:
-    """What MLflow takes as the name of a metric.
+    """The name of a metric in MLflow's characters.
 
     >>> _allowed("own_accuracy/Zürich (2)")
     'own_accuracy/Zürich _2_'

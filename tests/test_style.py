@@ -3,6 +3,7 @@
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -60,15 +61,29 @@ def test_prose_keeps_the_rules(page: Path) -> None:
     assert found_in(page.read_text("utf-8")) == []
 
 
+def written_in(path: Path) -> Iterator[tuple[bool, str]]:
+    """Comments and strings of a file of code, each with whether no user is shown it; other files as a whole."""
+    text = path.read_text("utf-8")
+    if path.suffix != ".py":
+        yield False, text
+        return
+    begins = True
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.COMMENT, tokenize.STRING):
+            yield begins or token.type == tokenize.COMMENT, token.string
+        if token.type not in (tokenize.COMMENT, tokenize.NL):
+            begins = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+
+
 def test_docstrings_comments_and_messages_are_plain() -> None:
     stilted = re.compile(rf"\b({'|'.join(IN_CODE)})\b", re.IGNORECASE)
+    relative = re.compile(rf"(?:^|(?<=[.!?] ))({'|'.join(RELATIVE)})\b[^?]*$")
     told = []
     for path in (path for folder in SOURCES for path in folder.rglob("*.*") if path.suffix in WITH_WORDS):
-        text = path.read_text("utf-8")
-        if path.suffix == ".py":
-            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-            text = "\n".join(token.string for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING))
-        told += [f"{name(path)}: {found[0]!r}" for found in stilted.finditer(" ".join(text.split()))]
+        for hidden, string in written_in(path):
+            text = " ".join(string.strip('"# ').split())
+            told += [f"{name(path)}: {found[0]!r}" for found in stilted.finditer(text)]
+            told += [f"{name(path)}: {found[0]!r}" for found in relative.finditer(text) if hidden]
     assert told == []
 
 

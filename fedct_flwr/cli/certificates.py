@@ -114,7 +114,7 @@ def lasts(certificate: Path, authority: Path) -> bool:
 
 
 def trust_all(path: Path, authorities: Sequence[Path]) -> None:
-    """Write certificates of authorities one after the other. What is signed is compared with the first."""
+    """Write certificates of authorities one after the other. Signatures are compared with the first."""
     found = (certificate for one in authorities for certificate in x509.load_pem_x509_certificates(one.read_bytes()))
     _write(path, *found)
 

@@ -46,7 +46,7 @@ _INSTEAD: Final = {
     "seed": "use --seed", "algorithm": "use --algorithms", "learner": "use --learners",
     "baselines": "silos alone are part of each comparison",
 }  # fmt: skip
-"""What each run of a comparison has for itself."""
+"""Settings that each run of a comparison has for itself."""
 _REPEATS: Final = 10
 
 
@@ -155,7 +155,7 @@ def _names(text: str) -> list[str]:
 
 
 def _run(folder: Path, plan: Plan, named: Mapping[str, Any]) -> None:
-    # What a folder of before names is imported only where this command names it too.
+    # A learner named by an earlier folder is imported only if this command names it too.
     trusted = [package(name) for name in named_in(plan.settings)]
 
     begin = partial(run_one, plan.settings, "loopback", named, trusted)

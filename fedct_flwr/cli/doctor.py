@@ -70,7 +70,7 @@ def _requirements() -> dict[str, list[Requirement]]:
 
 
 def packages(_: None) -> Iterator[Finding]:
-    """What is required, and what extras are there."""
+    """Required packages and installed extras."""
     yield from required()
     extras = {name: not _lacking(name) for name in sorted(_requirements()) if name not in _NOT_FOR_USE}
     if there := [name for name, whole in extras.items() if whole]:
@@ -81,7 +81,7 @@ def packages(_: None) -> Iterator[Finding]:
 
 
 def memory(_: None) -> Iterator[Finding]:
-    """What memory is free for the silos that train at the same time."""
+    """Free memory for the silos that train at the same time."""
     free = psutil.virtual_memory().available / _GIGABYTE
     message = f"memory: {free:.1f} GB are free for {count(cpu_count(), 'core')}"
     enough = free >= _MEMORY

@@ -1,4 +1,4 @@
-"""What a check of a machine or of a silo has found: a table of checks, how findings are printed, and the exit code."""
+"""Findings of a check of a machine or a silo: a table of checks, the printed form, and the exit code."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ class Check(Generic[T]):
     fix: str = ""
 
     def findings(self, subject: T, more: str) -> Iterator[Finding]:
-        """What there is to say; never raises. ``more`` is the command that says more of what was not expected."""
+        """The findings; never raises. ``more`` is the command that explains unexpected ones."""
         try:
             yield from self.look(subject) or ()
         except Unread as what:

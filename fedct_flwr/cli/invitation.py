@@ -40,7 +40,7 @@ _PURPOSE: Final = b"fedct invitation "
 _FORMAT: Final = 2
 _LONGEST_LINE: Final = 4096
 _DAMAGED: Final = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, OverflowError)
-"""What Python says of a file that is not an archive, is encrypted, or is cut short."""
+"""Python's errors for a file that is not an archive, is encrypted, or is cut short."""
 _FILE: Final = re.compile(r"ca\.crt|client\.(crt|key)|study/[^\\:\0]+")
 _ANEW: Final = "ask the coordinator for a new invitation"
 _SHOWN: Final = ("silo", "study", "superlink")
@@ -103,7 +103,7 @@ def write_invitation(path: Path, said: Invitation, files: Mapping[str, Path], ke
 def opened_invitation(
     path: Path, check: Callable[[Invitation], None], *, known: Ed25519PublicKey | None = None
 ) -> Iterator[tuple[Invitation, Path]]:
-    """What a proven invitation says, and a temporary folder with its files.
+    """Contents of a proven invitation, and a temporary folder with its files.
 
     ``check`` is asked whether this is the right coordinator's, and raises where it is not, before the archive is
     opened. ``known`` is the key by which the silo knows its coordinator already. Raises ConfigError for a file that is
@@ -132,7 +132,7 @@ def _faults(path: Path) -> Iterator[None]:
 
 
 def _proven(path: Path, known: Ed25519PublicKey | None) -> Invitation:
-    """What is signed. Raises ValueError for a file that is no invitation, and ConfigError for one that is not good."""
+    """The signed contents. Raises ValueError for a file that is no invitation, and ConfigError for an invalid one."""
     check_is_file(path)
     with path.open("rb") as file:
         signed, manifest = (file.readline(_LONGEST_LINE).rstrip(b"\n") for _ in range(2))

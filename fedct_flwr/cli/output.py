@@ -1,10 +1,10 @@
-"""What a command prints: tables and sentences for people, or one JSON document for programs.
+"""Output of a command: tables and sentences for people, or one JSON document for programs.
 
 All that commands print goes through ``echo`` or ``Output`` here. They escape what a terminal would obey or hide, as
 names in it come from others.
 
 With ``--json`` standard output has that document and nothing else; everything said by the way goes to standard error.
-Exit codes are the same. A command that fails prints no document, but where its help says so. What the documents hold is
+Exit codes are the same. A command that fails prints no document, but where its help says so. The documents' form is
 in docs/reference/json.md.
 """
 

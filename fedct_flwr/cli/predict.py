@@ -92,7 +92,7 @@ def predict(
 
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:
-    """What the file holds, in a CSV file to the letter, without empty lines at its end."""
+    """The file's table, from a CSV file to the letter, without empty lines at its end."""
     return records.table if path.is_dir() else as_written(path).slice(0, len(records.names))
 
 

@@ -1,4 +1,4 @@
-"""What a run prints: each round as it ends, and how it all ended."""
+"""Printed output of a run: each round as it ends, and the outcome."""
 
 import math
 from collections.abc import Mapping, Sequence

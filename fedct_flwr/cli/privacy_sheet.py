@@ -39,7 +39,7 @@ def privacy_sheet(
 ) -> None:
     """Write one page of plain language, as Markdown: what is promised, what was spent, what is not covered.
 
-    What was spent is recomputed from the silo's ledger; where the coordinator adds the noise, it is what its run says.
+    The spending is recomputed from the silo's ledger, or read from the run where the coordinator adds the noise.
     Exit code 4 if neither can be read.
     """
     check_new(output)
@@ -153,7 +153,7 @@ def _of_run(run: RunFolder) -> _Page:
 
 
 def _drawn(run: RunFolder, config: RunConfig) -> dict[str, Any] | None:
-    """What a drawn public set costs each record, if the run has one."""
+    """Cost of a drawn public set for each record, if the run has one."""
     if config.public != "drawn" or not config.draw_epsilon:
         return None
     from fedct_flwr.silo.noisy_sum import drawn_set
@@ -170,7 +170,7 @@ def _drawn(run: RunFolder, config: RunConfig) -> dict[str, Any] | None:
 
 
 def _attacks(folder: Path) -> list[dict[str, Any]]:
-    """What the run's audit has found, if there was one: a seat and a sentence each."""
+    """Results of the run's audit, if there was one: an adversary and a sentence each."""
     try:
         seats = json.loads((folder / "audit.json").read_text("utf-8"))["seats"]
         return [{"seat": seat["seat"], "sentence": seat["sentence"]} for seat in seats]
@@ -229,7 +229,7 @@ def _of_joint(run: RunFolder, config: RunConfig, method: JointLabeler) -> _Page:
 
 
 def _from_result(run: RunFolder, name: str, read: Callable[[dict[str, Any]], _T]) -> tuple[dict[str, Any], _T]:
-    """What a run's result tells of its noise, as it stands there and as it is read. Raises RunError."""
+    """The noise in a run's result, as written and as read. Raises RunError."""
     told = run.read_json("result.json").get(name) if run.ended_at() else None
     if not isinstance(told, dict):
         raise RunError(

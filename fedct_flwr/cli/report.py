@@ -81,6 +81,6 @@ def write_at_end(folder: RunFolder, target: Path | None = None, more: Sequence[S
         with Output.doing(_DRAWING):
             write_report(Run(folder.path), target, more=more)
     except (FedctError, OSError, ImportError) as error:
-        # Whatever else is raised is a fault of this code's, and is to be seen as one.
+        # Other errors are faults of this code, and should be visible as such.
         return f"no report was written: {error}; after that: fedct report {in_shell(from_here(folder.path))}"
     return f"report: {from_here(target)}"

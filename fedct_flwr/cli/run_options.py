@@ -1,4 +1,4 @@
-"""What a command line says of a run's settings."""
+"""Options of the command line for a run's settings."""
 
 import tomllib
 from collections.abc import Collection, Mapping

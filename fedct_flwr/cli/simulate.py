@@ -206,7 +206,7 @@ def simulate(
     if several:
         check_new(path)
         seeds = planned_seeds(repeats or _SPLITS, int(chosen["seed"]))
-        # What is wrong with one seed is wrong with all, but for a split that leaves a silo without a class.
+        # A fault of one seed is a fault of all, but for a split that leaves a silo without a class.
         _print_data(out, Simulation.checked(chosen, seed_folder(path, seeds[0]), named=other))
         plan = Plan({key: value for key, value in chosen.items() if key != "seed"}, seeds)
         _run_repeats(out, path, plan, engine, other, seconds=math.inf if repeats else _SECONDS)

@@ -12,7 +12,7 @@ Optimizer: TypeAlias = Literal["adam", "sgd"]
 OF_NETWORKS: Final[Uses] = uses(
     "local-steps", "batch-size", "learning-rate", "decay-steps", "weight-decay", "optimizer", "epochs", "device"
 )
-"""What networks alone are trained by."""
+"""Settings of networks alone."""
 
 AUTO: Final = "auto"
 """As a learner: the silo chooses one by its own records. As ``pseudo-weight``: they decide it."""
@@ -130,5 +130,5 @@ class LearnerSettings(Training):
 
     @property
     def decides_model(self) -> dict[str, object]:
-        """What decides what is learned, as JSON takes it."""
+        """Settings that decide the model, as JSON types."""
         return self.as_approved(_YOUNGER)

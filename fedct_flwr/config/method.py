@@ -141,11 +141,11 @@ class Method:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the card of a global model says of its settings."""
+        """Its settings for the card of a global model."""
         return {}
 
     def wrong(self, config: Any) -> str:
-        """What is wrong with its settings and those of the run ``config`` together, a sentence; empty if nothing is."""
+        """Explain in a sentence why its settings and those of the run ``config`` do not fit; empty if they do."""
         return ""
 
     def check_real(self) -> None:

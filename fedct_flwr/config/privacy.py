@@ -1,4 +1,4 @@
-"""What a silo promises about its records, ``[privacy]``, and how it teaches students, ``[transfer]`` (silo.toml).
+"""A silo's guarantee for its records, ``[privacy]``, and its teaching of students, ``[transfer]`` (silo.toml).
 
 Protections and noise that can be chosen have an entry each, with all that others need to know.
 
@@ -49,7 +49,7 @@ class NoisePlan(NamedTuple):
 
 
 def wrong_delta(key: str, name: str, names: Iterable[str], delta: float) -> str:
-    """What is wrong with this delta for the mechanism that ``key`` names, one of ``names``; empty if nothing is.
+    """Explain why this delta does not fit the mechanism that ``key`` names, one of ``names``; empty if it does.
 
     >>> wrong_delta("mechanism", "gaussian", ("gaussian", "gumbel"), 0.0)
     "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or mechanism to 'gumbel'"
@@ -74,19 +74,19 @@ def whole_learner(learner: LearnerSettings) -> dict[str, object]:
 
 
 def _network(learner: LearnerSettings) -> dict[str, object]:
-    """What a network is, and not how it is trained."""
+    """Settings that decide a network's form, without those of its training."""
     settings = learner.decides_model
     return {name: settings[name] for name in ("name", "params", "preprocessing")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protection:
-    """Whose labels leave instead of the personal model's. Import paths are ``module:function``."""
+    """A protection, whose labels leave instead of the personal model's. Import paths are ``module:function``."""
 
     leaves: str
-    """What leaves where labels are asked for, for who approves it."""
+    """Data that leave on a question for labels, for the approver."""
     of_auto: str = ""
-    """What ``learner = "auto"`` chooses under it, and what covers the choice: a sentence; empty if it refuses that."""
+    """The choice of ``learner = "auto"`` under it, and its cover: a sentence; empty if it refuses that."""
     labeler: str = ""
     """Import path of what makes the ``Labeler`` of a ``Start``; empty: it covers no labels."""
     own: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Protection:
     extra: str = "privacy"
     """The extra of this package that it needs."""
     of_learner: Callable[[LearnerSettings], Mapping[str, object]] = whole_learner
-    """What of the learner's settings makes the labeler another one, as JSON takes it."""
+    """Settings of the learner that change the labeler, as JSON types."""
     reads_votes: bool = False
     """Whether the labels are made of the personal model's, as its labeler says too."""
     by_group: bool = True
@@ -210,11 +210,11 @@ _IN_THIS_ORDER: Final = ("protection", "epsilon", "delta", "rounds", "queries", 
 
 
 class PrivacySettings(Settings):
-    """Whose labels leave instead of the personal model's, and what they may tell about a record in total.
+    """The labeler whose labels leave instead of the personal model's, and its budget for a record in total.
 
     Epsilon and delta are totals over the whole study, per record of the silo, added or removed; with a group column,
     per group. The plan, ``rounds``
-    and ``queries``, is what the noise is calibrated for; whatever goes beyond the budget is refused.
+    and ``queries``, is what the noise is calibrated for; questions beyond the budget are refused.
     """
 
     protection: Annotated[str, one_of(PROTECTIONS)] = "none"
@@ -247,7 +247,7 @@ class PrivacySettings(Settings):
 
     @property
     def decides(self) -> dict[str, object]:
-        """What is approved of it, as JSON takes it. Settings to come may be in it only where they have been chosen."""
+        """The approved settings as JSON types. Later settings may be in it only where they have been chosen."""
         # Two settings are gone: what was approved with their defaults stays approved.
         found = {**self.model_dump(mode="json"), "teachers": 0, "noise": "gumbel"}
         return {**{name: found[name] for name in _IN_THIS_ORDER}, **found}

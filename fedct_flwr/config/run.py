@@ -44,7 +44,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
 
 
 class SimulatedSilos(Training):
-    """What real silos decide for themselves, in ``silo.toml``; shares are in 0..1, sizes are numbers of examples."""
+    """Settings that real silos make in ``silo.toml``; shares are in 0..1, sizes are numbers of examples."""
 
     label_column: str = ""
     """For ``files``: the column of the silos' tables that is to be predicted; images need none."""
@@ -78,7 +78,7 @@ class SimulatedSilos(Training):
     public: Literal["given", "drawn"] = "given"
     """The data set's own public set, or one that is drawn: from the data dictionary, and from silos' noisy counts."""
     draw_epsilon: float = Field(default=1.0, ge=0)
-    """What the drawn set tells about a record in total, besides what labels tell; 0: it follows from the dictionary."""
+    """The drawn set's epsilon for a record in total, besides that of the labels; 0: it follows from the dictionary."""
     draw_delta: float = Field(default=1e-5, gt=0, lt=1)
     """The chance that draw-epsilon does not hold."""
     draw_rows: int = Field(default=2000, ge=1, le=100_000)
@@ -89,7 +89,7 @@ class SimulatedSilos(Training):
     bad_silos: Names = ()
     """Names of silos with a ``corruption``: what the others and the consensus make of them is to be seen."""
     corruption: Literal["none", "label-shift", "label-flip", "random-labels", "collusion"] = "none"
-    """What is wrong with the labels of bad silos, or that they vote for one class together."""
+    """Fault of the labels of bad silos; or collusion, where they vote for one class together."""
     corruption_number: int = Field(default=1, ge=0, le=MAX_INT)
     """By how many classes labels are shifted, or the number of the class that colluders vote for."""
 
@@ -106,7 +106,7 @@ class SimulatedSilos(Training):
     its own records speak against it."""
 
     protection: Annotated[str, one_of(OF_LABELS)] = "none"
-    """Whose labels leave: none (the model's own), dp-sgd, dp-linear or randomized-response."""
+    """Labeler whose labels leave: none (the model's own), dp-sgd, dp-linear or randomized-response."""
     epsilon: float = Field(default=1.0, gt=0)
     """In total over all rounds: for each record of a silo, or with dp-fedavg for each silo."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
@@ -132,11 +132,11 @@ class RunConfig(SimulatedSilos):
     data_dir: str = ""
     """For ``files`` the folder of tables or images, for ``study`` the study's; absolute for runs by plain ``flwr``."""
     method: InstanceOf[Method]
-    """What silos share, and how a consensus is made of it. Under the key ``algorithm`` stands its name, and its own
+    """The algorithm: answers of the silos, and their consensus. The key ``algorithm`` has its name, and its own
     settings have keys of their own."""
     student: str = ""
-    """Learner of one global model, trained at the end on the public set and its final labels; empty: none. What is said
-    above of preprocessing and of networks concerns it too; a network takes local-steps for each round."""
+    """Learner of one global model, trained at the end on the public set and its final labels; empty: none. The settings
+    above of preprocessing and of networks hold for it too; a network takes local-steps for each round."""
     student_params: str = "{}"
     """JSON object with the student's parameters."""
 
@@ -320,7 +320,7 @@ class RunConfig(SimulatedSilos):
                 raise ConfigError(f"{name} = {settings[name]!r} needs classes, and {what}: leave it out")
 
     def privacy_settings(self, queries: int) -> PrivacySettings:
-        """What each simulated silo promises, where a round asks for ``queries`` labels. The run is the whole study."""
+        """Each simulated silo's guarantee, where a round asks for ``queries`` labels. The run is the whole study."""
         same = {name: getattr(self, name) for name in PrivacySettings.model_fields if hasattr(self, name)}
         plan: dict[str, Any] = {"rounds": self.rounds, "queries": self.rounds * queries}
         if self.method.protects_records:
@@ -356,7 +356,7 @@ class RunConfig(SimulatedSilos):
 
 
 class NodeConfig(Settings):
-    """What one node knows of itself: from the agent, or from the simulation.
+    """One node's own facts: from the agent, or from the simulation.
 
     A stock SuperNode whose node config names a ``silo-file`` gets refusals alone: only an agent has a gate. With
     ``FEDCT_WITHOUT_GATE=1`` in its environment it answers all the same, without gate and without log. That is for

@@ -1,4 +1,4 @@
-"""What all settings have in common: frozen, validated once, and errors that name the key, the place and a remedy.
+"""Base of all settings: frozen, validated once, and errors that name the key, the place and a remedy.
 
 TOML from others is refused before it is parsed where parsing could take minutes or all memory: Python 3.11 to 3.13 keep
 every beginning of a dotted key, so one key of 20,000 parts (40 kB) takes 8 s and 1.5 GB.
@@ -40,7 +40,7 @@ class TooLargeError(ValueError):
 
 
 def read_bounded(path: Path) -> dict[str, Any]:
-    """What a TOML file says. Raises TooLargeError, and whatever ``open`` and ``tomllib`` raise."""
+    """Read a TOML file. Raises TooLargeError, and all that ``open`` and ``tomllib`` raise."""
     with path.open("rb") as file:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -145,7 +145,7 @@ class Settings(BaseModel):
         populate_by_name=False,
         strict=False,
         allow_inf_nan=False,
-        # What a new silo.toml says of each key.
+        # The comment on each key in a new silo.toml.
         use_attribute_docstrings=True,
         # So that the paths among them start at the file's folder too.
         validate_default=True,
@@ -311,7 +311,7 @@ _EXAMPLES: Final = 3
 
 
 class Needs(NamedTuple):
-    """What a setting needs besides: ``words`` for the sentence, ``met`` whether a run has it."""
+    """Further need of a setting: ``words`` for the sentence, ``met`` whether a run has it."""
 
     words: str
     met: Callable[[Any], bool]

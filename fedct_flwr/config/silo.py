@@ -110,9 +110,9 @@ class Total(NamedTuple):
     name: str
     """In documents, and in what the gate counts."""
     title: str
-    """What is counted, at the beginning of a line."""
+    """The counted things, at the beginning of a line."""
     of: Callable[[Any], int]
-    """What is counted of a ``hospital.log_entry.Spent``."""
+    """The count in a ``hospital.log_entry.Spent``."""
 
 
 TOTALS: Final[Mapping[str, Total]] = {
@@ -130,7 +130,7 @@ YOUNGER: Final = ("max_consensus_weight", *AT_LEAST)
 
 
 class Policy(Settings):
-    """What may leave the silo, and what a question for probabilities may ask of it.
+    """Permissions and limits: what may leave the silo, and what a question for probabilities may ask of it.
 
     The limits of rounds, queries and bytes are totals over all that ever left for a study and its public set, whatever
     was approved in between. That of the consensus's weight holds for each question.
@@ -177,12 +177,12 @@ class Policy(Settings):
 
     @property
     def decides(self) -> dict[str, object]:
-        """What is approved of it, as JSON takes it."""
+        """The approved settings as JSON types."""
         return self.as_approved(YOUNGER)
 
     @property
     def told(self) -> dict[str, object]:
-        """What an approval writes of it into the log: the limits of sums only where sums may leave."""
+        """Settings that an approval writes into the log: the limits of sums only where sums may leave."""
         return self.model_dump(mode="json", exclude=set() if self.adds else {*AT_LEAST})
 
 
@@ -204,13 +204,13 @@ class RecordsSettings(Settings):
     """In total over all studies: bytes of all replies, of refusals too."""
 
     epsilon: float = Field(default=0.0, ge=0)
-    """What all studies together may tell about a record, each of them with a protection; 0: no limit over studies."""
+    """Epsilon of all studies together for a record, each of them with a protection; 0: no limit over studies."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
     """The delta of that epsilon."""
 
     @property
     def decides(self) -> Mapping[str, Any]:
-        """What is approved of it, as JSON takes it: the folder too, as another one would count from the beginning."""
+        """The approved settings as JSON types: the folder too, as another one would count from the beginning."""
         return self.model_dump(mode="json")
 
     @model_validator(mode="after")
@@ -256,10 +256,10 @@ class Connection(Settings):
     node_key: RelativePath = Path("connection/node.key")
     """The SuperNode's key. The coordinator knows this silo by its public half, node.key.pub."""
     client_certificate: RelativePath = Path("connection/client.crt")
-    """What opens the coordinator's gateway, from the invitation; not there where the gateway asks for none."""
+    """Certificate for the coordinator's gateway, from the invitation; not there where the gateway asks for none."""
     client_key: RelativePath = Path("connection/client.key")
     secret: RelativePath = Path("connection/secret")
-    """What the agent shows to its SuperNode."""
+    """The agent's secret for its SuperNode."""
     supernode: Address = "127.0.0.1:9094"
     """Where the SuperNode listens for its agent, as ``host:port``. The agent calls it by plain HTTP and shows the
     secret: keep both on one machine, or on a network of their own."""
@@ -272,7 +272,7 @@ class SiloConfig(Settings):
     study: RelativePath = Path("study")
     """The study's folder, as the coordinator handed it out."""
     state: RelativePath = Path("state")
-    """What the silo keeps: the egress log, answers, its model."""
+    """The silo's state: the egress log, answers, its model."""
     egress_key: RelativePath = Path("keys/egress.key")
     """Ed25519 key that signs the egress log."""
     approvers: Annotated[dict[str, RelativePath], Field(default_factory=dict)]
@@ -305,7 +305,7 @@ class SiloConfig(Settings):
 
     @property
     def promised_by(self) -> str:
-        """What keeps to the budget of each record, by name."""
+        """Name of the mechanism that keeps to the budget of each record."""
         noisy = "drawn public set" if self.draws else "joint labeler"
         return noisy if self.adds_noise else self.privacy.protection
 
@@ -326,7 +326,7 @@ class SiloConfig(Settings):
 
     @property
     def decides_model(self) -> dict[str, object]:
-        """What decides, besides study and records, what the silo's labels are; as JSON takes it."""
+        """Settings that decide the silo's labels, besides study and records; as JSON types."""
         # Only where something is promised: what was approved before there were promises stays approved.
         promised = {"privacy": self.privacy.decides} if self.promises else {}
         taught = {"transfer": self.transfer.model_dump(mode="json")} if self.policy.teaches else {}

@@ -33,13 +33,13 @@ class StudySums(Settings):
 
 
 class _StudyPlan(Settings):
-    """What secure sums with noise tell about records."""
+    """Plan of secure sums with noise, which protects records."""
 
     records: int = Field(ge=1, le=1 << 21)
     """Records of all silos together, roughly: it sets how fine the sums are, and no guarantee depends on it. The number
     is written here so that no silo has to tell how many records it has."""
     epsilon: float = Field(default=1.0, gt=0)
-    """What all sums of one training, or of one drawn set, tell about a record in total."""
+    """Epsilon for a record in total, over all sums of one training, or of one drawn set."""
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """The chance that epsilon does not hold, in total."""
 
@@ -59,13 +59,13 @@ class StudyGovernance(Settings):
     """``[governance]``: what a data protection officer asks first, in the coordinator's words."""
 
     controller: VisibleName = ""
-    """Who decides why and how the labels are used."""
+    """The controller, who decides why and how the labels are used."""
     partners: VisibleName = ""
     """Which institutions take part."""
     retention: VisibleName = ""
     """How long the coordinator keeps labels."""
     withdrawal: VisibleName = ""
-    """What happens if a patient withdraws consent."""
+    """Consequences when a patient withdraws consent."""
 
 
 class StudyNumber(Settings):
@@ -117,13 +117,13 @@ class StudyConfig(Settings):
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"
     sums: StudySums = StudySums()
-    """Who takes part in secure sums, if there are any."""
+    """Silos that take part in secure sums, if there are any."""
     joint: StudyJoint | None = None
     """The joint labeler that silos may train, if there is one."""
     draw: StudyDraw | None = None
     """The public set that silos' counts lead to, if one is to be drawn."""
     governance: StudyGovernance = StudyGovernance()
-    """Who is responsible, and what happens to the labels."""
+    """Responsible people, and the use of the labels."""
     columns: dict[VisibleName, ColumnForm] = Field(default_factory=dict)
     """The data dictionary: what each column of the tables may hold, without the label."""
     tables: StudyTables = StudyTables()
@@ -131,7 +131,7 @@ class StudyConfig(Settings):
 
     @property
     def draw_epsilon(self) -> float:
-        """What a drawn set takes of each silo's budget."""
+        """Cost of a drawn set in each silo's budget."""
         return self.draw.epsilon if self.draw else 0.0
 
     @model_validator(mode="after")

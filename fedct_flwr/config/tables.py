@@ -102,7 +102,7 @@ class TableForm(Settings):
 
 
 class FileForm(TableForm):
-    """What ``data.toml`` says of one file: keys that are given here replace those for all files."""
+    """Settings of one file in ``data.toml``: keys that are given here replace those for all files."""
 
     silo: Name | Literal[""] = ""
     """The silo whose records the file holds; empty: the file is named after it."""
@@ -143,7 +143,7 @@ class TableSettings(TableForm):
 
     @classmethod
     def of_folder(cls, folder: Path) -> "FolderTables":
-        """What ``data.toml`` in a folder says, or the defaults without one. Raises ConfigError."""
+        """Read ``data.toml`` in a folder; the defaults without one. Raises ConfigError."""
         path = folder / DATA_FILE
         return FolderTables.read_toml(path) if path.is_file() else FolderTables()
 
@@ -175,7 +175,7 @@ class StudyTables(TableSettings):
 
     @property
     def decides(self) -> dict[str, object]:
-        """What of it silos approve, as JSON takes it: what the columns mean. The rest shows in the public set itself.
+        """The part that silos approve, as JSON types: the columns' meaning. The rest shows in the public set itself.
 
         Empty for a study that says nothing of its tables, as all did before they could.
         """
@@ -224,7 +224,7 @@ Bound: TypeAlias = Annotated[float, BeforeValidator(_bound), Field(ge=-_LARGEST,
 
 
 class ColumnForm(Settings):
-    """What one column may hold, ``[columns.NAME]``."""
+    """Permitted values of one column, ``[columns.NAME]``."""
 
     kind: Literal["number", "integer", "date", "category"]
     """A date counts as whole days since 1970."""

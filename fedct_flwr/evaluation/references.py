@@ -131,7 +131,7 @@ def kept_model(
     path = find_algorithm(config).model_path(folder, silo.name, learner.suffix)
     try:
         if learner.has(path) if isinstance(learner, SklearnLearner) else path.exists():
-            # What silos' networks were made into may be wider than each of them.
+            # The network made of the silos' networks may be wider than each of them.
             return learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
     except DataError as error:
         tell(f"the model of silo {silo.name!r} cannot be read, and is left out: {error}")

@@ -39,13 +39,13 @@ from fedct_flwr.types import Answers, DataError, SiloName, TrainingError
 FILE: Final = "verdict.json"
 """Where a run folder has it."""
 MARKS: Final[Mapping[str, str]] = {"gained": " ▲", "lost": " ▼", "": ""}
-"""What stands after a silo's name."""
+"""Marks after a silo's name."""
 _RARER: Final = 0.5
 """A class that has less than this part of its share among the records has almost gone from the consensus."""
 
 
 def judgments(folder: RunFolder, silos: Sequence[SiloName]) -> dict[SiloName, Judgment]:
-    """What simulated silos make of the consensus, of those that have said something that can be read."""
+    """Judgments of the consensus by simulated silos, where one can be read."""
     found: dict[SiloName, Judgment] = {}
     for silo in silos:
         try:
@@ -69,7 +69,7 @@ def who_gained(rows: Sequence[SiloScores], folder: RunFolder, dataset: Federated
 
 
 def against_sums(folder: RunFolder, found: Mapping[SiloName, Judgment]) -> Iterator[str]:
-    """What silos' own records say of labels that a silo which lies in secure sums can have made."""
+    """Warnings by silos' own records about labels that a dishonest silo in secure sums may have made."""
     weighed = [judgment for judgment in found.values() if judgment.weight is not None]
     against = sum(judgment.foreign_only or judgment.weight != 1 for judgment in weighed)
     summed = folder.settings().get("secure") or "joint" in folder.read_json("result.json")
@@ -122,7 +122,7 @@ def distrusts(said: Mapping[str, Any]) -> Iterator[str]:
 def warnings(
     rows: Sequence[SiloScores], rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None
 ) -> Iterator[str]:
-    """What should worry who reads the scores, a sentence each. ``rounds`` are the round log's lines.
+    """Warnings for a reader of the scores, a sentence each. ``rounds`` are the round log's lines.
 
     Shares of classes are held against those of ``dataset``, or against those of the first consensus.
     """
@@ -225,7 +225,7 @@ def _cells(found: Sequence[Mapping[str, float]], methods: Sequence[str]) -> Iter
 
 _WORDS: Final = {"local": "alone", "federated": "co-trained", "centralized": "all data in one place"}
 TRAINING: Final = "training the baselines"
-"""What takes a while here."""
+"""Name of the slow step."""
 
 
 def score(

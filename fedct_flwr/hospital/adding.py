@@ -59,7 +59,7 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
 
 @dataclass(frozen=True)
 class Once:
-    """What a real silo adds: what is ready and in no sum yet. ``charge`` writes that a question is used up, or raises.
+    """A real silo's summands that are ready and in no sum yet. ``charge`` writes that a question is used up, or raises.
 
     ``answered`` and ``added`` are SHA-256 of questions, as the log tells them by then.
     """

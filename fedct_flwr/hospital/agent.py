@@ -61,7 +61,7 @@ _GRACE_SECONDS: Final = 4.0
 _LEAST_ROOM: Final = 2**20
 """Bytes that a medium must have left for an answer that is carried."""
 _HASH_DIGITS: Final = 64
-"""Of a SHA-256. What is said to be one comes from the coordinator, and may be a text of any length."""
+"""Digits of a SHA-256. The coordinator sends it, and may send a text of any length."""
 
 Say = Callable[[str], None]
 
@@ -282,7 +282,7 @@ class Agent:
         return answered
 
     def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> RecordDict | None:
-        """What goes back, out of the gate; None if nothing does. ``afterwards`` gets what is to be done after that."""
+        """The gate's reply; None if nothing goes back. ``afterwards`` gets work for after the reply has left."""
         gate, run = self._gate, task.run_id
         if task.message.metadata.message_type == f"query.{ACTION}":
             return gate.add(task.message.content, run, task.code_hash)

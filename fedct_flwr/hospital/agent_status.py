@@ -1,4 +1,4 @@
-"""What the agent says of itself in ``agent.json``, for commands and health checks. Light, as they ask often.
+"""The agent's status in ``agent.json``, for commands and health checks. Light, as they ask often.
 
 docker/healthy.py, which stands alone, reads ``connected``, ``seen`` and ``shut`` too.
 """
@@ -65,7 +65,7 @@ def sentence_of(shut: str) -> str:
 
 @dataclass
 class Status:
-    """What ``agent.json`` in the silo's state says. Times are seconds since 1970.
+    """Contents of ``agent.json`` in the silo's state. Times are seconds since 1970.
 
     ``pid`` is 0 once the agent has stopped. ``seen``: last word from the SuperNode. ``asked``: when
     the last question came, 0 if none has. ``round``: the last one worked on. ``shut``: why
@@ -87,7 +87,7 @@ class Status:
 
 
 def read_status(state: Path) -> Status:
-    """What is said in the silo's ``state``; that of no agent if there is no file, or none that can be read."""
+    """Read the status in the silo's ``state``; that of no agent if there is no file, or none that can be read."""
     try:
         said = json.loads((state / STATUS_FILE).read_text("utf-8"))
         return Status(**{name: type(value)(said.get(name, value)) for name, value in asdict(Status()).items()})
@@ -97,9 +97,9 @@ def read_status(state: Path) -> Status:
 
 @dataclass(frozen=True)
 class Agent:
-    """What the agent says of itself; ``alive`` is whether its process is there.
+    """The agent's own status; ``alive`` is whether its process is there.
 
-    ``link`` is what the SuperNode's supervisor says, None where that is not to be seen from here.
+    ``link`` is the status of the SuperNode's supervisor, None where it cannot be seen from here.
     """
 
     status: Status
@@ -143,7 +143,7 @@ class Agent:
 
 
 def read_agent(config: SiloConfig) -> Agent:
-    """What ``agent.json`` says, whether the process it names is there, and what is known of the link."""
+    """Read ``agent.json``, look for the process that it names, and read the link's status."""
     status = read_status(config.state)
     return Agent(status, _lives(status), LinkStatus.read(status_file(config)))
 

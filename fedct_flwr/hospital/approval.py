@@ -1,10 +1,10 @@
-"""What a silo has approved: a digest of all that decides what may leave, as a line of the egress log.
+"""Approval by a silo: a digest of all that decides what may leave, as a line of the egress log.
 
 A change of the study, the public set, the learner, its language model, the policy, or what the silo's labels mean
 changes the digest: nothing leaves until it is approved again. Only the last line that approves or revokes counts.
 
 To approve again gives nothing back that was spent: the limits of a policy are totals over all that ever left for a
-study and its public set. Who wants more raises a limit in ``silo.toml`` and approves that.
+study and its public set. To allow more, raise a limit in ``silo.toml`` and approve that.
 
 Two approvers, two keys: an approval that one person alone cannot give.
 
@@ -295,7 +295,7 @@ def _append(log: EgressLog, entry: LogEntry) -> LogEntry:
 
 
 def approvers_now(config: SiloConfig, entries: Iterable[LogEntry]) -> dict[str, Ed25519PublicKey]:
-    """Who approves next, by name: the approvers of the last approval, or those in ``silo.toml`` if it had none.
+    """The next approvers, by name: those of the last approval, or those in ``silo.toml`` if it had none.
 
     Raises ConfigError where two have the same key.
     """

@@ -57,7 +57,7 @@ class EgressLog:
 
     @classmethod
     def open(cls, folder: Path, silo: SiloName, key: Ed25519PrivateKey) -> Self:
-        """Open the log in ``folder``, or begin one. What a crash left half done is put right.
+        """Open the log in ``folder``, or begin one. Repairs the traces of a crash.
 
         Raises RunError if another process writes here, if the log is not intact, or if it cannot be written.
         """

@@ -1,4 +1,4 @@
-"""What an agent looks after once a second, whatever else it does: a withdrawn approval, and whether anything may leave.
+"""An agent's checks once a second, during all other work: a withdrawn approval, and whether anything may leave.
 
 In a thread of its own: training takes hours, and a SuperNode that hangs is waited for. A withdrawal stands in the log
 within a second all the same, where no file that is lost undoes it.

@@ -63,7 +63,7 @@ class Question:
 
 
 class Usage:
-    """What the lines add up to for one study and public set. No run is ever forgotten."""
+    """Totals of the lines for one study and public set. No run is ever forgotten."""
 
     def __init__(self, study: StudyFolder) -> None:
         self._study = study.name
@@ -84,7 +84,7 @@ class Usage:
         if entry.event in (Event.APPROVED, Event.REVOKED):
             before, self.approved = self.approved, digest_in(entry)
             if self.approved != before:
-                # What is ready has the noise that other terms asked for.
+                # Ready summands have the noise of the former terms.
                 self.ready.clear()
         elif entry.event is Event.ADMITTED:
             self._last[entry.run] = Question(entry.round, entry.request)
@@ -146,7 +146,7 @@ class _Wrong:
 
 
 class Gate:
-    """What may leave one silo in one study.
+    """Decides what may leave one silo in one study.
 
     ``unchanged`` says whether the files behind the approved terms are still those that this process has read; it is
     asked before each decision.
@@ -161,7 +161,7 @@ class Gate:
         self._policy: Policy = config.policy
         self._terms = terms_of(study)
         self._joint = joint_of(study)
-        # What the log calls messages of secure sums: of labels or probabilities, or of those with noise for records.
+        # The log's names for messages of secure sums: of labels or probabilities, or of those with noise for records.
         self._added = config.policy.kinds[0] if config.adds_noise else SUMS[HARD.name].policy
         self._approving = approving_digest(config, study)
         self._log = log
@@ -180,7 +180,7 @@ class Gate:
     def admit(self, content: RecordDict, run_id: int, code_hash: str) -> bytes:
         """The payload of a request that may be answered. Raises Held, whose record goes back instead of an answer.
 
-        Whatever would exceed a limit of the policy is refused here, before a model is trained in vain, or for too long.
+        Refuses a question that would exceed a limit of the policy, before a model is trained in vain, or for too long.
         A question that is let in counts from here on.
         """
         with self._one_at_a_time:
@@ -202,7 +202,7 @@ class Gate:
             raise Held(wrong.reason, self._refuse(wrong, run_id, code_hash))
 
     def release(self, content: RecordDict, request_payload: bytes, run_id: int, code_hash: str) -> RecordDict | None:
-        """What goes back: the reply, if it may leave, or else a refusal; None: nothing is sent. Never raises.
+        """The message to send: the reply, if it may leave, or else a refusal; None: nothing is sent. Never raises.
 
         ``request_payload`` is what ``admit`` returned. The same answer to the last round may leave again, and counts
         towards the bytes; another answer to a round that was answered may not.
@@ -220,10 +220,10 @@ class Gate:
             return self._refuse(wrong, run_id, code_hash)
 
     def add(self, content: RecordDict, run_id: int, code_hash: str) -> RecordDict | None:
-        """What goes back to a message of a secure sum, or else a refusal; None: nothing is sent. Never raises.
+        """The answer to a message of a secure sum, or else a refusal; None: nothing is sent. Never raises.
 
-        It is what the gate's own part in the sum says, byte for byte: masked numbers, keys and shares, or the number
-        of a fault. What it says counts towards the bytes.
+        It is the gate's own message in the sum, byte for byte: masked numbers, keys and shares, or the number
+        of a fault. Its size counts towards the bytes.
         """
         with self._one_at_a_time:
             with _Wrong(self._silo, "in a secure sum") as wrong:
@@ -256,7 +256,7 @@ class Gate:
             return self._refuse(_Wrong(self._silo, reason=reason), run_id, code_hash, send=send)
 
     def spent(self) -> Spent:
-        """What counts towards the limits so far, over all approvals of this study and public set."""
+        """Usage of the limits so far, over all approvals of this study and public set."""
         return self._usage.spent
 
     def answers(self) -> int:
@@ -346,7 +346,7 @@ class Gate:
         step = Spent().plus(LogEntry(Event.REFUSED, bytes=len(payload)))
         send = send and all(used + more <= limit for used, more, limit in self._totals(step) if more)
         if send and self._shared:
-            # What cannot be counted does not leave.
+            # A message that cannot be counted does not leave.
             try:
                 self._shared.charge(step)
             except Exception:

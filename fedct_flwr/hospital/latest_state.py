@@ -6,7 +6,7 @@ labels last left, or when the agent last started or ended. Where the keys cannot
 nothing is remembered.
 
 Formal guarantee: against accidents, with a state folder that lacks that line, or lacks the privacy ledger that its own
-log has charged, nothing leaves. What left after the line was remembered is not noticed to be missing.
+log has charged, nothing leaves. Lines that are newer than the remembered one may be missing unnoticed.
 """
 
 import contextlib
@@ -98,7 +98,7 @@ NOT_APPROVED: Final[Mapping[Standing, str]] = {
     Standing.REVOKED: "revoked, so nothing leaves: fedct silo approve",
     Standing.LOST: "the state folder is not the latest one, so nothing leaves: mount it, or restore the latest copy",
 }
-"""What people are told, and after a colon what to do."""
+"""Sentences for people, with the remedy after a colon."""
 
 
 def standing(config: SiloConfig, study: StudyFolder | None, entries: Sequence[LogEntry]) -> Standing:

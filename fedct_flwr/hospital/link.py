@@ -44,7 +44,7 @@ _ERROR: Final = re.compile(r"[a-z-]{0,24}(-[1-5][0-9]{2})?")
 
 
 class LinkError(StrEnum):
-    """What is wrong. ``STATUS`` and ``PROXY_STATUS`` end with the HTTP status that came, such as ``status-503``."""
+    """Errors of a link. ``STATUS`` and ``PROXY_STATUS`` end with the HTTP status that came, such as ``status-503``."""
 
     UNKNOWN_NAME = "unknown-name"
     REFUSED = "refused"
@@ -86,7 +86,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
 
 
 def sentence_of(error: str) -> str:
-    """What is wrong, in words, and what to do after a colon.
+    """The error in words, and the remedy after a colon.
 
     >>> sentence_of("status-503")[:36]
     'HTTP status 503 comes instead of an '
@@ -108,7 +108,7 @@ def span(seconds: float) -> str:
 
 
 class Answer(NamedTuple):
-    """What a call brought: an ``error`` as ``LinkError`` writes it, or none."""
+    """Outcome of a call: an ``error`` as ``LinkError`` writes it, or none."""
 
     error: str = ""
     status: int = 0
@@ -166,7 +166,7 @@ def _error_of(error: Exception, *, proxied: bool) -> str:
 
 @dataclass(frozen=True)
 class LinkStatus:
-    """What a supervisor writes of its link, next to the silo's keys; times are seconds since 1970.
+    """A supervisor's status of its link, written next to the silo's keys; times are seconds since 1970.
 
     ``heard``: when the coordinator last answered the SuperNode, or the supervisor started; ``error``: what is wrong, as
     ``LinkError`` writes it; ``connected``: whether it has ever answered the SuperNode.

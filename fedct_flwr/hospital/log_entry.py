@@ -49,7 +49,7 @@ MAX_LINE_BYTES: Final = 1 << 16
 
 
 class Event(StrEnum):
-    """What a line tells."""
+    """Kind of a line."""
 
     OPENED = "opened"
     """The agent began its work."""
@@ -156,7 +156,7 @@ _FIELDS: Final = {spec.name: (dict if spec.name == "details" else type(spec.defa
 
 
 def entry_of(record: Mapping[str, object]) -> LogEntry:
-    """What a line's object tells. Raises BadLineError."""
+    """The entry of a line's object. Raises BadLineError."""
     values = {name: record.get(name, _LATER.get(name)) for name in _FIELDS}
     try:
         event = Event(str(values.pop("event")))
@@ -178,7 +178,7 @@ _BYTES_LEAVE: Final = (Event.RELEASED, Event.REPEATED, Event.ADDED, Event.REFUSE
 
 
 class Spent(NamedTuple):
-    """What counts towards the totals of a policy.
+    """Usage that counts towards the totals of a policy.
 
     A question counts with its round and its labels as soon as it is admitted, whatever becomes of it: what happens
     afterwards depends on the records. Every byte that leaves counts, those of repeated answers and of refusals too.
@@ -197,7 +197,7 @@ class Spent(NamedTuple):
 
 
 def spent(entries: Iterable[LogEntry]) -> Spent:
-    """What counts towards the totals by these lines."""
+    """Usage of the totals by these lines."""
     return reduce(Spent.plus, entries, Spent())
 
 
@@ -263,7 +263,7 @@ class Chain:
         return line, self._extended(digest.hex())
 
     def head(self, key: Ed25519PrivateKey) -> bytes:
-        """What the head says of this chain."""
+        """The head's bytes for this chain."""
         body: dict[str, object] = {"silo": self.silo, "count": self.number, "last": self.last}
         return canonical({**body, "signature": key.sign(_HEAD + canonical(body)).hex()}) + b"\n"
 

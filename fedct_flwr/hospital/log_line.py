@@ -21,7 +21,7 @@ _ABOUT: Final[ContextVar[Mapping[str, object]]] = ContextVar("about")
 
 @contextmanager
 def about(**facts: object) -> Iterator[None]:
-    """Whatever this thread says in here is about these: ``silo``, ``run``, ``round``, ``part``."""
+    """Add these facts to this thread's log lines: ``silo``, ``run``, ``round``, ``part``."""
     token = _ABOUT.set({**_ABOUT.get({}), **facts})
     try:
         yield
@@ -38,7 +38,7 @@ def log_line(sentence: str, level: str = "info") -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """What Python's own log says, in the same form; a traceback is a field of its own.
+    """Formats Python's own log in the same form; a traceback is a field of its own.
 
     It has places in the code and types of errors, but not their texts: these may quote a record, and such logs are
     collected where others read them.

@@ -36,7 +36,7 @@ RunConfig = dict[str, bool | float | int | str]
 
 @dataclass(frozen=True)
 class Question:
-    """What a SuperNode got for the silo. ``payload`` is empty where a message has no records that make sense.
+    """A question that a SuperNode got for the silo. ``payload`` is empty where a message has no valid records.
 
     ``code`` is the SHA-256 (hex) of the code that the coordinator offered with it, which is not carried.
     """
@@ -51,7 +51,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the silo's gate let out. ``question`` is the SHA-256 (hex) of the question's file."""
+    """An answer that the silo's gate released. ``question`` is the SHA-256 (hex) of the question's file."""
 
     question: str
     payload: bytes
@@ -73,7 +73,7 @@ def seal(path: Path, sealed: Question | Answer, secret: Path) -> None:
 
 
 def unseal(kind: type[_Sealed], path: Path, secret: Path) -> _Sealed:
-    """What a file holds. The gate cannot log a question with an invalid number.
+    """Read a sealed file. The gate cannot log a question with an invalid number.
 
     Raises DataError if the file is not this silo's, ConfigError without a secret.
     """
@@ -198,7 +198,7 @@ class Carrier:
             return
 
     def _payload(self, question: Path, answer: Path) -> bytes | None:
-        """What the answer's file lets out; None while there is no such file, or one that is not whole."""
+        """Payload of the answer's file; None while there is no such file, or one that is not whole."""
         try:
             changed = answer.stat().st_mtime
         except OSError:

@@ -1,4 +1,4 @@
-"""What has left about one set of records, over all studies: written down by each study's agent before anything leaves.
+"""Usage of one set of records over all studies: written down by each study's agent before anything leaves.
 
 Formal guarantee: what ``charge`` lets through adds up to no more than the limits of the study that is charged, over all
 studies that name the folder, however many agents charge at once and wherever one is killed. It is charged first and
@@ -27,7 +27,7 @@ from fedct_flwr.text.printable import logger
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _DATA_SET: Final = "labels"
-"""What the rows are about; those of privacy budgets are about another."""
+"""Data set of these rows; those of privacy budgets have another."""
 
 
 class SharedUsage:
@@ -83,7 +83,7 @@ class SharedUsage:
             raise Refused(Refusal.LEDGER) from error
 
     def spent(self) -> tuple[Spent, int]:
-        """What is counted over all studies, and how many studies there are. Makes no file. Raises LedgerError."""
+        """Usage over all studies, and the number of studies. Makes no file. Raises LedgerError."""
         if not self._kept.used:
             return Spent(), 0
         with self._kept.transaction() as file:

@@ -105,7 +105,7 @@ class Supervisor:
         os.set_blocking(looks, False)
         process = subprocess.Popen(
             self.command, stdin=subprocess.PIPE, pass_fds=[written], env={**os.environ, LOOKS: str(written)},
-            # What is typed at a terminal is for this process, which hands it on.
+            # Signals typed at a terminal are for this process, which hands them on.
             start_new_session=True,
         )  # fmt: skip
         os.close(written)

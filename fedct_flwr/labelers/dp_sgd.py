@@ -122,7 +122,7 @@ class DpSgdLabeler(TrainedNetwork):
     After ``total_steps`` it only labels, for nothing. ``transformer`` must be fitted to public examples alone.
 
     Formal guarantees:
-        Adjacent data sets differ in one record, added or removed. What is public: ``num_records``, the schema, the
+        Adjacent data sets differ in one record, added or removed. Public are ``num_records``, the schema, the
         public set, the consensus targets, the network as it begins, and all settings. Then everything that ``answer``
         returns and ``dump`` tells is a function of public things and of Poisson-sampled Gaussian mechanisms of sampling
         probability ``batch_size / num_records`` (at most 1: then nothing is sampled) and noise multiplier
@@ -321,7 +321,7 @@ class DpSgdLabeler(TrainedNetwork):
         return nn.functional.cross_entropy(functional_call(self._network, weights, (x[None],)), label[None])
 
     def _tensor(self, X: Features) -> Tensor:
-        """What is huge, infinite or no number in one record must not make training fail, which would tell of it."""
+        """Bound huge, infinite and missing values: one record must not make training fail, which would reveal it."""
         X = as_numbers(X)
         if self._transformer is not None:
             X = X if X.dtype == np.object_ else np.clip(X.astype(np.float64), -_HUGE, _HUGE)

@@ -197,7 +197,7 @@ class JointLinear:
 
     @cached_property
     def noise(self) -> NoiseShares:
-        """What silos add to each of their summands. Raises ConfigError for a budget that no noise keeps."""
+        """Noise in each silo's summand. Raises ConfigError for a budget that no noise keeps."""
         plan, numbers = self.plan, self.features.size * self.plan.num_classes
         how = {"sums": plan.steps, "numbers": numbers, "honest": plan.honest}
         return calibrated(plan.epsilon, plan.delta, sensitivity=float(NORM * plan.clip), **how)
@@ -221,7 +221,7 @@ class JointLinear:
         noise: Noise,
         shared: NDArray[np.int64] | None = None,
     ) -> NDArray[np.uint64]:
-        """What a silo puts into the sum of one step: its records' clipped gradients and its share of the noise.
+        """A silo's summand of one step: its records' clipped gradients and its share of the noise.
 
         ``shared`` is from ``sharing``, where patients have several records. Integers modulo 2^64. The silo charges
         ``self.noise.event()`` before, and calls this once for each step. Raises ValueError for weights of another
@@ -242,7 +242,7 @@ class JointLinear:
         return gradient(self.seen(vectors, weights), y, bounded(weights), shared, longest=self.plan.clip)
 
     def step(self, progress: Descent, opened: NDArray[np.uint64]) -> Descent:
-        """What follows from the opened sum of a step. Raises ValueError after the last step, or for another length."""
+        """Progress after the opened sum of a step. Raises ValueError after the last step, or for another length."""
         plan, step, weights = self.plan, progress.step, progress.weights
         if step >= plan.steps or opened.shape != (weights.size,):
             raise ValueError(f"step {step} of {plan.steps} with a sum of shape {opened.shape}")
@@ -265,13 +265,13 @@ class JointLinear:
         return not long and may_be_noise(rows, scale * math.sqrt(self.plan.num_classes))
 
     def lost(self, progress: Descent) -> Descent:
-        """What follows where the sum of a step cannot be opened: the weights stay. Raises ValueError as ``step``."""
+        """Progress where the sum of a step cannot be opened: the weights stay. Raises ValueError like ``step``."""
         if progress.step >= self.plan.steps:
             raise ValueError(f"step {progress.step} of {self.plan.steps}")
         return self._after(progress, None)
 
     def _after(self, progress: Descent, mean: NDArray[np.float64] | None) -> Descent:
-        """What follows from the mean gradient of a step; None: it is lost."""
+        """Progress after the mean gradient of a step; None: it is lost."""
         plan, step, weights, total = self.plan, progress.step, progress.weights, progress.total
         if step < self._looks:
             total = total if mean is None else total + mean
@@ -328,7 +328,7 @@ class JointLinear:
         return np.asarray(np.linalg.solve(inverse, before - after) - self.plan.ridge * before)
 
     def seen(self, vectors: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What a labeler with these weights sees of vectors: an additive one the columns that count."""
+        """Part of vectors that a labeler with these weights reads: an additive one the columns that count."""
         return self._counted(vectors, _counting(weights))
 
     def _counted(self, vectors: NDArray[np.float64], counting: NDArray[np.bool_]) -> NDArray[np.float64]:

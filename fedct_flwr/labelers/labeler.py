@@ -27,7 +27,7 @@ _EXTRAS: Final = {
 
 
 class Start(NamedTuple):
-    """What a labeler is made of at the beginning of a study, which all counts as public: no record is here."""
+    """Arguments of a labeler at the beginning of a study, which all count as public: no record is among them."""
 
     privacy: PrivacySettings
     learner: LearnerSettings
@@ -44,7 +44,7 @@ class Start(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What one round asks of a labeler, and what it may look at."""
+    """One round's question to a labeler, and the data for its answer."""
 
     private: Examples
     public: Features
@@ -72,7 +72,7 @@ class Labeler(Protocol):
     """Whether the labels are made of ``Asked.votes``, for which the personal model has to be trained first."""
 
     def event(self, asked: Asked) -> "DpEvent":
-        """What ``answer`` will spend on this question, per unit; a NoOpDpEvent if nothing. Changes nothing.
+        """Cost of ``answer`` for this question, per unit; a NoOpDpEvent if nothing. Changes nothing.
 
         Depends on ``asked`` in numbers and in public things alone, and on how far the labeler has come. Raises
         TrainingError for what could not be answered anyway, if that shows already: then nothing is charged.
@@ -133,7 +133,7 @@ def check_extra(extra: str, what: str) -> None:
 
 
 def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[str, object]:
-    """What makes a labeler another one, as JSON takes it: not the budget, which may be raised and spent on."""
+    """Settings that change a labeler, as JSON types: not the budget, which may be raised and spent on."""
     return {"protection": privacy.protection, "seed": learner.seed, **privacy.chosen.of_learner(learner)}
 
 

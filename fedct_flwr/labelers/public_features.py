@@ -133,7 +133,7 @@ class PublicFeatures:
         return vectors
 
     def _bent(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What principal components are taken of, in ``_COLUMN``-ths."""
+        """Input of the principal components, in ``_COLUMN``-ths."""
         if self._turns is None:
             return columns
         turned = np.floor(self._turns(columns) / (_COLUMN * _WEIGHT / _TURN))
@@ -143,7 +143,7 @@ class PublicFeatures:
         """Integers ``(n, columns)``, in ``_COLUMN``-ths."""
         X = as_numbers(X).astype(np.float64).reshape(len(X), -1)
         if self._scaled:
-            # What is infinite is no reason to fail: that would tell of one record.
+            # Infinite values must not fail: that would reveal one record.
             X = np.asarray(self._transformer.transform(np.clip(X, -_HUGE, _HUGE)))
         limit = _REACH / _COLUMN
         return np.asarray(np.rint(np.nan_to_num(np.clip(X, -limit, limit)) * _COLUMN))
@@ -178,7 +178,7 @@ class PublicFeatures:
         return _Map(weights, np.rint(mean @ weights))
 
     def _fitted(self, of: Callable[[Features], NDArray[np.float64]]) -> NDArray[np.float64]:
-        """What the examples that are looked at become; in blocks, as steps on the way take several times the memory."""
+        """Transform the sampled examples, in blocks, as intermediate steps take several times the memory."""
         found = np.empty((len(self._public), of(self._public[:1]).shape[1]))
         for start in range(0, len(found), self._rows):
             rows = slice(start, start + self._rows)

@@ -64,7 +64,7 @@ def check_records(num_records: int, partitions: int, teachers: int) -> None:
 
 
 class Transfer(KeepsNothing):
-    """What a silo's students say: ``partitions`` (s) of them, each taught by ``teachers`` (t) of its own.
+    """A silo's students: ``partitions`` (s) of them, each taught by ``teachers`` (t) of its own.
 
     Each partition splits all records at random into its own disjoint parts; each part trains a teacher. The class that
     most teachers name is the public example's label, and a student is trained on the public examples with their
@@ -126,7 +126,7 @@ class Transfer(KeepsNothing):
         return self.price(len(asked.positions))
 
     def price(self, num_asked: int) -> "DpEvent":
-        """What it costs to ask about ``num_asked`` examples, all partitions together: their lessons' noisy votes.
+        """Cost of a question about ``num_asked`` examples, all partitions together: their lessons' noisy votes.
 
         Raises ValueError without a mechanism.
         """
@@ -206,7 +206,7 @@ class Transfer(KeepsNothing):
         )
 
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
-        """What the teachers of a partition say together."""
+        """Labels by the vote of a partition's teachers."""
         if self._mechanism is not None:
             from fedct_flwr.privacy.mechanisms import noisy_max
 

@@ -62,7 +62,7 @@ class Candidate:
 
     @property
     def words(self) -> str:
-        """What a report calls it."""
+        """Name in a report."""
         seen = f" on {self.view}" if self.view else ""
         return self.name.replace("-", " ") + seen + (", class-balanced" if self.balanced else "")
 
@@ -130,7 +130,7 @@ class OwnChoice(SklearnLearner):
 
     @property
     def choice(self) -> Candidate | None:
-        """What was chosen, if it was."""
+        """The choice, if there is one."""
         return self._choice
 
     def choose(self, private: Examples, groups: Groups | None = None) -> None:
@@ -278,7 +278,7 @@ def _simplest(own: OwnRecords, asked: Mapping[Candidate, Looked], first: int) ->
     for look in range(first, len(own.looks) + 1):
         there, predicted = own.until(look), {}
         for candidate in still:
-            # What cannot learn these records is not chosen.
+            # A candidate that cannot learn these records is not chosen.
             with contextlib.suppress(TrainingError):
                 predicted[candidate] = asked[candidate].until(look)
         if not predicted:
@@ -311,7 +311,7 @@ def _better(own: OwnRecords, first: Looked, second: Looked) -> bool:
 
 
 def estimator(candidate: Candidate, seed: int, *, number: bool = False) -> Any:
-    """What trains as the candidate says, untrained."""
+    """The candidate's estimator, untrained."""
     params: dict[str, Any] = {"min_samples_leaf": candidate.leaf} if candidate.leaf else {}
     params |= {"C": candidate.strength} if candidate.strength else {}
     return prepare(make(candidate.name, params, number=number), candidate.name, seed, number=number)

@@ -1,4 +1,4 @@
-"""What co-training needs of a learner, and what it may offer beyond; each capability is a protocol of its own."""
+"""Interface of a learner in co-training, and its further capabilities, each a protocol of its own."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -109,7 +109,7 @@ def learner_for(
     """
     transformer = transformer_for(settings, schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
-    # What is tried out first are public examples: a record must not decide whether there is a learner.
+    # The trial uses public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, schema.classes, public.X[:2], transformer, total_steps=total_steps)
 
 
@@ -207,7 +207,7 @@ def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples:
 
 
 def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, Any]:
-    """What a function that makes networks may ask for: classes, features after the transformer, channels of images."""
+    """Arguments that a function for networks may take: classes, features after the transformer, channels of images."""
     first = examples[:1] if transformer is None else apply(transformer, examples[:1])
     wanted: dict[str, Any] = {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
     return {**wanted, "num_channels": first.shape[1]} if first.ndim == AXES else wanted

@@ -56,7 +56,7 @@ REGRESSORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 SOME_REGRESSORS: Final = (
     f"use one of {', '.join(REGRESSORS)}, or the import path of another regressor in scikit-learn's manner"
 )
-"""What to do about an object that is not a learner."""
+"""Advice on an object that is not a learner."""
 
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     **{
@@ -163,7 +163,7 @@ def make(name: str, params: dict[str, Any], *, number: bool = False, **wanted: A
             wrong = f"needs more parameters: there are {', '.join(known)}"
         raise LearnerError(f"learner {name!r} {wrong}") from None
     try:
-        # What a caller draws from torch afterwards does not depend on networks that are made here.
+        # The caller's later draws from torch must not depend on networks that are made here.
         torch = sys.modules.get("torch")
         with MAKING, torch.random.fork_rng() if torch else nullcontext():
             return found(**arguments)

@@ -1,4 +1,4 @@
-"""What networks are asked to do: steps of training on batches, and labels; by a silo's network or by many as one."""
+"""Work of networks: steps of training on batches, and labels; by a silo's network or by many as one."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

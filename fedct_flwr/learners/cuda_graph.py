@@ -77,7 +77,7 @@ class Steps:
         general.graphsafe_set_state(general.clone_state())
         torch.cuda.current_stream().synchronize()
         try:
-            # What other threads compute meanwhile is not captured, but they must not seed the generator.
+            # The work of other threads is not captured, but they must not seed the generator.
             with MAKING:
                 graph.capture_begin(capture_error_mode="thread_local")
                 self._step(held_X, held_y)

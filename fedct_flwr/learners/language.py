@@ -192,7 +192,7 @@ class _OfFolder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class Sentences(_OfFolder):
-    """What a frozen encoder makes of texts: of each of its last layers the mean over a text's tokens, of length 1.
+    """Embeddings of texts by a frozen encoder: of each of its last layers the mean over a text's tokens, of length 1.
 
     The last four side by side: Devlin et al., "BERT", NAACL 2019, table 7. The mean: Reimers, Gurevych,
     "Sentence-BERT", EMNLP 2019, §3.

@@ -16,7 +16,7 @@ from torch import Generator, Tensor, nn
 from fedct_flwr.types import ConfigError
 
 _LIBRARY: list[Any] = []
-"""What defines missing operators, kept as long as the process lives."""
+"""Definitions of missing operators, kept as long as the process lives."""
 
 
 def mend_torchvision() -> None:

@@ -1,4 +1,4 @@
-"""What models say of a silo's own records that they have not seen: the only evidence that a silo has of its own.
+"""Predictions for a silo's own records by models that have not seen them: a silo's only evidence of its own.
 
 Folds are the same for all models that are compared, so that differences are paired, record by record. Classes weigh by
 their shares: G. King, L. Zeng, "Logistic regression in rare events data", Political Analysis 9(2), 2001, §4.
@@ -149,7 +149,7 @@ class OwnRecords:
     def said(
         self, train: Callable[[Examples], object], answer: Callable[[Features], NDArray[np.floating]]
     ) -> NDArray[np.float64]:
-        """What ``answer`` says ``(asked, ...)`` after ``train`` on the records of other folds. Raises TrainingError."""
+        """Out-of-fold answers ``(asked, ...)`` after ``train`` on the records of other folds. Raises TrainingError."""
         found = []
         # These fits are small and many.
         with one_thread():

@@ -1,4 +1,4 @@
-"""What a trained model answered, checked and never repaired: errors quote no value of a single example."""
+"""Checks of a trained model's output, which never repair it: errors quote no value of a single example."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from fedct_flwr.types import LABEL_DTYPE, MAX_CLASSES, HardLabels, TrainingError
 TOLERANCE: Final = 5e-3
 """By how much a row of probabilities may miss 1: half precision rounds each of them."""
 _BELOW_ZERO: Final = -1e-6
-"""What rounding leaves of a probability of 0, at worst."""
+"""Smallest result of rounding a probability of 0."""
 
 
 def classes_of(
@@ -81,7 +81,7 @@ def check_probabilities(
 ) -> None:
     """Raise TrainingError unless rows ``(n, classes)`` are probabilities that sum to 1, within ``TOLERANCE``."""
     sums = found.sum(axis=1)
-    # Asked for what is right, not for what is wrong: NaN is neither.
+    # A test for valid values, not for invalid ones, also catches NaN.
     if not found.min(initial=0.0) >= _BELOW_ZERO:
         raise TrainingError(f"{model} answered probabilities, {_range(found)}: {expected}")
     if not np.abs(sums - 1).max(initial=0.0) <= TOLERANCE:

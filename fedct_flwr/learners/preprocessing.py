@@ -21,7 +21,7 @@ from fedct_flwr.types import DataError, Features, TrainingError
 
 
 class Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What is left to be said is ``transform``."""
+    """Base of transformers without a state: only ``transform`` is missing."""
 
     def fit(self, X: Features, y: Any = None) -> Self:
         return self
@@ -98,7 +98,7 @@ def transformed(transformer: Any, X: Features) -> Features:
 
 
 def apply(transformer: Any, X: Features) -> Features:
-    """What ``transformer.transform`` gives of examples ``(n, columns)``."""
+    """Transform examples ``(n, columns)``."""
     found: Features = transformer.transform(as_input(X))
     return found
 

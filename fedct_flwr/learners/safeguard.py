@@ -97,7 +97,7 @@ _FAILED: Final = (LearnerError, TrainingError)
 
 
 class Trust(NamedTuple):
-    """What a silo decided: a ``weight``, 0 for its own model; ``foreign``: of examples unlike own records alone."""
+    """A silo's trust: a ``weight``, 0 for its own model; ``foreign``: only for examples unlike its own records."""
 
     weight: float
     evidence: Evidence | None = None
@@ -105,7 +105,7 @@ class Trust(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a silo decided, on which labels ``(num_public,)``, and in which round."""
+    """A silo's decision, the labels ``(num_public,)`` that it is about, and its round."""
 
     trust: Trust
     targets: HardLabels
@@ -155,7 +155,7 @@ class Deciding:
                 there = Looked(self._own, partial(said, weight))
                 evidence, trusted = self._judged(self._alone, there, strictly=weight < WEIGHTS[0])
             except _FAILED:
-                # What fails at full weight fails in the fit to come, too.
+                # A failure at full weight comes in the final fit, too.
                 if weight == WEIGHTS[0] or not self.of_labels:
                     raise
                 break
@@ -167,7 +167,7 @@ class Deciding:
         return Trust(least, first)
 
     def _judged(self, alone: Looked, there: Looked, *, strictly: bool = False) -> tuple[Evidence, bool]:
-        """What a first look says if it is clear, else all records; ``strictly``: no model with more errors will do."""
+        """Evidence of a first look if clear, else of all records; ``strictly``: refuse a model with more errors."""
         for look in range(1, len(self._own.looks) + 1):
             own, both = self._own.until(look), (alone.until(look), there.until(look))
             evidence, margin = own.compare(*both), self._margin(own, *both)
@@ -218,7 +218,7 @@ class Safeguard(Deciding):
 
     @property
     def last(self) -> Trust | None:
-        """What was decided last."""
+        """The last decision's trust."""
         return self.decision.trust if self.decision else None
 
     def date(self, round_: int) -> None:
@@ -241,7 +241,7 @@ class Safeguard(Deciding):
     def _teaching(
         self, learner: Learner, public: Features, targets: HardLabels
     ) -> Callable[[float, OwnRecords], NDArray[np.float64]]:
-        """What the learner says of own records that it has not seen, with these labels at a weight."""
+        """Out-of-fold predictions for own records, with these labels at a weight."""
         labeled = np.flatnonzero(targets != ABSTAIN)
         X, y = chosen(public, labeled), targets[labeled]
         return lambda weight, own: own.predicted(learner, self._num_classes, Pseudo(X, y, weight) if weight else None)
@@ -312,7 +312,7 @@ class NetworkSafeguard(Safeguard):
 
 
 class Lesson(NamedTuple):
-    """What is learned of others: ``digest`` tells lessons apart.
+    """A lesson from other silos' answers: ``digest`` tells lessons apart.
 
     ``train`` fits records and others' answers, which count the second argument of what they would;
     ``answer`` says probabilities ``(n, classes)`` or values ``(n,)``.
@@ -330,7 +330,7 @@ class SoftSafeguard(Deciding):
 
     @property
     def last(self) -> Trust | None:
-        """What was decided last."""
+        """The last decision's trust."""
         return self._known[1] if self._known else None
 
     def trust(self, lesson: Lesson) -> Trust:

@@ -60,7 +60,7 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
 
 _LONGEST_REASON: Final = 300
 _OF_A_TABLE: Final = (IndexError, AttributeError)
-"""What an array raises where it is asked for columns by name."""
+"""Errors of an array that is asked for columns by name."""
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
 _TREES: Final = 25
 """Of forests that show how good labels of others are."""
@@ -96,7 +96,7 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
 
 def _check_params(estimator: Any, name: str) -> None:
     for part in (estimator, *estimator.get_params(deep=True).values()):
-        # What is no part of scikit-learn has no constraints, and says for itself what it does not take.
+        # Other packages' estimators have no constraints, and check their own parameters.
         if isinstance(part, BaseEstimator) and hasattr(part, "_parameter_constraints"):
             try:
                 part._validate_params()
@@ -266,11 +266,11 @@ class SklearnLearner:
 
     @property
     def _name(self) -> str:
-        """What errors call the trained model."""
+        """The trained model's name in errors."""
         return type(self._trained.estimator if isinstance(self._trained, Relabeled) else self._trained).__name__
 
     def _asked(self, method: str, X: Features) -> Any:
-        """What the trained model says of examples, as it says it. Raises TrainingError where it raises."""
+        """The trained model's raw output for examples. Raises TrainingError where it raises."""
         try:
             return getattr(self._trained, method)(self._transform(X))
         except TrainingError:
@@ -283,7 +283,7 @@ class SklearnLearner:
 
 
 def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
-    """What an estimator of this type is trained with to take less effort; nothing where it takes little."""
+    """Parameters with which an estimator of this type trains faster; none where it is fast."""
     params = template.get_params(deep=False)
     if name in _FORESTS and params["n_estimators"] > trees:
         return {"n_estimators": trees}
@@ -311,7 +311,7 @@ def last_step(estimator: Any) -> Any:
 
 
 def weight_parameter(estimator: Any) -> str:
-    """What ``fit`` calls sample weights. Raises LearnerError for an estimator that takes none."""
+    """Name of ``fit``'s sample weights. Raises LearnerError for an estimator that takes none."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__{weight_parameter(last)}"

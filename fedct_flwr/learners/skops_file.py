@@ -23,7 +23,7 @@ _TORCH_OF_SKLEARN: Final = "sklearn.externals.array_api_compat.torch"
 _IMPORTING: Final = threading.Lock()
 _LONGEST_NAME: Final = 200
 _HARMLESS: Final = {"collections.OrderedDict", "builtins.object"}
-"""What other packages' models keep their parts in (LightGBM's), and what selectors of columns name."""
+"""Containers in other packages' models (LightGBM's), and types that selectors of columns name."""
 
 
 def skops_io() -> ModuleType:
@@ -39,7 +39,7 @@ def skops_io() -> ModuleType:
 
 
 def dumps(model: Any) -> bytes:
-    """What ``skops.io.dumps`` gives, but for blanks. Raises what that raises."""
+    """The bytes of ``skops.io.dumps``, but for blanks. Raises like that."""
     skops_io()
     import skops
     from skops.io._utils import SaveContext, get_state

@@ -51,9 +51,9 @@ class Stacks:
         self._said: set[str] = set()
 
     def train(self, requests: Sequence[Course | Labeling]) -> list[Exception | None]:
-        """Take all courses and label all that is to be labeled; what went wrong with each.
+        """Take all courses and answer all labelings; returns each one's error.
 
-        What differs is done one after the other.
+        Different forms are done one after the other.
         """
         alike: dict[Any, list[Course]] = {}
         # Threads come in any order, and stacks of the round before are of networks in one order.
@@ -125,7 +125,7 @@ class Stacks:
 
 
 def _form(course: Course) -> Any:
-    """What networks have in common that can be stacked."""
+    """Form of a network and its course: equal forms can be stacked."""
     named = (*course.network.named_parameters(), *course.network.named_buffers())
     weights = tuple((name, value.shape, value.requires_grad) for name, value in named)
     parts = tuple((X.shape[1:], X.dtype, y.shape[1:], rows.shape) for X, y, rows in course.parts)

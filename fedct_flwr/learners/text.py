@@ -1,7 +1,7 @@
 """Columns of text: which learners read them, and in what form they get them.
 
-Features with text are arrays of objects: strings in the columns of text, floats elsewhere. What turns them into what a
-learner takes is its transformer, which is part of its model file.
+Features with text are arrays of objects: strings in the columns of text, floats elsewhere. A learner's transformer
+gives them their form, and is part of its model file.
 """
 
 import importlib
@@ -37,7 +37,7 @@ from fedct_flwr.text.printable import listed, suggest
 from fedct_flwr.types import Features, LearnerError
 
 Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]
-"""What a learner takes of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
+"""A learner's form of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
 all columns by their names; or nothing or TF-IDF, whichever suits the records."""
 
 _READINGS: Final[dict[str, Reading]] = {TFIDF: "tf-idf", EMBEDDING: "sentences", TRANSFORMER: "tokens"}
@@ -56,7 +56,7 @@ _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that b
 
 
 def transformer_for(settings: LearnerSettings, schema: Schema, *references: Features) -> Any:
-    """What features go through before this learner, fitted to these examples ``(n, ...)``; None where nothing is done.
+    """Preprocessing before this learner, fitted to these examples ``(n, ...)``; None without any.
 
     Of several things that ``auto`` may choose from, all of them (``automatic.Views``).
 
@@ -64,7 +64,7 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
     is nothing else; DataError for features that cannot be preprocessed.
     """
     if settings.name == AUTO and (references[0].ndim == AXES or settings.preprocessing != "none"):
-        # What may be chosen is made of learners, which import this.
+        # The candidates are made of learners, which import this.
         from fedct_flwr.learners.feature_pipelines import views_for
 
         if (views := views_for(schema, *references)) is not None:
@@ -95,12 +95,12 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
 
 
 def reading_of(settings: LearnerSettings, schema: Schema) -> Reading:
-    """What a learner of these settings takes of text. Raises LearnerError for one that cannot be made."""
+    """Form of text for a learner of these settings. Raises LearnerError for one that cannot be made."""
     return _reading(settings, schema)[0]
 
 
 def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
-    """What a learner takes of text, and one of one's own, untrained.
+    """Form of text for a learner, and the user's own learner, untrained.
 
     One that begins with a vectorizer of scikit-learn's takes texts. The table is for one that names or numbers columns,
     holds a vectorizer deeper down, or is one's own code with ``preprocessing = 'none'``. All others take numbers.
@@ -175,7 +175,7 @@ def _columns_named(model: Any) -> list[str] | None:
 
 
 def _default(model: Any, key: str) -> Any:
-    """What a parameter of a library's estimator, or of one within it, is unless it is set."""
+    """Default of a parameter of a library's estimator, or of one within it."""
     *within, name = key.split("__")
     owner = model.get_params(deep=True)["__".join(within)] if within else model
     known = package(type(owner).__module__) in LIBRARIES and name == "enable_categorical"
@@ -271,7 +271,7 @@ class Table(Stateless):
 
 
 def _first(model: Any) -> Any:
-    """What gets the features first, also within a search or a calibration."""
+    """The part that gets the features first, also within a search or a calibration."""
     if isinstance(model, Pipeline):
         return _first(model.steps[0][1])
     if isinstance(model, FeatureUnion):

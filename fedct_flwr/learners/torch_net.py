@@ -163,7 +163,7 @@ class TorchLearner(TrainedNetwork):
         try:
             shapes = [weights[name].shape for name, _ in self.layers]
             own = [self._network.get_parameter(name).shape for name, _ in self.layers]
-            # What enters and what leaves stays, and each layer takes what the one before it gives.
+            # Inputs and outputs stay, and each layer takes the outputs of the one before it.
             fits = (own[0][1], *(out for out, _ in shapes[:-1]), own[-1][0])
             if fits != (*(entering for _, entering in shapes), shapes[-1][0]):
                 raise ValueError("its layers do not follow each other")
@@ -225,7 +225,7 @@ class TorchLearner(TrainedNetwork):
         super().reset()
 
     def _changed(self) -> None:
-        """What is known of where it stands does not hold any more."""
+        """Drop cached facts on the network's state."""
         self._known, self._at_mark = None, False
 
     def save(self, path: Path) -> None:

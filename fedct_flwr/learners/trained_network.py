@@ -1,4 +1,4 @@
-"""What all networks here have in common: made from a seed, on a device, asked for labels, dumped and put back.
+"""Base of all networks here: made from a seed, on a device, asked for labels, dumped and put back.
 
 Data stay on the device: the arrays that a round needs are taken there once. Images of bytes stay bytes there, and
 become 0..1 batch by batch.
@@ -30,7 +30,7 @@ from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 
 _SIGNS: Final = ("can't allocate memory", "not enough memory", "out of memory")
-"""What torch's errors say on a CPU and on GPUs."""
+"""Words in torch's errors on a CPU and on GPUs."""
 
 
 def is_of_memory(error: Exception) -> bool:
@@ -155,7 +155,7 @@ class TrainedNetwork:
 
     @property
     def transformer(self) -> Any:
-        """What features go through before the network; None for nothing."""
+        """Preprocessing before the network; None without any."""
         return self._transformer
 
     def to_onnx(self, examples: Features, outputs: tuple[str, str]) -> bytes:

@@ -58,7 +58,7 @@ _LIMITS: Final = (
 
 
 def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
-    """What a run's settings promise of the records behind the labels; the student is made of labels alone."""
+    """Guarantee of a run's settings for the records behind the labels; the student is made of labels alone."""
     if config.data == STUDY:
         return {"protection": "the silos' own", "words": _OF_SILOS}
     if config.protection == "none":
@@ -67,12 +67,12 @@ def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
 
 
 def promised_together(config: RunConfig, epsilon: float, delta: float) -> dict[str, Any]:
-    """What the joint labeler promises: the noise of all silos, for these totals."""
+    """Guarantee of the joint labeler: the noise of all silos, for these totals."""
     return _kept("joint labeler", epsilon, delta, UNITS[unit_of(grouped=config.grouped)])
 
 
 def promised_by_noise(spent: Spending) -> dict[str, Any]:
-    """What noise on counts of votes promises. Raises ValueError where there was no such noise."""
+    """Guarantee of noise on counts of votes. Raises ValueError where there was no such noise."""
     if spent.noise is None:
         raise ValueError("there is no noise on votes to tell of")
     how = f"{spent.noise.mechanism} noise {spent.added_by}", spent.epsilon, spent.delta

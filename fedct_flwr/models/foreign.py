@@ -31,7 +31,7 @@ VALUES: Final = 1 << 21
 
 
 class ForeignModel:
-    """What ``model_file.load_model`` reads, used in a process of its own, which ends with this context manager.
+    """A model of ``model_file.load_model``, used in a process of its own, which ends with this context manager.
 
     ``packages`` are those whose code may run, ``limit`` is in seconds. Raises what ``Model`` does, and DataError where
     the process dies or the limit is over; then nothing more can be asked.
@@ -39,7 +39,7 @@ class ForeignModel:
 
     def __init__(self, path: Path, packages: Collection[str] = (), *, limit: float = LIMIT) -> None:
         self._path, self._limit = path, limit
-        # What it would print when it dies is for programmers: the command says it in one sentence.
+        # Its last output is for programmers: the command says it in one sentence.
         quiet = {"PYTHONFAULTHANDLER": ""}
         self._process: Any = ProcessPoolExecutor(max_workers=1, initializer=_begin, env=quiet)
         try:
@@ -66,7 +66,7 @@ class ForeignModel:
         return np.concatenate(labels), None if probabilities[0] is None else np.concatenate(probabilities)
 
     def to_onnx(self) -> bytes:
-        """What ``onnx_export.to_onnx`` makes of it."""
+        """The model as ONNX, by ``onnx_export.to_onnx``."""
         content: bytes = self._ask(_to_onnx)
         return content
 
@@ -102,7 +102,7 @@ def _begin() -> None:
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        # What it leaves when it dies would hold the records that were asked about.
+        # A core dump would hold the records that were asked about.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         # Where memory runs out, this process is the first to go.

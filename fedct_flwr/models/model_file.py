@@ -109,7 +109,7 @@ _TYPES: Final = frozenset(
         "xgboost.sklearn.XGBClassifier",
     }
 )  # fmt: skip
-"""What the catalog's models are made of, apart from numbers and arrays; RuleFit's rules are expressions that pandas
+"""Types in the catalog's models, apart from numbers and arrays; RuleFit's rules are expressions that pandas
 evaluates, so it is not among them."""
 _ADVICE: Final = (
     "which no model of the short names is made of, and is not loaded: if you trust its author with this machine, add "
@@ -263,7 +263,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         raise DataError(
             f"{what} is a network that {name!r} makes, which is code: if you trust it, add --package {package(name)}"
         )
-    # What torchvision trained would be downloaded, to be replaced by what is in the file.
+    # Weights of torchvision would be downloaded, only to be replaced by those in the file.
     params = {**description.params, **({"weights": None} if name == TORCHVISION else {})}
     params.pop(AUGMENT, None)
     settings = LearnerSettings.read({"name": name, "params": params, "preprocessing": "none"}, what)

@@ -129,7 +129,7 @@ def _register(classifier: Any, name: str, convert: Callable[..., Any]) -> None:
 
 
 def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelProto":
-    """What ``preprocessing.standard`` fits, in its own arithmetic, up to the cast that learners begin with."""
+    """The transformer of ``preprocessing.standard``, in its own arithmetic, up to the cast that learners begin with."""
     from onnx import TensorProto, helper, numpy_helper
 
     nodes, constants = [], []

@@ -70,7 +70,7 @@ def write_crate(folder: Path, target: Path, sheet: str, *, models: bool = False)
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """What the files have; of a path on this machine settings keep the last part alone. No link is followed."""
+    """Contents of the files; of a path on this machine settings keep the last part alone. No link is followed."""
     found = {name: (folder / name).read_bytes() for name in _FILES if _is_plain(folder / name)}
     settings = RunFolder(folder).read_json(_SETTINGS)
     own = {key: _shortened(value) for key, value in settings["settings"].items()}

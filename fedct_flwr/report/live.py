@@ -1,6 +1,6 @@
 """The page of a run that goes on, served to this machine alone: read-only, and without a word on where files are.
 
-What the browser is sent is made again when it asks and the run folder has changed.
+The page is made again when the browser asks and the run folder has changed.
 """
 
 import sys
@@ -30,7 +30,7 @@ _FILES: Final = ("config.json", "rounds.jsonl", "result.json", "scores.json", "t
 
 
 class Feed:
-    """What is to be told of a run by now; asked by several threads at a time."""
+    """Current content of a run's page; asked by several threads at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,7 +48,7 @@ class Feed:
             return document(self._content, live=True).encode()
 
     def data(self) -> bytes:
-        """What changes, as JSON."""
+        """The changing parts as JSON."""
         with self._lock:
             self._look()
             self._asked_at, self._told = time.monotonic(), self._seen

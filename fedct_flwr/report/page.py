@@ -29,7 +29,7 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u202
 
 @dataclass(frozen=True)
 class Content:
-    """What the page shows of a run as it is by now; only the ``title`` where its folder is still to come."""
+    """Content of a run's page by now; only the ``title`` where its folder is still to come."""
 
     title: str
     run: Run | None = None
@@ -37,12 +37,12 @@ class Content:
 
     @property
     def plots(self) -> dict[str, Any]:
-        """What Plotly is given, by the figure's id."""
+        """Plotly's data, by the figure's id."""
         return {figure.id: figure.plot for section in self.sections for figure in section.figures}
 
     @property
     def head(self) -> dict[str, str]:
-        """What stands above the sections."""
+        """Texts above the sections."""
         if self.run is None:
             return {"title": self.title, "subtitle": "", "status": "unfinished", "words": "has not begun"}
         run, course = self.run, self.run.course
@@ -93,7 +93,7 @@ def document(shown: Content, *, live: bool = False) -> str:
 
 
 def fragment(shown: Content) -> str:
-    """What stands between head and foot: that changes while a run goes on."""
+    """The part between head and foot, which changes during a run."""
     text: str = _template("main.html").render(**_values(shown))
     return text
 
@@ -151,7 +151,7 @@ def _environment() -> Any:
 
 
 def _finalize(value: Any) -> Any:
-    """A value as the page shows it. What is marked as safe is the page's own."""
+    """A value as the page shows it. Only the page's own text is marked as safe."""
     return printable(value, keep="\n") if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 

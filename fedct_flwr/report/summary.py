@@ -76,7 +76,7 @@ class Course:
 
 
 def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[str]) -> Course:
-    """What the log says by now. Raises RunError for one that is damaged."""
+    """The log so far. Raises RunError for a damaged one."""
     records = folder.rounds()
     since, absences = None, []
     quality: dict[SiloName, Mapping[str, float]] = {}
@@ -194,7 +194,7 @@ class Run:
 
     @property
     def bytes_of_a_silo(self) -> float:
-        """What a silo sent in all rounds, on average; NaN where nothing is known."""
+        """Mean bytes that a silo sent in all rounds; NaN where it is unknown."""
         sent = self.course.silo["bytes_sent"]
         return float(np.nansum(sent, axis=0).mean()) if np.isfinite(sent).any() else float("nan")
 
@@ -261,13 +261,13 @@ def _gain(silo: SiloName, facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _spending(folder: RunFolder, config: RunConfig, result: Mapping[str, Any]) -> PrivacySpending:
-    """What a run that has ended has spent. Whatever is wrong with a ledger is said in the note."""
+    """Spending of a run that has ended. The note names a fault of a ledger."""
     cost = result.get("privacy")
     if isinstance(cost, dict) and "epsilon" in cost and "delta" in cost:
         try:
             spent = Spending.from_result(cost)
         except ValueError:
-            return PrivacySpending("What was spent is not to be read from the run's result.")
+            return PrivacySpending("The run's result does not show the spending.")
         by = "silos, in shares," if spent.where == SILOS_TOGETHER else spent.where
         whom = "not from the coordinator" if spent.where == "coordinator" else "from the coordinator too"
         return PrivacySpending(f"Noise added by the {by} hides each {spent.protects}, {whom}.", (spent,))
@@ -288,7 +288,7 @@ def _spending(folder: RunFolder, config: RunConfig, result: Mapping[str, Any]) -
     try:
         accounts = accounts_of(folder, config)
     except ModuleNotFoundError:
-        return PrivacySpending("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
+        return PrivacySpending("The silos' ledgers have the spending; the extra 'privacy' reads them.")
     except (FedctError, OSError, ValueError):
         return PrivacySpending("The silos' ledgers in the run folder cannot be read.")
     note = "Recomputed from the silos' ledgers; noise of a simulation follows from a seed and protects no one."
@@ -296,7 +296,7 @@ def _spending(folder: RunFolder, config: RunConfig, result: Mapping[str, Any]) -
 
 
 def accounts_of(folder: RunFolder, config: RunConfig, data_set: str = DATA_SET) -> list[Spending]:
-    """What the ledgers of simulated silos have, on the records or another ``data_set``. Raises LedgerError."""
+    """Accounts in the ledgers of simulated silos, of the records or another ``data_set``. Raises LedgerError."""
     # Need the extra privacy, which a report of other runs does not.
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.silo.release import account

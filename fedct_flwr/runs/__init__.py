@@ -1,1 +1,1 @@
-"""What a run leaves behind."""
+"""Files of a run."""

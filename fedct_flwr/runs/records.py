@@ -89,7 +89,7 @@ def _named(names: list[SiloName]) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    """What was raised; an error of ours says already which type it comes from."""
+    """The error in one line; an error of ours names its origin already."""
     said = " ".join(str(error).split())
     text = said if isinstance(error, FedctError) else f"{type(error).__name__}: {said}".removesuffix(": ")
     return cut(printable(text), _LONGEST)
@@ -139,7 +139,7 @@ class Monitor:
 
 
 def reason(folder: RunFolder | None, log: str) -> str | None:
-    """What the coordinator said last: in the run folder, or in the log if it could not or may not write there."""
+    """The coordinator's last reason: in the run folder, or in the log if it could not or may not write there."""
     with contextlib.suppress(RunError, KeyError):
         if folder:
             return str(folder.read_json("result.json")["reason"])

@@ -1,4 +1,4 @@
-"""What a run leaves behind. Files are replaced whole or not at all.
+"""A run's folder. Files are replaced whole or not at all.
 
 - ``config.json``: settings, versions, the public set's fingerprint
 - ``rounds.jsonl``: one line per round; a last line cut short by a crash is not read
@@ -53,7 +53,7 @@ _TRUST: Final = "trust.jsonl"
 _ANSWERS: Final = "answers"
 
 RUN_FAILED: Final = "The run failed"
-"""What the coordinator's log says before the reason."""
+"""Words before the reason in the coordinator's log."""
 
 
 class Checkpoint(NamedTuple):
@@ -170,7 +170,7 @@ class RunFolder:
 
     @property
     def outcome(self) -> "Outcome":
-        """What is predicted. Raises RunError if this is no run folder."""
+        """The predicted outcome. Raises RunError if this is no run folder."""
         from fedct_flwr.datasets.schema import Outcome
 
         facts = self.read_json("config.json")
@@ -367,7 +367,7 @@ _PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
 
 
 def versions() -> dict[str, str]:
-    """What a run is computed with."""
+    """Versions of the packages that compute a run."""
     # Flower runs this code from its bundle, where the package itself need not be installed.
     ours = {"fedct-flwr": __version__, "python": platform.python_version()}
     # A run with a network has loaded torch; others need not have it.

@@ -28,7 +28,7 @@ FILE: Final = "scores.json"
 
 @dataclass(frozen=True)
 class OnTest:
-    """What a silo's models are worth on one test set: how many records that has, and how many of each class.
+    """Scores of a silo's models on one test set: its number of records, in all and of each class.
 
     ``positive`` is the class that sensitivity is about, empty unless there are two. ``models`` are by method.
     """
@@ -112,7 +112,7 @@ _ROWS: Final[TypeAdapter[list[SiloScores]]] = TypeAdapter(list[SiloScores])
 
 
 def read(path: Path) -> list[SiloScores]:
-    """What ``save`` wrote, NaN where there is none; no rows without the file. Raises RunError for a damaged one."""
+    """Read the file of ``save``, NaN for missing numbers; no rows without it. Raises RunError for a damaged one."""
     try:
         rows = _ROWS.validate_python(_known(json.loads(path.read_text("utf-8"))))
         if any(test.positive and test.positive not in test.classes for row in rows for test in row.tests.values()):
@@ -156,7 +156,7 @@ def has_scores(rows: Sequence[SiloScores], test: str, name: str = "") -> bool:
 
 
 def titles(federated: str) -> dict[str, str]:
-    """What each method is called in tables; ``federated`` is the algorithm's title."""
+    """Title of each method in tables; ``federated`` is the algorithm's."""
     return dict(zip(METHODS, ("alone", federated, "central"), strict=True))
 
 

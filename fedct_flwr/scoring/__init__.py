@@ -56,7 +56,7 @@ def r_squared_of(y: Answers, predicted: Answers) -> float:
 
 
 class Measure(NamedTuple):
-    """What models are compared by: what it is called, and its key among all metrics."""
+    """Score by which models are compared: its title, and its key among all metrics."""
 
     name: str
     key: str

@@ -107,14 +107,14 @@ def calibration_curve(y: HardLabels, probabilities: NDArray[np.float64], positiv
 
 
 class Predicted(NamedTuple):
-    """What a model says of examples: classes or values ``(n,)``; probabilities ``(n, classes)``, if it knows any."""
+    """A model's predictions: classes or values ``(n,)``; probabilities ``(n, classes)``, if it knows any."""
 
     answers: Answers
     probabilities: NDArray[np.float64] | None = None
 
 
 class Labels(NamedTuple):
-    """What is predicted: how many classes, 0 for a quantity; and which is positive, where there are two."""
+    """The outcome: its number of classes, 0 for a quantity; and the positive one of two."""
 
     num_classes: int
     positive: int | None = None
@@ -145,7 +145,7 @@ def predict(model: Predictor, X: Features, labels: Labels) -> Predicted:
     answers, known = model.predict(X), None
     asked: Any = getattr(model, "probabilities", None)
     if asked is not None and labels.num_classes:
-        # What knows classes may fail at probabilities, and is scored by the classes alone.
+        # A model that fails at probabilities is scored by its classes alone.
         with contextlib.suppress(TrainingError):
             known = asked(X, labels.num_classes)
     return Predicted(answers, None if known is None else np.asarray(known, dtype=np.float64))

@@ -130,7 +130,7 @@ _Scores: TypeAlias = dict[int, dict[SiloName, float]]
 
 
 class LeftOut(NamedTuple):
-    """What cannot be compared, and why."""
+    """A run that cannot be compared, and the reason."""
 
     name: str
     reason: str

@@ -36,7 +36,7 @@ from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
 PLAN: Final = "repeats.json"
-"""What a folder of repeats holds besides its runs: their settings and seeds."""
+"""File with the settings and seeds in a folder of repeats."""
 TESTS: Final = {"pooled": "pooled test", "own": "own test"}
 """The pooled test first: it has more records."""
 _FEWEST: Final = 2
@@ -70,7 +70,7 @@ class Mean(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What a difference is, at two standard errors; empty where chance cannot be judged."""
+        """Verdict on a difference, at two standard errors; empty where chance cannot be judged."""
         if math.isnan(self.error):
             return ""
         return "gain" if self.mean > 2 * self.error else "loss" if self.mean < -2 * self.error else "nothing"
@@ -252,7 +252,7 @@ class Repeats(RichRepr):
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """What was scored: the run's own models, and the baselines that it trained."""
+        """Scored methods: the run's own models, and the baselines that it trained."""
         return methods_of(self.first.config)
 
     @property
@@ -300,7 +300,7 @@ class Repeats(RichRepr):
 
     @property
     def sentence(self) -> str:
-        """What the gains over silos alone mean."""
+        """Meaning of the gains over silos alone, in a sentence."""
         if "local" not in self.methods:
             return ""
         if len(self.seeds) == 1:

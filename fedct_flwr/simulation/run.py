@@ -155,7 +155,7 @@ class SiloModel:
 class Run(RichRepr):
     """One run. Its table is what a notebook shows of it.
 
-    What it reads, it reads from its folder. ``held`` is what has to live as long as the run: tables and learners in
+    It reads from its folder. ``held`` are objects that have to live as long as the run: tables and learners in
     memory, and its folder, if none was named. ``packages`` are those whose learners may be made for ``models``, and
     None where the run is the caller's own.
     """
@@ -187,12 +187,12 @@ class Run(RichRepr):
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """What the log says of each round, as in ``rounds.jsonl``."""
+        """Record of each round, as in ``rounds.jsonl``."""
         return self._folder.rounds()
 
     @property
     def rounds(self) -> DataFrame:
-        """What the log says of each round in numbers; what it says of each silo is in ``records``. Needs pandas."""
+        """Numbers of each round; those of each silo are in ``records``. Needs pandas."""
         plain = [
             {key: value for key, value in record.items() if not isinstance(value, dict | list)}
             for record in self.records
@@ -307,7 +307,7 @@ class Run(RichRepr):
 
     @property
     def measure(self) -> str:
-        """What scores are."""
+        """Name of the score."""
         return self._folder.outcome.measure.name
 
     def _headline(self) -> str:
@@ -327,7 +327,7 @@ class Comparison(RichRepr):
 
     @property
     def names(self) -> list[str]:
-        """What tells each run from the others."""
+        """Settings that tell each run from the others."""
         settings = [run.config.to_flower() for run in self.runs]
         differing = [
             key for key in settings[0] if key not in _SAME_RUN and len({repr(values[key]) for values in settings}) > 1

@@ -54,7 +54,7 @@ class Data(NamedTuple):
 
 
 def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None = None) -> Data:
-    """What ``simulate()`` was given. Raises ConfigError or DataError."""
+    """Read the arguments of ``simulate()``. Raises ConfigError or DataError."""
     found = _data_of(silos, public, label, tests)
     return found._replace(settings=found.settings | public.settings()) if isinstance(public, Drawn) else found
 
@@ -278,7 +278,7 @@ class Plain(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         return self
 
     def predict(self, X: Any) -> Any:
-        """What the copy predicts."""
+        """Predictions of the copy."""
         return self.learner_.predict(X)
 
 
@@ -318,7 +318,7 @@ def given_learner(learner: Any, what: str) -> Given:
         raise LearnerError(f"{what} is the class {learner.__name__}: give an object of it, {learner.__name__}()")
     if is_network(learner):
         return _as_object(learner, [_top(type(learner))], deep=True)
-    # What predicts only once it is fitted, such as a stack, has the method in its class.
+    # An estimator that predicts only once it is fitted, such as a stack, has the method in its class.
     there = [*dir(type(learner)), *dir(learner)]
     if not all(method in there for method in ("fit", "predict")):
         raise LearnerError(

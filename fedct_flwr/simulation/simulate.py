@@ -67,15 +67,15 @@ def simulate(
     share of their records out; each of the other silos does.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
-    manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config
-    has goes by its key with underscores: ``protection="dp-linear", epsilon=1.0``. What is not given is as in
+    manner, a torch module, a short name, an import path, or a mapping of silos to these. Other keys of the run config
+    are arguments with underscores: ``protection="dp-linear", epsilon=1.0``. Defaults are in
     ``config/run.py`` and in the algorithm's own file.
 
     The run goes to the new folder ``run_dir``, or to a temporary one that lives as long as the ``Run``. ``resume`` is
     the folder of a run to go on with, up to another number of ``rounds``; ``packages`` are those whose learners it may
     name by import paths. ``progress`` shows bars (None: on a terminal), or is given each round's record.
 
-    What is suspicious about tables is a ``DataWarning``, and what would make results meaningless a DataError; findings
+    Suspicious tables raise a ``DataWarning``, and those that would make results meaningless a DataError; findings
     that are intended go by ``accept=["one-per-record:ward"]``.
 
     Raises ConfigError for settings, LearnerError for a learner, DataError for data, before anything is written; and

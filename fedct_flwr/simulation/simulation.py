@@ -82,7 +82,7 @@ class Simulation:
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """What is suspicious about the data, but for what is accepted."""
+        """Suspicious findings on the data, without accepted ones."""
         drawn = self.config.public == "drawn"
         more = inspect_dataset(self.dataset, accepted(self.config), drawn=drawn) if self.config.inspect else ()
         found = [*self.dataset.findings, *more]
@@ -90,11 +90,11 @@ class Simulation:
 
     @cached_property
     def table_one(self) -> TableOne:
-        """What the silos' tables hold, by site; no rows where they are not inspected."""
+        """Table 1 by site; no rows where the tables are not inspected."""
         return table_of_dataset(self.dataset) if self.config.inspect else TableOne()
 
     def cautions(self) -> Iterator[str]:
-        """What is allowed and hardly meant of the noise that protects records or silos, a sentence each."""
+        """Settings of the noise that are allowed but probably mistakes, a sentence each."""
         privacy = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
         if privacy.enabled and (weakness := budget_of(privacy).weakness(self.dataset.fewest_units)):
             yield weakness
@@ -119,7 +119,7 @@ class Simulation:
     def runner(
         self, engine: Engine, variables: Mapping[str, str] = MappingProxyType({}), *, outlives: bool = False
     ) -> Runner:
-        """What runs it, with these environment variables for other processes. Raises RunError where none can start.
+        """Runner of the simulation, with environment variables for other processes. Raises RunError if none can start.
 
         ``outlives``: this process goes on where a run in it is interrupted.
         """

@@ -14,7 +14,7 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.types import ConfigError
 
 CONNECTION: Final = "deployment"
-"""What ``flwr`` calls the SuperLink."""
+"""Name of the SuperLink for ``flwr``."""
 
 Folder: TypeAlias = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
 
@@ -25,18 +25,18 @@ class CoordinatorFolder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.ca = self.path / "certificates" / "ca.crt"
-        """What silos need, to know the coordinator by."""
+        """Certificate by which silos know the coordinator."""
         self.ca_key = self.path / "certificates" / "ca.key"
         self.server_certificate = self.path / "certificates" / "server.pem"
         self.server_key = self.path / "certificates" / "server.key"
         self.clients_ca = self.path / "certificates" / "clients.crt"
-        """What the gateway knows silos by."""
+        """Certificate by which the gateway knows silos."""
         self.clients_key = self.path / "certificates" / "clients.key"
         self.next_ca = self.path / "certificates" / "ca.next.crt"
         """Only between the two steps of a rotation: what ``ca`` will be."""
         self.next_ca_key = self.path / "certificates" / "ca.next.key"
         self.secret = self.path / "secret"
-        """What a SuperExec shows to the SuperLink."""
+        """Secret of a SuperExec for the SuperLink."""
         self.study = self.path / "study"
         self.silos = self.path / "silos"
         """Public keys of the silos' nodes, each under its silo's name."""
@@ -46,9 +46,9 @@ class CoordinatorFolder:
         self.kits = self.path / "kits"
         """Each silo's certificate, under its name."""
         self.invitations = self.path / "invitations"
-        """What each silo is sent."""
+        """Invitations, one for each silo."""
         self.signing_key = self.path / "certificates" / "invitations.key"
-        """What signs invitations."""
+        """Key that signs invitations."""
         self.settings = self.path / "coordinator.toml"
         self.gateway = self.path / "gateway.conf"
         """nginx's settings, without containers."""

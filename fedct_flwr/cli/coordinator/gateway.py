@@ -15,7 +15,7 @@ from fedct_flwr.text.markdown import template
 
 @dataclass(frozen=True)
 class Gateway:
-    """What differs between gateways. Paths are the gateway's own."""
+    """Differences between gateways. Paths are the gateway's own."""
 
     listen: str
     """``host:port``, or a port."""
@@ -49,7 +49,7 @@ def in_container(
     """The gateway of compose.yaml, next to a service ``superlink``; or of a cluster with this name server and name."""
     return Gateway(
         listen="8443",
-        # What docker/gateway.sh takes out where the kernel has no IPv6.
+        # docker/gateway.sh takes this out where the kernel has no IPv6.
         listen_too="[::]:8443",
         certificates="/app/certificates",
         temporary="/tmp",  # noqa: S108 - a tmpfs of the container's own

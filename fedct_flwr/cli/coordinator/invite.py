@@ -78,7 +78,7 @@ def invite(
 
 
 def files_of(folder: CoordinatorFolder, silo: str) -> dict[str, Path]:
-    """What a silo needs to reach the coordinator, by the names that the files have there."""
+    """Files that a silo needs to reach the coordinator, by their names at the silo."""
     return {name: folder.ca if name == folder.ca.name else folder.kits / silo / name for name in CERTIFICATES}
 
 

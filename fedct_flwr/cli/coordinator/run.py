@@ -35,7 +35,7 @@ _PENDING_SECONDS: Final = 120.0
 _OUTAGE_SECONDS: Final = 600.0
 _STOP_SECONDS: Final = 30.0
 _OURS: Final = ("study", "data", "data-dir")
-"""What stands for which key of the run config."""
+"""Keys of the run config that this command sets."""
 _AWAY: Final = "the SuperLink does not answer: waiting for it to come back"
 
 
@@ -192,7 +192,7 @@ def _stop(superlink: SuperLink, run_id: int) -> None:
 
 
 def _keep_log(superlink: SuperLink, run_id: int, run_folder: RunFolder) -> str:
-    """What the coordinator's app has said, also kept in the run folder if there is one and room in it."""
+    """Output of the coordinator's app, also kept in the run folder if there is one with room."""
     try:
         log = superlink.log(run_id)
     except RunError:

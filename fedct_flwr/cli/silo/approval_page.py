@@ -60,7 +60,7 @@ def _lines(*lines: object) -> list[str]:
 
 @dataclass(frozen=True)
 class Page:
-    """What the page is written from: ``entries`` are the log's lines so far, ``found`` what the public set has."""
+    """Sources of the page: ``entries`` are the log's lines so far, ``found`` the own records in the public set."""
 
     config: SiloConfig
     study: StudyFolder
@@ -205,7 +205,7 @@ class Page:
         )
 
     def _summands(self) -> list[str]:
-        """Who takes part by which key: a sum hides a silo among others only where these are others' own keys."""
+        """Silos that add, and their keys: a sum hides a silo among others only if each of them has its own key."""
         sums = self.study.sums if self.config.policy.adds else None
         if not sums:
             return []
@@ -237,10 +237,10 @@ class Page:
             and "The coordinator says what the others' labels are; false ones make this silo's own model worse",
             not config.draws and "The model of before the study is kept: fedct silo predict --model before",
             *(kind.beware for kind in self._kinds),
-            "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
+            "The promise above covers only what it says: fedct privacy-sheet names what is not covered"
             if config.promises or config.policy.sum_epsilon
             else "No differential privacy is guaranteed yet; the limits above are what keeps it little",
-            "To withdraw the approval at any time: fedct silo revoke. What has left cannot be called back",
+            "To withdraw the approval at any time: fedct silo revoke. Released labels cannot be called back",
         )
 
     # --- what differential privacy promises, or promised until now
@@ -294,7 +294,7 @@ class Page:
         )
 
     def _account(self, name: str) -> list[str]:
-        """What is spent of a budget that is to be approved, and what it was until now if it was another."""
+        """Spent part of a budget to approve, and its former value if that was another."""
         (promise,) = (each for each in approval.promises_of(self.config) if each.name == name)
         account = promise.spending(self.study.name)
         before = f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}"

@@ -45,7 +45,7 @@ def approve(
         bool,
         typer.Option("--despite-duplicates", help="Approve although records of the silo are in the public set."),
     ] = False,
-    by: Annotated[str, typer.Option(help="Who approves, for the log.", show_default="who is logged in")] = "",
+    by: Annotated[str, typer.Option(help="Name of the approver, for the log.", show_default="who is logged in")] = "",
     reason: Annotated[str, typer.Option(help="Why it is approved, for the log; --yes needs it.")] = "",
     key: Annotated[
         Path | None, typer.Option(help="The approver's own key, where silo.toml has approvers (two have to sign).")
@@ -63,7 +63,7 @@ def approve(
         raise ConfigError("--yes approves without a person who reads: give the reason for the log, --reason TEXT")
     config = SiloConfig.read_toml(silo_file(folder))
     by = _approver(by, reason)
-    # What an import path leads to is found out by fedct silo check, which makes it.
+    # fedct silo check makes the learner, and so tests its import path.
     config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
     study = read_study(config.study)
     check_sums(config, study)
@@ -124,7 +124,7 @@ def approve(
 
 
 def _approver(by: str, reason: str) -> str:
-    """Who approves. Raises ConfigError for a name or a reason that hides something."""
+    """Name of the approver. Raises ConfigError for a name or a reason that hides something."""
     if not by:
         try:
             by = getpass.getuser()
@@ -163,10 +163,10 @@ def revoke(
     folder: Folder = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Withdraw the approval at once, also while the agent is at work. What has left cannot be called back."""
+    """Withdraw the approval at once, also while the agent is at work. Released labels cannot be called back."""
     silo = silo_file(folder)
     config, out = SiloConfig.read_toml(silo), Output()
-    # Whatever the log says that cannot be read: revoked is revoked.
+    # Revoked is revoked, even if the log cannot be read.
     if is_revoked(config.state) or not _is_approved(config.state):
         out.say("Nothing is approved: nothing leaves.")
         return

@@ -47,7 +47,7 @@ CHECKS: Final = (
     Check("link", checks.link),
 )
 
-# What the SuperNode needs and an agent in a container has not: neither a way out nor the node's key and ca.crt.
+# Checks for the SuperNode. An agent in a container has no way out, no node key and no ca.crt.
 NETWORK_CHECKS: Final = (
     Check("node key", checks.node_key, "it is missing or no ECDSA P-384 key", "put back the one of fedct silo init"),
     Check("certificates", checks.certificates, "ca.crt or client.crt is missing, or no certificate in PEM", NO_KIT),
@@ -72,7 +72,7 @@ def check(
 ) -> None:
     """Look at everything a silo needs, and say what to do where something is missing.
 
-    What it prints names no record, no label as the file writes it and no path outside the silo's folder, and hides
+    The output names no record, no label as the file writes it and no path outside the silo's folder, and hides
     small counts: it is safe to e-mail. Exit code 3 if anything is bad.
     """
     out = Output(as_json=json_)

@@ -1,4 +1,4 @@
-"""What a silo has on its own machine: disk, keys, log, approval, promises, limits, and the way to the coordinator.
+"""Checks of a silo's own machine: disk, keys, log, approval, promises, limits, and the way to the coordinator.
 
 Formal guarantee: a finding holds words of this program, names and numbers of the study (which are public), settings of
 ``silo.toml`` but neither its mapping nor where the records lie, counts of records as ``rounded`` has them, and the
@@ -55,12 +55,12 @@ _SECONDS: Final = 5.0
 _DAYS_LEFT: Final = 30
 _MOST_SKEW: Final = 30.0
 T = TypeVar("T")
-# What containers on a network of their own call each other.
+# Names of containers on a network of their own.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class Silo:
-    """The silo's folder, and what is in it, each read once. What cannot be read raises Unread."""
+    """The silo's folder and its contents, each read once. Raises Unread for contents that cannot be read."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -104,7 +104,7 @@ class Silo:
         return self.grouped[0]
 
     def read(self, what: str, read: Callable[[], T]) -> T:
-        """What reading gives. Raises Unread instead of the package's own errors, which another finding tells."""
+        """Result of reading. Raises Unread instead of the package's own errors, which another finding reports."""
         try:
             return read()
         except (FedctError, OSError):
@@ -361,7 +361,7 @@ def link(silo: Silo) -> Iterator[Finding]:
 
 
 def supernode(silo: Silo) -> Iterator[Finding]:
-    """Whether the SuperNode listens for its agent. What both do then is for ``fedct silo status``."""
+    """Whether the SuperNode listens for its agent. ``fedct silo status`` shows the work of both."""
     address = silo.config.connection.supernode
     try:
         socket.create_connection(split_address(address), timeout=_SECONDS).close()

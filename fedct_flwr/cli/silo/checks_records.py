@@ -160,7 +160,7 @@ def learner(silo: Silo) -> Iterator[Finding]:
     # Nothing of a package that is not trusted is imported.
     check_allowed(name, config.learner.packages)
     public, began = agreed.public.X[:_SAMPLE], time.monotonic()
-    # What is said while it is made or trained may quote data.
+    # Output while it is made or trained may quote data.
     with _quiet():
         made = learner_for(settings, config.silo, agreed.schema, agreed.public, sample.X, total_steps=_QUICK_STEPS)
         if isinstance(made, Resumable):

@@ -33,7 +33,7 @@ _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"
 
 _LEARNERS: Final = (AUTO, *SHORT_NAMES, *LANGUAGE)
-"""What predicts classes."""
+"""Learners that predict classes."""
 
 NewFolder: TypeAlias = Annotated[Path, typer.Argument(help="The folder to make.")]
 Records: TypeAlias = Annotated[
@@ -44,12 +44,12 @@ Records: TypeAlias = Annotated[
 ]
 Database: TypeAlias = Annotated[
     str,
-    typer.Option(help="What SQL reads records from: postgresql://..., a SQLite or DuckDB file, a folder of Parquet."),
+    typer.Option(help="Database for SQL: postgresql://..., a SQLite or DuckDB file, a folder of Parquet."),
 ]
 Label: TypeAlias = Annotated[str, typer.Option(help="The label column of the records; not for images.")]
 Learner: TypeAlias = Annotated[
     str,
-    typer.Option(help="What is trained: a short name, or an import path."),
+    typer.Option(help="Learner: a short name, or an import path."),
 ]
 
 
@@ -187,13 +187,13 @@ def _make_keys(config: SiloConfig) -> None:
 
 
 def say_to_send(made: Path) -> None:
-    """What was made, and what of it the coordinator needs."""
+    """Name the new folder, and the file that the coordinator needs."""
     Output().say(f"{in_shell(made)} is made; only you can read it.")
     Output().say(f"Send to the coordinator: {in_shell(made / 'connection' / 'node.key.pub')} (public, no secret)")
 
 
 def say_next(made: Path, data: Path) -> None:
-    """What there is to do now."""
+    """Name the next steps."""
     if not data.exists():
         Output().say(
             f"There is nothing at {in_shell(data)} yet: put the records there, or change file in {made / SILO_FILE}"
@@ -227,7 +227,7 @@ def _table(model: type[BaseModel], path: str, given: Mapping[str, object], more:
     inner: list[tuple[str, FieldInfo]] = []
     fields = {kebab(name): info for name, info in model.model_fields.items()}
     if path == "data.tables":
-        # What columns are, only the study says.
+        # Only the study decides the kinds of columns.
         fields = {key: info for key, info in fields.items() if key in map(kebab, TableForm.model_fields)}
     for key, info in fields.items():
         here = f"{path}.{key}" if path else key

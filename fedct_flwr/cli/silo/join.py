@@ -35,7 +35,7 @@ from fedct_flwr.types import ConfigError
 _COMPOSE_FILES: Final = ("compose.yaml", "compose.gpu.yaml", "compose.limits.yaml")
 _IN_CONTAINER: Final = "/app/data"
 _SUPERNODE: Final = "runtime:9094"
-"""What the agent in a container calls the SuperNode in the other."""
+"""Address of the SuperNode's container for the agent in another."""
 
 
 def join(
@@ -50,7 +50,7 @@ def join(
     ] = False,
     fingerprint: Annotated[
         str,
-        typer.Option(help="What the coordinator has told by a second way; asked for if it is not given here."),
+        typer.Option(help="Fingerprint that the coordinator gave you by a second way; asked for if missing."),
     ] = "",
     database: Database = "",
 ) -> None:
@@ -127,7 +127,7 @@ def renew(
     folder: Folder = None,
     fingerprint: Annotated[
         str,
-        typer.Option(help="What the coordinator has told; only for a silo that has not joined by an invitation."),
+        typer.Option(help="Fingerprint from the coordinator; only for a silo that has not joined by an invitation."),
     ] = "",
 ) -> None:
     """Take the certificates of a new invitation: after a rotation, or before the old ones expire.

@@ -47,7 +47,7 @@ def study_of(config: SiloConfig) -> StudyFolder | None:
 
 
 def _told(read: Callable[[], _T]) -> _T | None:
-    """What reading gives, None where it raises one of our errors: other commands say what is wrong."""
+    """Result of reading, None where it raises one of our errors: other commands explain them."""
     try:
         return read()
     except FedctError:
@@ -115,7 +115,7 @@ def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEn
 
 
 def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] | None:
-    """What the silo makes of the consensus, for itself alone; None where it has said nothing that can be read."""
+    """The silo's judgment of the consensus, for itself alone; None where there is none that can be read."""
     from fedct_flwr.silo.context import judgment_of
     from fedct_flwr.silo.personal import Judgment, facts_of
 
@@ -148,7 +148,7 @@ def _budget_of(epsilon: float, delta: float, spent_: float | None) -> dict[str, 
 
 
 def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What is promised of each record, and of the silo as a whole by noise in secure sums, with each one's ledger."""
+    """Budgets of each record, and of the silo as a whole by noise in secure sums, with each one's ledger."""
     for promise in promises_of(config):
         found = _told(partial(promise.spending, study.name)) if study else None
         yield (
@@ -282,7 +282,7 @@ def metrics(
 
     def document() -> dict[str, Any]:
         said = facts(config, study_of(config))
-        # What the silo makes of the consensus is for its people alone; the last refusals are counted by reason already.
+        # The silo's judgment is for its people alone; the last refusals are counted by reason already.
         return {name: value for name, value in said.items() if name not in ("judgment", "refusals")}
 
     print_metrics(document)
