@@ -145,6 +145,7 @@ class SklearnLearner:
         self._packages = {*packages, *packages_in(estimator)}
         self._num_classes = num_classes
         self._in_memory = in_memory
+        self._single = _has_network(estimator)
         self._trained: Any = None
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
@@ -214,6 +215,8 @@ class SklearnLearner:
             names = [one.__qualname__ for one in kinds] + [one.__qualname__ for one in functions_in(self._template)]
             if any("<" in name for name in names):
                 raise ValueError("it holds a lambda, or what is defined within a function")
+            if self._single:
+                raise ValueError("it holds a network of torch's, which a torch module as the learner would not")
             return dumps(self._pipeline)
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
@@ -279,7 +282,15 @@ class SklearnLearner:
             raise TrainingError(f"{self._name} could not predict: {said(error)}") from error
 
     def _transform(self, X: Features) -> Features:
-        return X if self._transformer is None else apply(self._transformer, X)
+        found = X if self._transformer is None else apply(self._transformer, X)
+        return found.astype(np.float32) if self._single and getattr(found, "dtype", None) == np.float64 else found
+
+
+def _has_network(estimator: Any) -> bool:
+    """Whether an estimator trains a network of torch's, as skorch's do: these take single precision."""
+    values = [estimator, *(estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ())]
+    kinds = [kind for value in values for kind in (value if isinstance(value, type) else type(value)).__mro__]
+    return any(package(kind.__module__) in ("torch", "skorch") for kind in kinds)
 
 
 def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:

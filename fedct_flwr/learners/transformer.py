@@ -1,9 +1,10 @@
 """Language models in torch: a frozen encoder's embeddings of texts, and a model with a head as a network.
 
-Of the network all is trained, or adapters (LoRA), and only trained weights are kept, averaged and written. E. J. Hu et
-al., "LoRA", ICLR 2022.
+Of the network all is trained, its last layers, or adapters (LoRA), and only trained weights are kept, averaged and
+written. E. J. Hu et al., "LoRA", ICLR 2022.
 """
 
+import hashlib
 import threading
 import warnings
 from collections.abc import Mapping
@@ -29,18 +30,29 @@ from fedct_flwr.learners.trained_network import choose_device, said_in_one_sente
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import LearnerError
 
-_TRAINED: Final = ("lora", "full")
+_TRAINED: Final = ("lora", "last", "full")
+_ABOVE: Final = ("pooler.", "ln_f.", "final_layer_norm.", "norm.")
+"""Parts of a model between its last layer and its head."""
 
 
-def classifier(folder: str, num_classes: int, *, train: str = "lora", rank: int = 8) -> nn.Module:
+def classifier(
+    folder: str,
+    num_classes: int,
+    *,
+    train: str = "lora",
+    rank: int = 8,
+    layers: int = 1,
+    checkpointing: bool = False,
+) -> nn.Module:
     """The model in ``folder`` with a head for the classes, for tokens ``(n, length)``, see ``language.Tokens``.
 
-    ``train``: ``lora`` (adapters of this ``rank`` and the head), or ``full``. Raises LearnerError.
+    ``train``: ``lora`` (adapters of this ``rank`` and the head), ``last`` (the last ``layers`` and the head), or
+    ``full``. ``checkpointing`` computes activations twice to need less memory. Raises LearnerError.
     """
     if train not in _TRAINED:
         raise LearnerError(f"'train' in the learner's parameters is {train!r}: {suggest(train, _TRAINED)}")
-    if rank < 1:
-        raise LearnerError("'rank' in the learner's parameters is a number from 1 on")
+    if min(rank, layers) < 1:
+        raise LearnerError("'rank' and 'layers' in the learner's parameters are numbers from 1 on")
     path = located(folder)
     tokenizer = load_tokenizer(path)
     padding = next((token for token in (tokenizer.pad_token_id, tokenizer.eos_token_id) if token is not None), 0)
@@ -49,7 +61,13 @@ def classifier(folder: str, num_classes: int, *, train: str = "lora", rank: int 
     )
     # A model such as GPT-2 classifies by the last token that is not padding.
     model.config.pad_token_id = padding
-    return Classifier(_with_adapters(model, rank) if train == "lora" else model, padding)
+    if checkpointing:
+        model.activation_checkpointing_enable({"use_reentrant": False})
+    if train == "lora":
+        model = _with_adapters(model, rank)
+    elif train == "last":
+        _freeze_all_but(model, layers)
+    return Classifier(model, padding)
 
 
 class Classifier(nn.Module):
@@ -57,7 +75,7 @@ class Classifier(nn.Module):
 
     most_at_once: Final = 64
     """Examples that are asked about at a time: attention takes the square of a text's length in memory."""
-    lower_for_memory: Final = "batch-size, or 'max_length' in the learner's parameters"
+    lower_for_memory: Final = "batch-size, or 'max_length' in the learner's parameters, or set 'checkpointing' there"
 
     def __init__(self, model: Any, padding: int) -> None:
         super().__init__()
@@ -112,14 +130,25 @@ def _with_adapters(model: Any, rank: int) -> Any:
             return adapted(target_modules="all-linear")
 
 
+def _freeze_all_but(model: Any, layers: int) -> None:
+    """Freeze all but the head, the part just below it and the last ``layers``."""
+    blocks = max((part for part in model.modules() if isinstance(part, nn.ModuleList)), key=len, default=None)
+    if blocks is None:
+        raise LearnerError(f"{type(model).__name__} has no list of layers: set 'train' to 'lora' or 'full'")
+    for name, weight in model.base_model.named_parameters():
+        weight.requires_grad = name.startswith(_ABOVE)
+    for block in list(blocks)[-layers:]:
+        block.requires_grad_(True)
+
+
 _BATCH: Final = 32
 _KEPT: Final = 50_000
 """Texts whose embeddings stay in memory: 300 MB of four layers of a small encoder."""
 _DECIMALS: Final = 4
 """Digits kept, so that the texts of a batch do not change each other's embeddings."""
 
-_known: dict[tuple[str, int, int, str], NDArray[np.float32]] = {}
-"""Embeddings by encoder, tokens that are read, layers, and text."""
+_known: dict[tuple[str, int, int, bytes], NDArray[np.float32]] = {}
+"""Embeddings by encoder, tokens that are read, layers, and the SHA-256 of the text, which is not kept."""
 _ONE_AT_A_TIME: Final = threading.RLock()
 
 
@@ -129,15 +158,16 @@ def embedded(texts: list[str], folder: Path, fingerprint: str, max_length: int, 
     Of the encoder in ``folder`` that has this ``fingerprint``, and at most ``max_length`` tokens of a text (0: all it
     can).
     """
-    keys = [(fingerprint, max_length, layers, text) for text in texts]
+    digests = [hashlib.sha256(text.encode(errors="surrogatepass")).digest() for text in texts]
+    keys = [(fingerprint, max_length, layers, digest) for digest in digests]
     with _ONE_AT_A_TIME:
-        new = dict.fromkeys(key for key in keys if key not in _known)
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in _known}
         if len(_known) + len(new) > _KEPT:
             _known.clear()
-            new = dict.fromkeys(keys)
+            new = dict(zip(keys, texts, strict=True))
         if new:
             tokenizer, network = _loaded(folder, fingerprint)
-            tokens = tokens_of(tokenizer, [key[-1] for key in new], most_tokens(folder, max_length))
+            tokens = tokens_of(tokenizer, [*new.values()], most_tokens(folder, max_length))
             _known.update(zip(new, _embed(network, tokens, layers), strict=True))
         if not keys:
             config = _loaded(folder, fingerprint)[1].config

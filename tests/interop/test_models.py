@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier, is_regressor
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import get_scorer
 
@@ -68,6 +68,27 @@ def test_networks_that_cannot_be_trained_are_refused_before_a_round() -> None:
         run(frozen)
     with pytest.raises(LearnerError, match="lazy layers"):
         run(torch.nn.Sequential(torch.nn.LazyLinear(8), torch.nn.ReLU(), torch.nn.LazyLinear(2)))
+
+
+class Skorchlike(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Wraps a torch module, as skorch does: its layers take single precision alone."""
+
+    def __init__(self, module: Any = None) -> None:
+        self.module = module
+
+    def fit(self, X: Any, y: Any) -> Any:
+        assert (X.dtype, y.dtype) == (np.float32, np.int64)
+        self.classes_, self.centers_ = np.unique(y), np.array([X[y == label].mean(axis=0) for label in np.unique(y)])
+        return self
+
+    def predict(self, X: Any) -> Any:
+        assert X.dtype == np.float32
+        return np.square(X[:, None] - self.centers_).sum(axis=2).argmin(axis=1)
+
+
+def test_an_estimator_around_a_network_gets_single_precision() -> None:
+    torch = pytest.importorskip("torch")
+    assert run(Skorchlike(torch.nn.Linear)).models["a"].score(*SILOS["b"]) > 0.8
 
 
 class Threshold:

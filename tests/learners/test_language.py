@@ -127,7 +127,7 @@ def test_a_model_file_of_embeddings_needs_the_same_encoder(folders: dict[str, Pa
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
-@pytest.mark.parametrize("train", ["lora", "full"])
+@pytest.mark.parametrize("train", ["lora", "last", "full"])
 def test_a_transformer_trains_on_and_keeps_what_is_trained_alone(
     kind: str, train: str, folders: dict[str, Path]
 ) -> None:
@@ -148,7 +148,7 @@ def test_a_transformer_trains_on_and_keeps_what_is_trained_alone(
     size = sum(value.size for value in after.values())
     whole = sum(weight.numel() for weight in learner._network.parameters())
     assert size == whole if train == "full" else size < 0.65 * whole
-    if train == "full":
+    if train != "lora":
         assert (learner.predict(X) == y).mean() > 0.9
 
 
