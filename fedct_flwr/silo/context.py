@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flwr.app import Context
 
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
 """Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
+
+_Config = TypeVar("_Config", RunConfig, NodeConfig)
 
 _AFTERWARDS: Final[ContextVar[list[Callable[[], None]] | None]] = ContextVar("afterwards", default=None)
 """Work for after the answer has left; None outside of ``gated``."""
@@ -106,7 +108,7 @@ class SiloContext:
 
 def silo_named(context: Context) -> SiloName:
     """The silo that a message is for, before anything else is read. Raises ConfigError or DataError."""
-    node = NodeConfig.from_flower(context.node_config)
+    node = _node(context)
     if node.silo_file:
         return _settings(node.silo_file).silo
     return simulated_silo(_run_config(context), node.partition_id or 0).name
@@ -118,7 +120,7 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
     ``resumable``: what a simulated silo keeps must outlast one of Flower's runs. A real silo answers only within
     ``gated``: a stock SuperNode, which runs this app by itself, has no gate and writes no log.
     """
-    node = NodeConfig.from_flower(context.node_config)
+    node = _node(context)
     if node.silo_file:
         if not (_AFTERWARDS.get() is not None or os.environ.get(WITHOUT_GATE) == "1"):
             raise ConfigError(
@@ -170,7 +172,7 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
 
 def run_of_simulation(context: Context) -> RunFolder | None:
     """The run's folder, if the silo is a simulated one and has it on this machine; a real silo has none."""
-    if NodeConfig.from_flower(context.node_config).silo_file:
+    if _node(context).silo_file:
         return None
     return _run_folder(_run_config(context), context.run_id)
 
@@ -337,13 +339,23 @@ def _folder_of_books(config: RunConfig, site: Site, run: RunFolder | None) -> Pa
 
 
 def _run_config(context: Context) -> RunConfig:
-    """The run config of a message; a process reads each once, however many silos it serves. Raises ConfigError."""
-    return _read_run_config(tuple((name, type(value), value) for name, value in context.run_config.items()))
+    """The run config of a message. Raises ConfigError."""
+    return _read_once(RunConfig, context.run_config)
 
 
-@lru_cache(maxsize=16)
-def _read_run_config(items: tuple[tuple[str, type, Any], ...]) -> RunConfig:
-    return RunConfig.from_flower({name: value for name, _, value in items})
+def _node(context: Context) -> NodeConfig:
+    """The node config of a message. Raises ConfigError."""
+    return _read_once(NodeConfig, context.node_config)
+
+
+def _read_once(kind: type[_Config], raw: Mapping[str, Any]) -> _Config:
+    """A process reads each config once, however many messages and silos it serves."""
+    return _read(kind, tuple((name, type(value), value) for name, value in raw.items()))  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=2048)
+def _read(kind: type[RunConfig | NodeConfig], items: tuple[tuple[str, type, Any], ...]) -> RunConfig | NodeConfig:
+    return kind.from_flower({name: value for name, _, value in items})
 
 
 def _run_folder(config: RunConfig, run_id: int) -> RunFolder | None:
