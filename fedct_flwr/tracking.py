@@ -72,8 +72,8 @@ def metrics_of(record: Mapping[str, Any]) -> dict[str, float]:
     found = {name: float(value) for name, value in numbers.items()}
     found |= {"silos": float(len(record["silos"])), "absent": float(len(record["absent"]))}
     scores: dict[str, list[float]] = {}
-    for silo, told in record["silos"].items():
-        for name, value in (told.get("scores") or {}).items():
+    for silo, entry in record["silos"].items():
+        for name, value in (entry.get("scores") or {}).items():
             found[f"{name}/{silo}"] = float(value)
             scores.setdefault(name, []).append(float(value))
     found |= {f"{name}/mean": fmean(values) for name, values in scores.items()}
@@ -199,9 +199,9 @@ def _begin(config: RunConfig, folder: RunFolder, *, resumed: bool) -> None:
 
 def _end(folder: RunFolder, facts: Mapping[str, Any], state: str) -> None:
     """Copy what tells of the run, and the global model with its card: neither silos' models nor their ledgers."""
-    told = [path for name in _PARTS if (path := folder.path / name).is_file()]
+    files = [path for name in _PARTS if (path := folder.path / name).is_file()]
     with _client(folder) as client:
-        for path in [*told, *sorted(folder.models.glob("global.*"))]:
+        for path in [*files, *sorted(folder.models.glob("global.*"))]:
             below = path.parent.relative_to(folder.path)
             client.log_artifact(_run_id(folder), str(path), str(below) if below.parts else None)
         # The run folder has its own only when all is over.

@@ -68,8 +68,8 @@ class DrawnSet(Algorithm):
             opened = self._opened(study, grid, plan)
         X, note = draw(plan, opened, rows, generator(study.config.seed, "drawn set"))
         write_atomically(study.folder.path / FILE, plan.form.csv(X))
-        told = {"epsilon": plan.epsilon, "delta": plan.delta, "honest": plan.honest}
-        return {"drawn": {**told, "rows": rows, "note": note}}
+        facts = {"epsilon": plan.epsilon, "delta": plan.delta, "honest": plan.honest}
+        return {"drawn": {**facts, "rows": rows, "note": note}}
 
     def _opened(self, study: "Study", grid: "Grid", plan: "Plan") -> NDArray[np.int64]:
         from fedct_flwr.coordinator.questions import no_targets

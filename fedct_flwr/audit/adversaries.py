@@ -92,7 +92,7 @@ def seen_by(seat: str, refit: Refit, places: Places) -> dict[SiloName, Observati
         return {silo: _in_weights(seat, refit, places, silo) for silo in places.candidates}
     if seat == COORDINATOR and refit.in_sums:
         opened = _sums(refit)
-        labels = np.stack([_argmax(said) for said in opened])
+        labels = np.stack([_argmax(votes) for votes in opened])
         return {silo: _told(labels, opened, places, silo) for silo in places.candidates}
     if seat == COORDINATOR:
         return {silo: _in_answers(refit, places, silo) for silo in places.candidates}
@@ -112,11 +112,11 @@ def _in_answers(refit: Refit, places: Places, silo: SiloName) -> Observation:
     others = [np.stack(kept.labels[:rounds])[:, rows] for name, kept in refit.transcript.silos.items() if name != silo]
     probabilities = population = None
     if own.probabilities:
-        said = np.stack(own.probabilities)
-        probabilities = said[:, rows]
+        answers = np.stack(own.probabilities)
+        probabilities = answers[:, rows]
         strangers = [name for name in places.candidates if name != silo]
         population = np.concatenate(
-            [attacks.true_probability(said[:, places.rows[name]], places.candidates[name].y) for name in strangers]
+            [attacks.true_probability(answers[:, places.rows[name]], places.candidates[name].y) for name in strangers]
         )
     return Observation(y, labels[:, rows], probabilities, np.stack(others), near, population)
 
@@ -212,18 +212,18 @@ class _Training:
 def _in_consensus(refit: Refit, places: Places, silo: SiloName) -> Observation:
     """Another silo's view of the same records: the consensus, in which this silo has one vote of several."""
     watching = next(kept for name, kept in refit.transcript.silos.items() if name != silo)
-    told = [labels for labels in watching.told if (labels != ABSTAIN).any()]
-    told += [_argmax(probabilities) for probabilities in watching.told_probabilities]
-    if not told:
+    seen = [labels for labels in watching.targets if (labels != ABSTAIN).any()]
+    seen += [_argmax(probabilities) for probabilities in watching.soft_targets]
+    if not seen:
         return Observation(places.candidates[silo].y)
-    soft = np.stack(watching.told_probabilities) if watching.told_probabilities else None
-    return _told(np.stack(told), soft, places, silo)
+    soft = np.stack(watching.soft_targets) if watching.soft_targets else None
+    return _told(np.stack(seen), soft, places, silo)
 
 
 def _argmax(probabilities: NDArray[np.float64]) -> HardLabels:
-    said = np.isfinite(probabilities).all(axis=1)
+    known = np.isfinite(probabilities).all(axis=1)
     best = np.nan_to_num(probabilities).argmax(axis=1)
-    return np.where(said, best, ABSTAIN).astype(np.int16)
+    return np.where(known, best, ABSTAIN).astype(np.int16)
 
 
 def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Observation:

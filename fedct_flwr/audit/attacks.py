@@ -34,9 +34,9 @@ def gap(labels: HardLabels, y: HardLabels) -> Scores:
 
 def agreement(labels: HardLabels, y: HardLabels) -> Scores:
     """Share of rounds in which the label is right; .5 where there was none."""
-    said = labels != ABSTAIN
-    right = (labels == y) & said
-    return np.asarray(np.where(said.any(axis=0), right.sum(axis=0) / np.maximum(1, said.sum(axis=0)), 0.5))
+    answered = labels != ABSTAIN
+    right = (labels == y) & answered
+    return np.asarray(np.where(answered.any(axis=0), right.sum(axis=0) / np.maximum(1, answered.sum(axis=0)), 0.5))
 
 
 def calibrated(own: Scores, others: NDArray[np.float64]) -> Scores:
@@ -68,9 +68,11 @@ def counted(opened: Scores, records: NDArray[np.float64], noise: float) -> Score
 def true_probability(probabilities: NDArray[np.floating], y: HardLabels) -> Scores:
     """Mean probability of the true class over the rounds; 1 / classes where there was none."""
     own = probabilities[:, np.arange(len(y)), y].astype(np.float64)
-    said = np.isfinite(own)
-    total = np.where(said, own, 0).sum(axis=0)
-    return np.asarray(np.where(said.any(axis=0), total / np.maximum(1, said.sum(axis=0)), 1 / probabilities.shape[2]))
+    answered = np.isfinite(own)
+    total = np.where(answered, own, 0).sum(axis=0)
+    return np.asarray(
+        np.where(answered.any(axis=0), total / np.maximum(1, answered.sum(axis=0)), 1 / probabilities.shape[2])
+    )
 
 
 def confidence(probability: Scores) -> Scores:

@@ -54,14 +54,14 @@ class InSum(NamedTuple):
 class OfSilo:
     """One silo's instructions and answers, a row for each round in which it answered.
 
-    ``labels`` and ``told`` are ``(num_public,)``, ``probabilities`` ``(num_public, classes)`` with NaN for what was not
-    asked; ``steps`` are those of the joint labeler's training, ``in_sums`` what it adds to sums with noise.
+    ``labels`` and ``targets`` are ``(num_public,)``, ``probabilities`` ``(num_public, classes)`` with NaN for other
+    examples; ``steps`` are those of the joint labeler's training, ``in_sums`` what it adds to sums with noise.
     """
 
     labels: list[HardLabels] = field(default_factory=list)
     probabilities: list[NDArray[np.float64]] = field(default_factory=list)
-    told: list[HardLabels] = field(default_factory=list)
-    told_probabilities: list[NDArray[np.float64]] = field(default_factory=list)
+    targets: list[HardLabels] = field(default_factory=list)
+    soft_targets: list[NDArray[np.float64]] = field(default_factory=list)
     weights: list[Mapping[str, NDArray[Any]]] = field(default_factory=list)
     told_weights: list[Mapping[str, NDArray[Any]]] = field(default_factory=list)
     steps: list[Joint] = field(default_factory=list)
@@ -114,24 +114,24 @@ class Transcript:
             raise TypeError("noise is in sums of votes alone")
         shape = kind.shape(asked, self.terms, hashlib.sha256(encode_instruction(asked, self.terms)).digest())
         kept = self.silos.setdefault(silo, OfSilo())
-        kept.told.append(asked.targets)
+        kept.targets.append(asked.targets)
         kept.in_sums.append(InSum(asked, Ready(here.state).vector(shape), here.noise_adder_of().honest))
 
     def _keep(self, silo: SiloName, asked: Instruction, answer: Votes) -> None:
         kept, terms = self.silos.setdefault(silo, OfSilo()), self.terms
         positions = asked.query.positions(terms.num_public)
-        kept.told.append(asked.targets)
+        kept.targets.append(asked.targets)
         if asked.joint is not None:
             kept.steps.append(asked.joint)
             return
         if targets := kind_of(asked, terms).soft_targets(asked):
-            told = _nobody(terms)
-            told[targets.query.positions(terms.num_public)] = targets.votes
-            kept.told_probabilities.append(told)
+            soft = _nobody(terms)
+            soft[targets.query.positions(terms.num_public)] = targets.votes
+            kept.soft_targets.append(soft)
         if answer.ndim == _SOFT_AXES:
-            said = _nobody(terms)
-            said[positions] = answer / np.maximum(answer.sum(axis=1, keepdims=True), 1e-12)
-            kept.probabilities.append(said)
+            shares = _nobody(terms)
+            shares[positions] = answer / np.maximum(answer.sum(axis=1, keepdims=True), 1e-12)
+            kept.probabilities.append(shares)
             answer = answer.argmax(axis=1)
         labels = np.full(terms.num_public, ABSTAIN, dtype=LABEL_DTYPE)
         labels[positions] = answer

@@ -71,9 +71,9 @@ def audit(
     how = How(refits, candidates, minutes, planted, forge, seed)
     dataset, out = datasets.load(config), Output(as_json=json_)
     found = attack(config, dataset, how, progress=partial(bar_of, what=_ATTACKING))
-    text, told = page(config.study, found), document(config.study, found)
+    text, facts = page(config.study, found), document(config.study, found)
     target = output or folder.path / PAGE
     write_atomically(target, printable(text, keep="\n").encode())
-    write_atomically(folder.path / FILE, json_text(told).encode())
-    out.show(told, Markdown(printable(page(config.study, found, short=True), keep="\n")))
+    write_atomically(folder.path / FILE, json_text(facts).encode())
+    out.show(facts, Markdown(printable(page(config.study, found, short=True), keep="\n")))
     out.say(f"audit: {from_here(target)}")

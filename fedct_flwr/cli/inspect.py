@@ -97,8 +97,8 @@ def _print(out: Output, found: FolderInspection) -> None:
         out.warn(f"not used: {listed(found.files.unused)} ({NOT_READ})")
     if sheets := _sheets(found):
         out.warn(f"not used: {listed(sheets)} (write sheet = '...' in data.toml to read another)")
-    refused, said = len(found.inspection.refused), len(found.inspection.said)
-    out.say(f"\n{refused or 'nothing'} refused, {said or 'nothing'} to be looked at")
+    refused, suspicious = len(found.inspection.refused), len(found.inspection.suspicious)
+    out.say(f"\n{refused or 'nothing'} refused, {suspicious or 'nothing'} to be looked at")
 
 
 def _sheets(found: FolderInspection) -> list[str]:

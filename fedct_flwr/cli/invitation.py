@@ -27,7 +27,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from fedct_flwr.config.settings import Address, Name, Settings, told
+from fedct_flwr.config.settings import Address, Name, Settings, config_error
 from fedct_flwr.datasets.study_folder import MOST_BYTES, MOST_ENTRIES
 from fedct_flwr.files import check_is_file
 from fedct_flwr.types import ConfigError
@@ -72,7 +72,7 @@ def fingerprint_of(key: Ed25519PublicKey) -> str:
     return "-".join(digits[start : start + 4] for start in range(0, len(digits), 4))
 
 
-def write_invitation(path: Path, said: Invitation, files: Mapping[str, Path], key: Ed25519PrivateKey) -> None:
+def write_invitation(path: Path, invitation: Invitation, files: Mapping[str, Path], key: Ed25519PrivateKey) -> None:
     """Write an invitation with these files by their names in it, whole or not at all; only its owner may read it.
 
     Raises OSError.
@@ -85,7 +85,7 @@ def write_invitation(path: Path, said: Invitation, files: Mapping[str, Path], ke
             for name, file in files.items():
                 archive.write(file, name)
         packed.seek(0)
-        signed = said.model_copy(update={"sha256": hashlib.file_digest(packed, "sha256").hexdigest()})
+        signed = invitation.model_copy(update={"sha256": hashlib.file_digest(packed, "sha256").hexdigest()})
         manifest, public = signed.model_dump_json().encode(), key.public_key().public_bytes_raw()
         signature = key.sign(_PURPOSE + manifest)
         try:
@@ -110,12 +110,12 @@ def opened_invitation(
     no invitation, was changed, is another coordinator's, has expired, or holds what does not belong there.
     """
     with _faults(path):
-        said = _proven(path, known)
-    check(said)
+        invitation = _proven(path, known)
+    check(invitation)
     with tempfile.TemporaryDirectory(prefix="fedct-") as folder:
         with _faults(path):
             _extract(path, Path(folder))
-        yield said, Path(folder)
+        yield invitation, Path(folder)
 
 
 @contextmanager
@@ -152,7 +152,7 @@ def _proven(path: Path, known: Ed25519PublicKey | None) -> Invitation:
             raise ConfigError(f"{path} is forged or damaged, as its signature does not match: {_ANEW}") from None
         except pydantic.ValidationError as error:
             if (where := error.errors()[0]["loc"]) and where[0] in _SHOWN:
-                raise told(error, str(path)) from None
+                raise config_error(error, str(path)) from None
             raise ConfigError(f"{path} was made by another version of fedct: install the coordinator's") from None
     if found.expires < datetime.now(UTC):
         raise ConfigError(f"{path} expired on {found.expires:%Y-%m-%d}: {_ANEW}, or set this machine's clock")

@@ -98,6 +98,6 @@ def _explain_arguments(command: click.Command, function: Callable[..., Any]) -> 
     """Give arguments their help back, which this Typer loses with the newest click."""
     hints = get_type_hints(function, include_extras=True)
     for parameter in command.params:
-        for said in getattr(hints.get(parameter.name or ""), "__metadata__", ()):
-            if isinstance(said, ArgumentInfo) and isinstance(parameter, click.Argument) and said.help:
-                vars(parameter)["help"] = said.help
+        for info in getattr(hints.get(parameter.name or ""), "__metadata__", ()):
+            if isinstance(info, ArgumentInfo) and isinstance(parameter, click.Argument) and info.help:
+                vars(parameter)["help"] = info.help

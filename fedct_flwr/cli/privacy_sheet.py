@@ -230,13 +230,13 @@ def _of_joint(run: RunFolder, config: RunConfig, method: JointLabeler) -> _Page:
 
 def _from_result(run: RunFolder, name: str, read: Callable[[dict[str, Any]], _T]) -> tuple[dict[str, Any], _T]:
     """The noise in a run's result, as written and as read. Raises RunError."""
-    told = run.read_json("result.json").get(name) if run.ended_at() else None
-    if not isinstance(told, dict):
+    noise = run.read_json("result.json").get(name) if run.ended_at() else None
+    if not isinstance(noise, dict):
         raise RunError(
             f"the run in {run.path} has not completed, and only then tells what its noise costs: wait, or resume it"
         )
     try:
-        return told, read(told)
+        return noise, read(noise)
     except (KeyError, TypeError, ValueError):
         raise RunError(
             f"the noise of the run in {run.path} cannot be read from its result.json: start a new run"

@@ -261,8 +261,8 @@ def _run_repeats(
         raise
     found = Repeats(folder)
     out.show(found.document, "", found._table())
-    if said := found.sentence:
-        out.console.print(f"[bold]{escape(said)}[/]", soft_wrap=True)
+    if sentence := found.sentence:
+        out.console.print(f"[bold]{escape(sentence)}[/]", soft_wrap=True)
     out.say(f"runs: {from_here(folder)}/seed-*; ± is the standard error over {len(found.seeds)} seeds")
     out.say(write_at_end(RunFolder(seed_folder(folder, found.seeds[0])), folder / NAME, [_gains(found)]))
 
@@ -292,8 +292,8 @@ def _print_data(out: Output, simulation: Simulation) -> None:
     names = ", ".join(silo.name for silo in dataset.silos)
     console.print(f"[bold]{escape(simulation.config.study)}[/]: {escape(names)}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
-    if said := largest(simulation.table_one, Redaction()):
-        console.print(escape(said), soft_wrap=True)
+    if sentence := largest(simulation.table_one, Redaction()):
+        console.print(escape(sentence), soft_wrap=True)
 
 
 @contextlib.contextmanager

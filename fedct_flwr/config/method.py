@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Self
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fedct_flwr.config.privacy import NoisePlan, TransferSettings
-from fedct_flwr.config.settings import Choice, Uses, kebab, told, uses, why_without_effect
+from fedct_flwr.config.settings import Choice, Uses, config_error, kebab, uses, why_without_effect
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
@@ -92,7 +92,7 @@ class Method:
             return cls._adapter().validate_python(given)
         except ValidationError as error:
             names = {name: key for key, name in cls.own().items()}
-            raise told(error, where, names) from None
+            raise config_error(error, where, names) from None
 
     def settings(self) -> dict[str, Any]:
         """Keys of the run config and their values."""

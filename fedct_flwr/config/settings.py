@@ -176,7 +176,7 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(dict(raw), context={"folder": folder})
         except ValidationError as error:
-            raise told(error, where) from None
+            raise config_error(error, where) from None
 
     @classmethod
     def read_toml(cls, path: Path) -> Self:
@@ -194,7 +194,7 @@ class Settings(BaseModel):
         return cls.read(raw, str(path), path.absolute().parent)
 
 
-def told(error: ValidationError, where: str, names: Mapping[str, str] | None = None) -> ConfigError:
+def config_error(error: ValidationError, where: str, names: Mapping[str, str] | None = None) -> ConfigError:
     """The first error as a sentence that names ``where``; ``names`` are keys of fields that have others there."""
     first = error.errors()[0]
     key = ".".join((names or {}).get(str(part), str(part)) for part in first["loc"])

@@ -181,7 +181,7 @@ class Policy(Settings):
         return self.as_approved(YOUNGER)
 
     @property
-    def told(self) -> dict[str, object]:
+    def logged(self) -> dict[str, object]:
         """Settings that an approval writes into the log: the limits of sums only where sums may leave."""
         return self.model_dump(mode="json", exclude=set() if self.adds else {*AT_LEAST})
 

@@ -179,8 +179,8 @@ class StudyTables(TableSettings):
 
         Empty for a study that says nothing of its tables, as all did before they could.
         """
-        said = self.model_dump(mode="json", by_alias=True, exclude={"separator", "decimal", "encoding", "sheet"})
-        return {key: said[key] for key in self.given if key in said}
+        settings = self.model_dump(mode="json", by_alias=True, exclude={"separator", "decimal", "encoding", "sheet"})
+        return {key: settings[key] for key in self.given if key in settings}
 
 
 class SiloTables(TableSettings):
@@ -190,8 +190,8 @@ class SiloTables(TableSettings):
 
     @model_validator(mode="after")
     def _leave_to_the_study(self) -> Self:
-        if said := [key for key in ("categories", "text") if getattr(self, key)]:
-            raise ValueError(f"the study says what its columns are: leave {said[0]} out")
+        if misplaced := [key for key in ("categories", "text") if getattr(self, key)]:
+            raise ValueError(f"the study says what its columns are: leave {misplaced[0]} out")
         return self
 
 

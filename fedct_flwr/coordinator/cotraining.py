@@ -230,7 +230,7 @@ class CoTraining(Strategy):
         }
         logger.info(
             "Round %s: %s silos, %s, %s bytes received%s",
-            server_round, len(valid), facts.said, record["bytes_sent"],
+            server_round, len(valid), facts.message, record["bytes_sent"],
             " - fixed point" if record["fixed_point"] else "",
         )  # fmt: skip
         if self._folder:
@@ -240,8 +240,8 @@ class CoTraining(Strategy):
             self._folder.append_round(record)
             self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
         self._rounds_done = server_round
-        told = {name: facts.of_round[name] for name in facts.metrics}
-        metrics = MetricRecord({"silos": len(valid), **told, "bytes-sent": record["bytes_sent"]})
+        measures = {name: facts.of_round[name] for name in facts.metrics}
+        metrics = MetricRecord({"silos": len(valid), **measures, "bytes-sent": record["bytes_sent"]})
         return targets_to_arrays(targets), metrics
 
     def _added(

@@ -79,8 +79,8 @@ def add_global_model(
         "".join(f"; accuracy of the {name}: {s['accuracy']:.3f}" for name, s in scores.items())
         + ("" if most is None else f" (of the most frequent class alone: {most:.3f})"),
     )  # fmt: skip
-    told = {"file": str(path.relative_to(folder.path)), "labels": labels, "scores": scores}
-    return {FACT: told if most is None else {**told, "most_frequent_class": most}}
+    result = {"file": str(path.relative_to(folder.path)), "labels": labels, "scores": scores}
+    return {FACT: result if most is None else {**result, "most_frequent_class": most}}
 
 
 def description_of(study: str, subject: Subject, settings: LearnerSettings) -> ModelDescription:

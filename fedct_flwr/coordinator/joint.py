@@ -95,7 +95,7 @@ class Training:
             self._sums.note(instruction, len(asked), valid, absent, facts=facts)
             study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, _kept(progress)))
         study.folder.save_labels(labels, study.terms.classes)
-        told = {
+        result = {
             "epsilon": plan.epsilon, "delta": plan.delta, "unit": str(unit_of(grouped=study.config.grouped)),
             "steps": plan.steps, "numbers": labeler.noise.numbers, "honest": plan.honest,
             "noise_multiplier": labeler.noise.multiplier,
@@ -104,7 +104,7 @@ class Training:
         }  # fmt: skip
         algorithm, promise = self._algorithm, promised_together(study.config, plan.epsilon, plan.delta)
         made = add_global_model(study, labels, algorithm.title, promise) if study.config.student else {}
-        return {"joint": told, **made}
+        return {"joint": result, **made}
 
     def _opened(self, instruction: Instruction) -> NDArray[np.uint64] | None:
         """The sum of a step; None where it is lost. Raises RunError where that cannot go on."""

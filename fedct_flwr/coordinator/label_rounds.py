@@ -70,11 +70,11 @@ def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:
         asked = config.asked_about(terms.num_public)
         raise RunError(f"no label was agreed upon for any of {asked} public examples: {advice}")
     study.folder.save_labels(targets, terms.classes)
-    told = {"fixed_point": strategy.fixed_point, **({"privacy": spent.to_result()} if spent else {})}
+    facts = {"fixed_point": strategy.fixed_point, **({"privacy": spent.to_result()} if spent else {})}
     if not config.student:
-        return told
+        return facts
     promise = promised_by_noise(spent) if spent else promised(config, method.kind)
-    return told | add_global_model(study, targets, method.title, promise)
+    return facts | add_global_model(study, targets, method.title, promise)
 
 
 def _consensus(method: "LabelSharing", study: Study) -> tuple[Consensus, Spending | None, float]:
@@ -119,10 +119,10 @@ def _in_shares(
 
 def log_cost(what: str, spent: Spending) -> None:
     """Write what noise costs to the log."""
-    told = spent.to_result()
+    cost = spent.to_result()
     logger.info(
         "%s: epsilon %.4g at delta %g (%s; %s noise of scale %.4g on %s examples)",
-        what, told["epsilon"], told["delta"], told["accountant"], told["mechanism"], told["scale"], told["queries"],
+        what, cost["epsilon"], cost["delta"], cost["accountant"], cost["mechanism"], cost["scale"], cost["queries"],
     )  # fmt: skip
 
 

@@ -135,15 +135,15 @@ class Questions:
                 reasons[node] = _ERRORS.get(message.error.code, _OTHER_ERROR)
                 continue
             try:
-                silo, said = read(message)
-                if isinstance(said, Refusal):
+                silo, answer = read(message)
+                if isinstance(answer, Refusal):
                     self._roster.introduce(node, silo)
-                    raise Refused(said)
+                    raise Refused(answer)
                 self._roster.claim(node, silo)
             except Refused as refused:
                 reasons[node] = refused.reason.sentence
             else:
-                valid[silo] = said, max(0.0, message.metadata.created_at - question.metadata.created_at)
+                valid[silo] = answer, max(0.0, message.metadata.created_at - question.metadata.created_at)
         self._owed |= {
             name: _Owed(message.metadata.dst_node_id, self.asked_at)
             for name, message in asked.items()

@@ -234,8 +234,8 @@ def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
     is_utf_8 = _is_utf_8(tables.encoding)
     for mark, encoding in _MARKS.items():
         # That mark alone makes Python's and pyarrow's utf-16 begin.
-        told = tables.encoding.lower().replace("_", "-")
-        if sample.startswith(mark) and not (is_utf_8 if encoding == "utf-8" else told.startswith("utf-16")):
+        stated = tables.encoding.lower().replace("_", "-")
+        if sample.startswith(mark) and not (is_utf_8 if encoding == "utf-8" else stated.startswith("utf-16")):
             raise _wrong_encoding(path, tables, encoding)
     if not is_utf_8 and not sample.isascii() and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         # A letter may be cut in two at the end.
@@ -245,14 +245,14 @@ def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
 
 
 def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> FormError:
-    told = "UTF-8" if _is_utf_8(tables.encoding) else tables.encoding
+    stated = "UTF-8" if _is_utf_8(tables.encoding) else tables.encoding
     remedy = f"write encoding = {found!r} in {tables.place}" if found else f"correct encoding in {tables.place}"
-    if not found and told == "UTF-8":
+    if not found and stated == "UTF-8":
         remedy = (
             f"write encoding = 'cp1252' in {tables.place} for a file of Windows ('cp850' of DOS, 'mac_roman' of an "
         )
         remedy += "old Mac), or save it as CSV UTF-8"
-    return FormError(f"the text of {path} is not in {told}: {remedy}")
+    return FormError(f"the text of {path} is not in {stated}: {remedy}")
 
 
 def _is_utf_8(encoding: str) -> bool:

@@ -132,9 +132,9 @@ def _reach(content: bytes) -> int:
     return width * height
 
 
-def _number(said: bytes | None) -> int:
+def _number(written: bytes | None) -> int:
     """A row's number; for anything else, more than any sheet has."""
-    return int(said) if said and said.isdigit() and len(said) < _DIGITS else _MOST_CELLS * bool(said)
+    return int(written) if written and written.isdigit() and len(written) < _DIGITS else _MOST_CELLS * bool(written)
 
 
 def _column(letters: bytes) -> int:

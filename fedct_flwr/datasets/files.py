@@ -37,51 +37,51 @@ def load(config: RunConfig) -> FederatedDataset:
         raise ConfigError(
             f"label-column (--label) is missing: name the column of the tables in {path} that is to be predicted"
         )
-    told = TableSettings.of_folder(path)
-    folder = read_folder(path, told, drawn=config.public == "drawn")
-    _check_named(folder, told)
-    silos = {silo: source(file, told) for silo, file in folder.silos.items()}
+    settings = TableSettings.of_folder(path)
+    folder = read_folder(path, settings, drawn=config.public == "drawn")
+    _check_named(folder, settings)
+    silos = {silo: source(file, settings) for silo, file in folder.silos.items()}
     return federation(
         str(path),
         path,
-        source(folder.public, told) if folder.public else None,
+        source(folder.public, settings) if folder.public else None,
         silos,
         config,
         leave_out="take the file away",
-        tests={silo: source(file, told) for silo, file in folder.tests.items()},
-        notes=tuple(_notes(path, folder, told)),
+        tests={silo: source(file, settings) for silo, file in folder.tests.items()},
+        notes=tuple(_notes(path, folder, settings)),
     )
 
 
-def source(path: Path, told: FolderTables) -> Source:
+def source(path: Path, settings: FolderTables) -> Source:
     """One table of a folder, in the form that ``data.toml`` tells. Raises ConfigError."""
-    tables = told.of(path.name)
+    tables = settings.of(path.name)
     return Source(path, partial(read_table, path, tables=tables), tables)
 
 
-def _check_named(folder: TableFolder, told: FolderTables) -> None:
+def _check_named(folder: TableFolder, settings: FolderTables) -> None:
     """Raise ConfigError for settings that name a column which no file has, or not the one that they are for."""
-    if not told.named and not any(form.leave_out for form in told.files.values()):
+    if not settings.named and not any(form.leave_out for form in settings.files.values()):
         return
-    headers = {path: column_names(path, told.of(path.name)) for path in folder.tables}
+    headers = {path: column_names(path, settings.of(path.name)) for path in folder.tables}
     for path, header in headers.items():
-        form = told.form(path.name)
+        form = settings.form(path.name)
         if form and form.leave_out:
-            check_named({"leave-out": form.leave_out}, header, told, f"{path.name} does not have")
-    check_named(told.named, [name for header in headers.values() for name in header], told, "no file here has")
+            check_named({"leave-out": form.leave_out}, header, settings, f"{path.name} does not have")
+    check_named(settings.named, [name for header in headers.values() for name in header], settings, "no file here has")
 
 
-def _notes(where: Path, folder: TableFolder, told: FolderTables) -> Iterator[str]:
+def _notes(where: Path, folder: TableFolder, settings: FolderTables) -> Iterator[str]:
     if folder.unused:
         yield f"not used of {from_here(where)}: {listed(folder.unused)} ({NOT_READ})"
-    for name, others in unread_sheets(folder, told).items():
+    for name, others in unread_sheets(folder, settings).items():
         yield (
             f"only the first sheet of {quoted(name)} is read, and not {listed(others)}: "
-            f"write sheet = '...' in {told.place} to read another"
+            f"write sheet = '...' in {settings.place} to read another"
         )
 
 
-def unread_sheets(folder: TableFolder, told: FolderTables) -> dict[str, list[str]]:
+def unread_sheets(folder: TableFolder, settings: FolderTables) -> dict[str, list[str]]:
     """By file, the sheets with contents that are not read."""
-    found = {path.name: other_sheets(path, told.of(path.name)) for path in folder.tables}
+    found = {path.name: other_sheets(path, settings.of(path.name)) for path in folder.tables}
     return {name: sheets for name, sheets in found.items() if sheets}

@@ -54,8 +54,8 @@ def holds_tables(folder: Path) -> bool:
     return folder.is_dir() and any(name_and_ending(path)[1] for path in folder.iterdir() if path.is_file())
 
 
-def read_folder(folder: Path, told: FolderTables | None = None, *, drawn: bool = False) -> TableFolder:
-    """Which file is what, by its name and by what ``data.toml`` has ``told``; no table is opened.
+def read_folder(folder: Path, settings: FolderTables | None = None, *, drawn: bool = False) -> TableFolder:
+    """Role of each file, by its name and the ``settings`` of ``data.toml``; no table is opened.
 
     ``public.csv`` is the public set, ``NAME.csv`` silo NAME, and ``NAME.test.csv`` that silo's own test file, each with
     any ending of ``ENDINGS``. Raises DataError where a file is missing or there twice, or a test set has no silo;
@@ -63,7 +63,7 @@ def read_folder(folder: Path, told: FolderTables | None = None, *, drawn: bool =
     """
     if not folder.is_dir():
         raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")
-    forms = {path: told.form(path.name) for path in sorted(folder.iterdir())} if told else {}
+    forms = {path: settings.form(path.name) for path in sorted(folder.iterdir())} if settings else {}
     found: dict[str, Path] = {}
     tests: dict[SiloName, Path] = {}
     unused = []
@@ -90,7 +90,7 @@ def read_folder(folder: Path, told: FolderTables | None = None, *, drawn: bool =
         if why := fault(silo):
             raise DataError(f"{quoted(path.name)} in {folder} names no silo, as {why}: rename it")
         group[silo] = path
-    _check_told(folder, told, forms)
+    _check_told(folder, settings, forms)
     if PUBLIC not in found and not drawn:
         alike = next((name for name in [*found, *unused] if _PUBLIC.search(name)), "")
         remedy = f"if {quoted(alike)} is the public set, save it as {PUBLIC}.csv next to the silos' tables"
@@ -100,15 +100,17 @@ def read_folder(folder: Path, told: FolderTables | None = None, *, drawn: bool =
     public = found.pop(PUBLIC, None)
     if not found:
         raise DataError(f"no silo's file in {folder}: next to {PUBLIC}.csv there must be one for each silo")
-    said = {form.silo for form in forms.values() if form and form.silo}
-    _check_tests(folder, found, tests, said)
+    named = {form.silo for form in forms.values() if form and form.silo}
+    _check_tests(folder, found, tests, named)
     return TableFolder(public, found, tests, tuple(unused))
 
 
-def _check_told(folder: Path, told: FolderTables | None, forms: dict[Path, FileForm | None]) -> None:
-    if told and len(told.files) > sum(form is not None for form in forms.values()):
+def _check_told(folder: Path, settings: FolderTables | None, forms: dict[Path, FileForm | None]) -> None:
+    if settings and len(settings.files) > sum(form is not None for form in forms.values()):
         known = [path.name for path in forms if name_and_ending(path)[1]]
-        unknown = next(name for name in told.files if not any(form is told.files[name] for form in forms.values()))
+        unknown = next(
+            name for name in settings.files if not any(form is settings.files[name] for form in forms.values())
+        )
         raise ConfigError(
             f"[files.{quoted(unknown)}] in {folder / DATA_FILE} is about a file that is not there: "
             f"{suggest(unknown, known)}"
@@ -116,9 +118,9 @@ def _check_told(folder: Path, told: FolderTables | None, forms: dict[Path, FileF
 
 
 def _check_tests(
-    folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName, Path], said: Collection[SiloName]
+    folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName, Path], named: Collection[SiloName]
 ) -> None:
-    """Raise DataError for test files without a silo, and for those that would be a silo and are not ``said`` to be."""
+    """Raise DataError for test files without a silo, and for those that would be a silo without being ``named``."""
     for silo, path in tests.items():
         if silo not in silos:
             raise DataError(
@@ -126,7 +128,7 @@ def _check_tests(
                 f"{suggest(silo, silos)}"
             )
     for name, path in silos.items():
-        if name not in said and (like := _TEST_SET.fullmatch(name)):
+        if name not in named and (like := _TEST_SET.fullmatch(name)):
             stem = quoted(f"{like[1] or 'NAME'}{TEST}{name_and_ending(path)[1]}")
             raise DataError(
                 f"{quoted(path.name)} in {folder} would become a silo of its own: rename it to {stem} if it is that "

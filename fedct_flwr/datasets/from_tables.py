@@ -182,7 +182,7 @@ def federation(
         silos=own,
         test=pool([silo.test for silo in own]),
         notes=notes,
-        findings=tuple(inspected.said),
+        findings=tuple(inspected.suspicious),
         table_one=inspected.table,
     )
 

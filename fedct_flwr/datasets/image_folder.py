@@ -246,17 +246,17 @@ def load(config: RunConfig) -> FederatedDataset:
     DataError for folders and images that cannot be used, by the folder's name.
     """
     folder = Path(config.data_dir)
-    told = TableSettings.of_folder(folder)
+    settings = TableSettings.of_folder(folder)
     of_tables = [key for key in _OF_TABLES if getattr(config, key.replace("-", "_"))]
-    of_tables += [key for key in told.given if key in _UNUSED] + ["outcome"] * (config.outcome != "class")
+    of_tables += [key for key in settings.given if key in _UNUSED] + ["outcome"] * (config.outcome != "class")
     if of_tables:
         raise ConfigError(
             f"{of_tables[0]} is for tables, and {folder} holds images, whose classes are names of folders: leave it out"
             f"; which images belong together, group-pattern under [images] in {folder / DATA_FILE} says"
         )
-    pattern = told.images.group_pattern
+    pattern = settings.images.group_pattern
     public = images_in(folder / PUBLIC)
-    form, notes = _form(told, public, folder)
+    form, notes = _form(settings, public, folder)
     silos, tests = _silos(folder)
     found = {silo: LabeledImages.of(path) for silo, path in silos.items()}
     held_out = {silo: LabeledImages.of(path) for silo, path in tests.items()}
@@ -300,9 +300,9 @@ def _check_test(trained: LabeledImages, tested: LabeledImages, pattern: str, cla
         )
 
 
-def _form(told: FolderTables, public: Sequence[Path], folder: Path) -> tuple[ImageForm, tuple[str, ...]]:
+def _form(settings: FolderTables, public: Sequence[Path], folder: Path) -> tuple[ImageForm, tuple[str, ...]]:
     """Form for reading images, and a sentence on it where ``data.toml`` gives none."""
-    images = told.images
+    images = settings.images
     if images.size and images.mode:
         return ImageForm(images.size, images.mode), ()
     usual = usual_form(public, named=True)

@@ -122,11 +122,11 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     Where nothing is refused, a simulation reads the folder. Raises DataError for a folder that is not there, or that
     lacks a public set or silos, and ConfigError for names in ``accept`` that no finding has.
     """
-    told = TableSettings.of_folder(Path(config.data_dir))
-    folder = read_folder(Path(config.data_dir), told)
-    accept = [*told.accept, *config.accept]
+    of_folder = TableSettings.of_folder(Path(config.data_dir))
+    folder = read_folder(Path(config.data_dir), of_folder)
+    accept = [*of_folder.accept, *config.accept]
     check_accept(accept)
-    public, *others = (files.source(path, told) for path in (*folder.tables[:1], *folder.silos.values()))
+    public, *others = (files.source(path, of_folder) for path in (*folder.tables[:1], *folder.silos.values()))
     silos = dict(zip(folder.silos, others, strict=True))
     group = config.group_column or public.tables.group
     text = tuple(dict.fromkeys([*config.text_columns, *public.tables.text]))
@@ -147,7 +147,7 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
         except DataError as error:
             wrong = [_unreadable(error, "")]
     try:
-        sheets = files.unread_sheets(folder, told)
+        sheets = files.unread_sheets(folder, of_folder)
     except DataError:
         # Such a file is among the findings.
         sheets = {}
@@ -192,8 +192,8 @@ def _check(fine: object, source: Source, message: str) -> None:
 
 
 def _unreadable(error: DataError, silo: SiloName) -> Finding:
-    said, _, fix = str(error).partition(": ")
-    return Finding("unreadable", Severity.REFUSED, said, fix, silo=silo)
+    message, _, fix = str(error).partition(": ")
+    return Finding("unreadable", Severity.REFUSED, message, fix, silo=silo)
 
 
 def inspect_public(study: StudyFolder) -> Inspection:
@@ -296,11 +296,11 @@ def read_unlabeled(schema: Schema, path: Path, *, accept: Collection[str] = ()) 
     columns = schema.columns
     if not columns:
         raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")
-    told = TableSettings.of_folder(path.parent).of(path.name)
-    table = read_table(path, [column.name for column in columns if column.spelled], told)
+    form = TableSettings.of_folder(path.parent).of(path.name)
+    table = read_table(path, [column.name for column in columns if column.spelled], form)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
-    found = inspect_new(table, columns, [*told.accept, *accept])
+    found = inspect_new(table, columns, [*form.accept, *accept])
     refuse(found, {"": path})
     known = [name for name in table.column_names if name in {column.name for column in columns}]
     X = encode(table.select(known), columns, path)

@@ -165,8 +165,8 @@ def _failing(path: Path, *, words: bool = False) -> Iterator[None]:
             raise TimeoutError from None
         if words:
             # The first line, without the driver's words in front.
-            said = re.split(r"E(?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
-            why = f"does not fit the database: correct it, {quoted(said, _LONGEST)}"
+            line = re.split(r"E(?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
+            why = f"does not fit the database: correct it, {quoted(line, _LONGEST)}"
         else:
             why = f"fails in the database{f' (SQLSTATE {state})' * bool(state)}: run it there to see why"
         raise KindError(f"the query {path} {why}") from None

@@ -82,8 +82,8 @@ class StudyFolder:
         if self.sums:
             agreed["sums"] = self.sums.digest.hex()
         for name in ("number", "joint", "draw"):
-            if said := getattr(self.config, name):
-                agreed[name] = said.model_dump(mode="json")
+            if part := getattr(self.config, name):
+                agreed[name] = part.model_dump(mode="json")
         if stated := self.config.governance.model_dump(exclude_defaults=True):
             agreed["governance"] = stated
         if self.config.columns:

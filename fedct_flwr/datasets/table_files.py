@@ -131,8 +131,8 @@ def read_table(
     a name nor any value, and empty records at the end are dropped. ``held`` is what a query at ``path`` has given.
     Raises DataError, which quotes no record.
     """
-    told = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
-    table = _read(path, told, tables) if held is None else held
+    as_text = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
+    table = _read(path, as_text, tables) if held is None else held
     # One list of each: a table makes a new one whenever it is asked.
     table = table.slice(0, _records_of(table.columns))
     everything = list(zip(table.column_names, table.columns, strict=True))
@@ -140,7 +140,7 @@ def read_table(
     names = [name for name, _ in kept]
     if repeated := repeated_names(names):
         raise _same_name(path, repeated)
-    columns = [_as_told(values, name, told, tables, path) for name, values in kept]
+    columns = [_as_told(values, name, as_text, tables, path) for name, values in kept]
     fields = [
         marked(name, values.type) if was_date else pa.field(name, values.type)
         for name, (values, was_date) in zip(names, columns, strict=True)

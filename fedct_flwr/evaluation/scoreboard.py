@@ -80,9 +80,9 @@ def against_sums(folder: RunFolder, found: Mapping[SiloName, Judgment]) -> Itera
         )
 
 
-def save_gains(said: Mapping[str, Any], folder: RunFolder) -> None:
+def save_gains(document: Mapping[str, Any], folder: RunFolder) -> None:
     """Write it to the run folder."""
-    write_atomically(folder.path / FILE, json_text(said).encode())
+    write_atomically(folder.path / FILE, json_text(document).encode())
 
 
 def _by_word(found: Mapping[SiloName, Verdict]) -> dict[str, list[SiloName]]:
@@ -112,9 +112,9 @@ def after_first(found: Mapping[SiloName, Judgment]) -> str:
     return f"after round {number}, {'; '.join(messages) or 'no silo had gained or lost beyond chance'}"
 
 
-def distrusts(said: Mapping[str, Any]) -> Iterator[str]:
+def distrusts(document: Mapping[str, Any]) -> Iterator[str]:
     """A sentence on each silo that does not trust the consensus in full, of what ``who_gained`` says."""
-    for silo, facts in said["judgments"].items():
+    for silo, facts in document["judgments"].items():
         if facts.get("foreign_only") or (facts["weight"] is not None and facts["weight"] < 1):
             yield f"{silo}: {facts['why']}"
 

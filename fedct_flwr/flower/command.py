@@ -184,14 +184,14 @@ class SuperLink:
             raise NoAnswer(f"'flwr {command[0]}' gave no answer: {_one_line(answer.stderr or answer.stdout)}") from None
         if success:
             return content
-        said = str(content.get("error-message", ""))
-        if "Connection to the SuperLink is unavailable" in said:
+        message = str(content.get("error-message", ""))
+        if "Connection to the SuperLink is unavailable" in message:
             raise Unreachable(
                 f"no SuperLink answers at {self.address} with a certificate that {self._authority} has signed: start "
                 "it, or correct the address"
             )
-        code = re.search(r"\[code: (\d+)\] *", said)
-        reason = said[code.end() :] if code else said.rpartition("\n\n")[2]
+        code = re.search(r"\[code: (\d+)\] *", message)
+        reason = message[code.end() :] if code else message.rpartition("\n\n")[2]
         raise _Declined(
             f"the SuperLink at {self.address} declines: {_one_line(reason)}", int(code[1]) if code else None
         )

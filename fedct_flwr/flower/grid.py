@@ -86,14 +86,14 @@ class _Arriving:
 
     def message(self) -> Message:
         """The reply, or an error where its parts are not what was announced. Never raises."""
-        told = self.reply.metadata
+        announced = self.reply.metadata
         try:
-            found = None if self.lost else inflated(told.message_id, self.parts)
+            found = None if self.lost else inflated(announced.message_id, self.parts)
         except Exception:
             found = None
         keys = ("run_id", "src_node_id", "reply_to_message_id", "created_at")
-        if found and all(getattr(found.metadata, key) == getattr(told, key) for key in keys):
-            found.metadata.__dict__["_message_id"] = told.message_id
+        if found and all(getattr(found.metadata, key) == getattr(announced, key) for key in keys):
+            found.metadata.__dict__["_message_id"] = announced.message_id
             return found
         self.reply.ClearField("content")
         self.reply.error.code = ErrorCode.MESSAGE_UNAVAILABLE if self.lost else ErrorCode.UNREADABLE
@@ -192,8 +192,8 @@ class PollingGrid(PromptGrid):
     def _whole(self, client: Any, message_ids: Sequence[str]) -> list[Message]:
         # The SuperLink reports each reply once.
         if new := [asked for asked in message_ids if asked not in self._arriving]:
-            told = client.PullMessages(runtime.PullAppMessagesRequest(message_ids=new))
-            for reply, tree in zip(told.messages_list, told.message_object_trees, strict=True):
+            pulled = client.PullMessages(runtime.PullAppMessagesRequest(message_ids=new))
+            for reply, tree in zip(pulled.messages_list, pulled.message_object_trees, strict=True):
                 self._arriving[reply.metadata.reply_to_message_id] = _Arriving(reply, tree)
         for question in self._arriving.keys() - set(message_ids):
             # Not waited for now: what is there of it can be fetched again, and need not fill the memory.
@@ -235,13 +235,13 @@ class PollingGrid(PromptGrid):
 
 def copy_of(question: Message) -> Message:
     """The same question, for Flower to send once more."""
-    told = question.metadata
+    metadata = question.metadata
     return Message(
         content=question.content,
-        dst_node_id=told.dst_node_id,
-        message_type=told.message_type,
-        ttl=told.ttl,
-        group_id=told.group_id,
+        dst_node_id=metadata.dst_node_id,
+        message_type=metadata.message_type,
+        ttl=metadata.ttl,
+        group_id=metadata.group_id,
     )
 
 

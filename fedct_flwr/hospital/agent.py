@@ -31,7 +31,7 @@ from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.file_watch import FileWatch, Monitor
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.latest_state import NOT_APPROVED, open_log, remember, standing
+from fedct_flwr.hospital.latest_state import NOT_APPROVED, approval_state, open_log, remember
 from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.offline_transport import Answer, Question, digest, seal, unseal
@@ -211,7 +211,7 @@ class Agent:
         self._looked_up = 0.0
         self.monitor = Monitor(log, config.state, files, self._status, self._say)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex(), details=site.result))
-        records, approval = count(site.private.size, "record"), standing(config, study, list(log.entries()))
+        records, approval = count(site.private.size, "record"), approval_state(config, study, list(log.entries()))
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
             f"{config.learner.name}; {NOT_APPROVED.get(approval, approval)}")  # fmt: skip
         for found in gathered(site.findings):

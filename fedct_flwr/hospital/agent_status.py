@@ -89,8 +89,8 @@ class Status:
 def read_status(state: Path) -> Status:
     """Read the status in the silo's ``state``; that of no agent if there is no file, or none that can be read."""
     try:
-        said = json.loads((state / STATUS_FILE).read_text("utf-8"))
-        return Status(**{name: type(value)(said.get(name, value)) for name, value in asdict(Status()).items()})
+        stored = json.loads((state / STATUS_FILE).read_text("utf-8"))
+        return Status(**{name: type(value)(stored.get(name, value)) for name, value in asdict(Status()).items()})
     except UNREADABLE:
         return Status()
 

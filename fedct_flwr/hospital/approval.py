@@ -109,20 +109,20 @@ def approve(
     config: SiloConfig,
     study: StudyFolder,
     duplicates: DuplicateReport | None = None,
-    **said: object,
+    **more: object,
 ) -> LogEntry:
     """Put an approval of the terms as they are now into the log. Raises RunError if it cannot be written.
 
     For later readers of the log, the line also tells what the approver was told of ``duplicates`` (None: they were
     not looked for; with an alarm, it was approved despite them), and which versions of what software were installed.
-    Neither is part of the terms, and nor is what is ``said`` of the approval: ``by`` whom, and the ``reason``.
+    Neither is part of the terms, nor are ``more`` facts on the approval: the approver (``by``), and the ``reason``.
     """
     details: dict[str, object] = {
         _TERMS: terms_digest(config, study).hex(),
         "num-public": len(study.public),
         "learner": config.learner.name,
         "superlink": config.connection.superlink,
-        "policy": config.policy.told,
+        "policy": config.policy.logged,
         "duplicates": (
             {
                 "exact": duplicates.exact,
@@ -139,7 +139,7 @@ def approve(
         details[_PRIVACY] = config.privacy.decides
     if config.approvers:
         details[_KEYS] = as_hex(approvers_of(config))
-    details |= {name: value for name, value in said.items() if value}
+    details |= {name: value for name, value in more.items() if value}
     return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
 
 
@@ -166,8 +166,8 @@ def put_down(log: EgressLog, state: Path) -> None:
 
 def in_force(entries: Iterable[LogEntry]) -> LogEntry | None:
     """The line of the approval that counts after these lines, or None."""
-    said = [entry for entry in entries if entry.event in (Event.APPROVED, Event.REVOKED)]
-    return said[-1] if said and digest_in(said[-1]) else None
+    decisions = [entry for entry in entries if entry.event in (Event.APPROVED, Event.REVOKED)]
+    return decisions[-1] if decisions and digest_in(decisions[-1]) else None
 
 
 def current(entries: Iterable[LogEntry]) -> bytes | None:

@@ -82,8 +82,8 @@ def lost_ledger(config: SiloConfig, entries: Iterable[LogEntry]) -> bool:
     return has_promised_labels(entries) and not LedgerFile(config.state).used
 
 
-class Standing(StrEnum):
-    """How a silo's approval stands."""
+class Approval(StrEnum):
+    """State of a silo's approval."""
 
     APPROVED = "approved"
     CHANGED = "changed"
@@ -92,25 +92,25 @@ class Standing(StrEnum):
     LOST = "lost"
 
 
-NOT_APPROVED: Final[Mapping[Standing, str]] = {
-    Standing.CHANGED: "study or settings have changed since they were approved, so nothing leaves: fedct silo approve",
-    Standing.NONE: "nothing is approved, so nothing leaves: fedct silo approve",
-    Standing.REVOKED: "revoked, so nothing leaves: fedct silo approve",
-    Standing.LOST: "the state folder is not the latest one, so nothing leaves: mount it, or restore the latest copy",
+NOT_APPROVED: Final[Mapping[Approval, str]] = {
+    Approval.CHANGED: "study or settings have changed since they were approved, so nothing leaves: fedct silo approve",
+    Approval.NONE: "nothing is approved, so nothing leaves: fedct silo approve",
+    Approval.REVOKED: "revoked, so nothing leaves: fedct silo approve",
+    Approval.LOST: "the state folder is not the latest one, so nothing leaves: mount it, or restore the latest copy",
 }
 """Sentences for people, with the remedy after a colon."""
 
 
-def standing(config: SiloConfig, study: StudyFolder | None, entries: Sequence[LogEntry]) -> Standing:
-    """How the approval stands after these lines; ``study`` is None if it cannot be read."""
+def approval_state(config: SiloConfig, study: StudyFolder | None, entries: Sequence[LogEntry]) -> Approval:
+    """State of the approval after these lines; ``study`` is None if it cannot be read."""
     if lost_line(config) or lost_ledger(config, entries):
-        return Standing.LOST
+        return Approval.LOST
     if is_revoked(config.state):
-        return Standing.REVOKED
+        return Approval.REVOKED
     approved = current(entries)
     if approved is None:
-        return Standing.NONE
-    return Standing.APPROVED if study and approved == approving_digest(config, study) else Standing.CHANGED
+        return Approval.NONE
+    return Approval.APPROVED if study and approved == approving_digest(config, study) else Approval.CHANGED
 
 
 def _path(config: SiloConfig) -> Path:

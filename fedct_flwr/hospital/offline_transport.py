@@ -163,8 +163,8 @@ class Carrier:
             task.run_id, task.node_id, task.message.metadata.message_type, task.code_hash, task.run_config, payload
         )
         # The message's own name comes from the coordinator, and could be a path.
-        told = hashlib.sha256(task.message.metadata.message_id.encode()).hexdigest()[:_NAME_DIGITS]
-        name = f"{task.run_id}-{told}"
+        digest = hashlib.sha256(task.message.metadata.message_id.encode()).hexdigest()[:_NAME_DIGITS]
+        name = f"{task.run_id}-{digest}"
         question, answer = self.files / f"question-{name}{SUFFIX}", self.files / f"answer-{name}{SUFFIX}"
         try:
             seal(question, asked, self.secret)

@@ -91,13 +91,13 @@ class Facts(NamedTuple):
     """Columns of the round log by name.
 
     ``of_round`` and ``of_silos`` are the round's and each silo's; ``younger`` are columns of the round that came later,
-    which stand at the end of a line. ``metrics`` names those that Flower gets too; ``said`` says them in words.
+    which stand at the end of a line. ``metrics`` names those that Flower gets too; ``message`` has them in words.
     """
 
     of_round: Mapping[str, Any]
     of_silos: Mapping[SiloName, Mapping[str, Any]]
     metrics: tuple[str, ...]
-    said: str
+    message: str
     younger: Mapping[str, Any] = {}
 
 
@@ -161,8 +161,8 @@ def _root_mean_square(values: NDArray[np.floating[Any]]) -> float:
 
 
 def _spread(scores: Iterable[Scores | Fit | None]) -> float | None:
-    told = (score.pooled_accuracy for score in scores if isinstance(score, Scores))
-    known = [accuracy for accuracy in told if not np.isnan(accuracy)]
+    accuracies = (score.pooled_accuracy for score in scores if isinstance(score, Scores))
+    known = [accuracy for accuracy in accuracies if not np.isnan(accuracy)]
     return float(np.std(known)) if len(known) > 1 else None
 
 
@@ -181,7 +181,7 @@ def as_kind(kind: Callable[[Any], "Kind"], method: str) -> Any:
     return lambda self, *arguments: getattr(kind(self), method)(*arguments)
 
 
-class Bench(Protocol):
+class SiloTools(Protocol):
     """A silo's tools for answering a question."""
 
     @property
@@ -274,7 +274,7 @@ class Kind(Protocol):
         """Take them out of a reply to the instruction. Raises Refused for anything that does not answer it."""
 
     @abstractmethod
-    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+    def cotrain(self, tools: SiloTools, instruction: Instruction) -> Votes:
         """Train the silo's own model for a round, and answer with it. Raises TrainingError or ConfigError."""
 
     @abstractmethod
@@ -309,9 +309,9 @@ class Kind(Protocol):
         """Whether an instruction has targets for the silo's own model."""
         return bool((instruction.targets != ABSTAIN).any())
 
-    def guard_of(self, bench: Bench) -> Safeguard | SoftSafeguard | None:
+    def safeguard_of(self, tools: SiloTools) -> Safeguard | SoftSafeguard | None:
         """Decides the weight of the targets; None where it is set, or where targets have no weight."""
-        return bench.safeguard
+        return tools.safeguard
 
     def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
         """Scores of a model on a silo's own and on the pooled test set."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedct_flwr.consensus.label_matrix import counts_agreed
 from fedct_flwr.datasets.federated import PublicSet, Query
-from fedct_flwr.kinds.base import Bench, Cost, Kind, as_kind
+from fedct_flwr.kinds.base import Cost, Kind, SiloTools, as_kind
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.learners.base import Choosing, Learner, Resumable
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
@@ -55,11 +55,11 @@ class Hard(Kind):
         """Labels ``(query.size,)``."""
         return read_labels(message.votes, instruction.query.size, terms)
 
-    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+    def cotrain(self, tools: SiloTools, instruction: Instruction) -> Votes:
         targets, query = instruction.targets, instruction.query
-        weight = bench.settings.full_weight
-        trial = math.ceil(_TRIAL / bench.settings.local_steps)
-        return cotrain(bench.learner, bench.private, bench.public, targets, query, weight, bench.safeguard, trial)
+        weight = tools.settings.full_weight
+        trial = math.ceil(_TRIAL / tools.settings.local_steps)
+        return cotrain(tools.learner, tools.private, tools.public, targets, query, weight, tools.safeguard, trial)
 
 
 def labels_message(labels: HardLabels, terms: Terms) -> labels_pb2.Labels:
@@ -146,9 +146,9 @@ class Shares(Hard):
         soft = learning if learning.targets else None
         return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=soft, answer=self.name)
 
-    check_learner, soft_targets, teaches, guard_of = (
+    check_learner, soft_targets, teaches, safeguard_of = (
         as_kind(lambda self: PROBABILITIES, method)
-        for method in ("check_learner", "soft_targets", "teaches", "guard_of")
+        for method in ("check_learner", "soft_targets", "teaches", "safeguard_of")
     )
 
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
@@ -167,19 +167,19 @@ class Shares(Hard):
             raise Refused(Refusal.MALFORMED)
         return learning
 
-    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+    def cotrain(self, tools: SiloTools, instruction: Instruction) -> Votes:
         targets = self.soft_targets(instruction)
         if targets is None:
-            self.check_learner(bench.learner)
-            return super().cotrain(bench, instruction)
-        told = np.ptp(targets.votes, axis=1) > _NOTHING
-        weight = bench.settings.full_weight
-        if not isinstance(bench.learner, Resumable):
+            self.check_learner(tools.learner)
+            return super().cotrain(tools, instruction)
+        informative = np.ptp(targets.votes, axis=1) > _NOTHING
+        weight = tools.settings.full_weight
+        if not isinstance(tools.learner, Resumable):
             # Each counts as a pseudo-labeled example does. A network's batches have a fixed number of them.
-            weight *= np.count_nonzero(told) / bench.private.size
-        learned = targets._replace(votes=np.where(told[:, np.newaxis], targets.votes, 0), weight=weight)
-        learning = Soft(targets=learned) if told.any() else Soft()
-        sure = PROBABILITIES.cotrain(bench, replace(instruction, soft=learning))
+            weight *= np.count_nonzero(informative) / tools.private.size
+        learned = targets._replace(votes=np.where(informative[:, np.newaxis], targets.votes, 0), weight=weight)
+        learning = Soft(targets=learned) if informative.any() else Soft()
+        sure = PROBABILITIES.cotrain(tools, replace(instruction, soft=learning))
         labels: HardLabels = sure.argmax(axis=1).astype(LABEL_DTYPE)
         return labels
 
@@ -239,7 +239,7 @@ class Counts(Kind):
     def agreed(self, votes: Votes, decided: HardLabels) -> float:
         return counts_agreed(votes, decided)
 
-    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+    def cotrain(self, tools: SiloTools, instruction: Instruction) -> Votes:
         """Raise ConfigError: students answer, and the silo's own model has no part in it."""
         raise ConfigError("students cast votes, not the silo's own model: ask for labels, or for votes of students")
 

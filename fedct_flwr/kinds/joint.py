@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from fedct_flwr.datasets.federated import Query
-from fedct_flwr.kinds.base import Bench, Cost, Decision, Facts, class_counts
+from fedct_flwr.kinds.base import Cost, Decision, Facts, SiloTools, class_counts
 from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.summed import OnlyReady
 from fedct_flwr.secure_sum.terms import Shape
@@ -56,8 +56,8 @@ class Gradients(NoisySum):
         joint = instruction.joint
         return Cost(0 if joint is None or joint.weights is None else joint.weights.size)
 
-    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
-        return HARD.cotrain(bench, replace(instruction, joint=None))
+    def cotrain(self, tools: SiloTools, instruction: Instruction) -> Votes:
+        return HARD.cotrain(tools, replace(instruction, joint=None))
 
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
@@ -83,7 +83,7 @@ class HistogramCounts(NoisySum):
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         return Cost(instruction.histograms.numbers if instruction.histograms else 0)
 
-    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+    def cotrain(self, tools: SiloTools, instruction: Instruction) -> Votes:
         """Raise Refused (QUERY): nothing is learned."""
         raise Refused(Refusal.QUERY)
 

@@ -12,7 +12,18 @@ import numpy as np
 
 from fedct_flwr.consensus.label_matrix import agreed
 from fedct_flwr.datasets.federated import PublicSet, Query
-from fedct_flwr.kinds.base import CLASSES, DISTANCE, Bench, Cost, Decided, Decision, Facts, Kind, Near, facts_of_values
+from fedct_flwr.kinds.base import (
+    CLASSES,
+    DISTANCE,
+    Cost,
+    Decided,
+    Decision,
+    Facts,
+    Kind,
+    Near,
+    SiloTools,
+    facts_of_values,
+)
 from fedct_flwr.learners.base import Choosing, Distillable, Learner
 from fedct_flwr.learners.safeguard import Lesson, Safeguard, SoftSafeguard
 from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_on_values, train_soft
@@ -84,33 +95,33 @@ class Targeted(Kind):
         self.train(learner, private, targeted, targets, weight)
         return self.answer(learner, public.X[query.positions(len(public))], num_classes)
 
-    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
-        learning, public = instruction.soft or Soft(), bench.public
+    def cotrain(self, tools: SiloTools, instruction: Instruction) -> Votes:
+        learning, public = instruction.soft or Soft(), tools.public
         targets = learning.targets
         targeted = public.X[targets.query.positions(len(public)) if targets else slice(0)]
-        weight = self._trusted(bench, targeted, targets) if targets else 0.0
+        weight = self._trusted(tools, targeted, targets) if targets else 0.0
         return self.learn(
-            bench.learner,
-            bench.private,
+            tools.learner,
+            tools.private,
             public,
             targeted,
             # With weight 0 they would be learned alone, before the records; distrusted targets are not learned.
             targets.votes if targets and (weight or not targets.weight) else None,
             instruction.query,
             weight=weight,
-            steps=bench.settings.local_steps,
-            num_classes=bench.terms.num_classes,
+            steps=tools.settings.local_steps,
+            num_classes=tools.terms.num_classes,
         )
 
-    def _trusted(self, bench: Bench, targeted: Features, targets: SoftTargets) -> float:
+    def _trusted(self, tools: SiloTools, targeted: Features, targets: SoftTargets) -> float:
         """Weight of the targets: the coordinator's, or less where the silo's own records speak for that."""
-        safeguard, weight = bench.soft_safeguard, targets.weight
+        safeguard, weight = tools.soft_safeguard, targets.weight
         if safeguard is None or not weight:
             return weight
-        learner, votes, width = bench.learner, targets.votes, bench.terms.num_classes
+        learner, votes, width = tools.learner, targets.votes, tools.terms.num_classes
         self.check_learner(learner)
         if isinstance(learner, Choosing):
-            learner.choose(bench.private)
+            learner.choose(tools.private)
 
         def train(records: Examples, share: float) -> None:
             self.train(learner, records, targeted, votes if share else None, share * weight)
@@ -151,8 +162,8 @@ class Targeted(Kind):
     def teaches(self, instruction: Instruction) -> bool:
         return self.soft_targets(instruction) is not None
 
-    def guard_of(self, bench: Bench) -> Safeguard | SoftSafeguard | None:
-        return bench.soft_safeguard
+    def safeguard_of(self, tools: SiloTools) -> Safeguard | SoftSafeguard | None:
+        return tools.soft_safeguard
 
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         learning = instruction.soft or Soft()

@@ -116,13 +116,13 @@ class Summed(OnlyReady):
         return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
 
     (
-        can_answer, check_protection, check_learner, soft_targets, teaches, guard_of, put_learning, cotrain, fits,
+        can_answer, check_protection, check_learner, soft_targets, teaches, safeguard_of, put_learning, cotrain, fits,
         score, empty_table, predicted,
     ) = (
         as_kind(lambda self: self.inner, method)
         for method in (
-            "can_answer", "check_protection", "check_learner", "soft_targets", "teaches", "guard_of", "put_learning",
-            "cotrain", "fits", "score", "empty_table", "predicted",
+            "can_answer", "check_protection", "check_learner", "soft_targets", "teaches", "safeguard_of",
+            "put_learning", "cotrain", "fits", "score", "empty_table", "predicted",
         )
     )  # fmt: skip
 
@@ -316,8 +316,8 @@ class NoisySum(SummedVotes):
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
         found = facts_of_labels(None, {silo: {} for silo in votes}, scores, decision, terms)
-        said = f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise"
-        return found._replace(said=said)
+        message = f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise"
+        return found._replace(message=message)
 
 
 class NoisyLabels(NoisySum, SummedLabels):

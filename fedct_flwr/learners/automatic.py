@@ -266,7 +266,7 @@ def _asked(own: OwnRecords, candidate: Candidate, num_classes: int) -> Looked:
         classifier = SklearnLearner(made, balanced=candidate.balanced).lighter(_TREES)
         return Looked(own, lambda part: part.predicted(classifier, num_classes))
     regressor = SklearnRegressor(made)
-    return Looked(own, lambda part: part.said(lambda records: regressor.fit(*records), regressor.predict))
+    return Looked(own, lambda part: part.predictions(lambda records: regressor.fit(*records), regressor.predict))
 
 
 def _simplest(own: OwnRecords, asked: Mapping[Candidate, Looked], first: int) -> Candidate | None:

@@ -108,9 +108,9 @@ def load_network(kind: str, folder: Path, **more: Any) -> Any:
 
 def most_tokens(folder: Path, wanted: int) -> int:
     """How many tokens of a text are read: ``wanted``, or as many as the model takes if that is less or 0."""
-    said = json.loads((folder / _CONFIG).read_text("utf-8"))
-    takes = [said[key] for key in ("max_position_embeddings", "n_positions") if isinstance(said.get(key), int)]
-    most = min(takes, default=_LONGEST) - (2 if said.get("model_type") in _LIKE_ROBERTA else 0)
+    settings = json.loads((folder / _CONFIG).read_text("utf-8"))
+    takes = [settings[key] for key in ("max_position_embeddings", "n_positions") if isinstance(settings.get(key), int)]
+    most = min(takes, default=_LONGEST) - (2 if settings.get("model_type") in _LIKE_ROBERTA else 0)
     return min(wanted, most) if wanted else most
 
 
@@ -140,9 +140,9 @@ def _load(kind: str, folder: Path, **more: Any) -> Any:
                 str(folder), local_files_only=True, trust_remote_code=False, **more
             )
     except Exception as error:  # transformers raises many types
-        said = str(error).partition("\n")[0]
+        line = str(error).partition("\n")[0]
         raise LearnerError(
-            f"the language model in {quoted(str(folder))} cannot be loaded as {kind} ({type(error).__name__}: {said})"
+            f"the language model in {quoted(str(folder))} cannot be loaded as {kind} ({type(error).__name__}: {line})"
         ) from error
 
 

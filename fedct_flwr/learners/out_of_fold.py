@@ -137,7 +137,7 @@ class OwnRecords:
         """Probabilities ``(asked, num_classes)``, of fits on other folds and ``pseudo``. Raises TrainingError."""
         if not self.divided:
             return np.zeros((len(self.y), num_classes))
-        return self.said(
+        return self.predictions(
             lambda records: fit_with(learner, records, pseudo), lambda X: probabilities(learner, X, num_classes)
         )
 
@@ -146,7 +146,7 @@ class OwnRecords:
         """Whether there are records to train on and others to ask about: not if all are of one group."""
         return len(np.unique(self._fold)) > 1
 
-    def said(
+    def predictions(
         self, train: Callable[[Examples], object], answer: Callable[[Features], NDArray[np.floating]]
     ) -> NDArray[np.float64]:
         """Out-of-fold answers ``(asked, ...)`` after ``train`` on the records of other folds. Raises TrainingError."""
@@ -285,7 +285,7 @@ class OwnValues(OwnRecords):
         return True
 
     def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
-        """How much better the ``second`` values are than the first, both as ``said`` gives them, ``(asked,)``."""
+        """Gain of the ``second`` values over the first, both out-of-fold ``predictions`` ``(asked,)``."""
         return Evidence.of(self._losses(first) - self._losses(second))
 
     def loss(self, predicted: NDArray[np.float64]) -> float:

@@ -143,16 +143,16 @@ class Deciding:
     def _can_tell(self) -> bool:
         return self._own.can_tell
 
-    def _decide(self, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
+    def _decide(self, predicted: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
         """Decide by the errors on own records, with what is learned of others at a weight."""
         if not self._can_tell:
             return Trust(WEIGHTS[0])
         first, least = None, 0.0
         if self._alone is None:
-            self._alone = Looked(self._own, partial(said, 0.0))
+            self._alone = Looked(self._own, partial(predicted, 0.0))
         for weight in WEIGHTS:
             try:
-                there = Looked(self._own, partial(said, weight))
+                there = Looked(self._own, partial(predicted, weight))
                 evidence, trusted = self._judged(self._alone, there, strictly=weight < WEIGHTS[0])
             except _FAILED:
                 # A failure at full weight comes in the final fit, too.
@@ -254,9 +254,9 @@ class Safeguard(Deciding):
         few = np.where(is_foreign, targets, ABSTAIN)
         if is_foreign.mean() < LEAST_FOREIGN or not (few != ABSTAIN).any():
             return False
-        said = partial(self._teaching(learner, public, few), WEIGHTS[0])
+        predicted = partial(self._teaching(learner, public, few), WEIGHTS[0])
         with contextlib.suppress(*_FAILED):
-            return self._judged(self._alone, Looked(self._own, said))[1]
+            return self._judged(self._alone, Looked(self._own, predicted))[1]
         return False
 
     def _find_foreign(self, learner: Lightening, public: Features) -> NDArray[np.bool_]:
@@ -298,15 +298,15 @@ class NetworkSafeguard(Safeguard):
         if self.decision is None:
             stands, nothing = learner.dump(), np.full_like(targets, ABSTAIN)
 
-            def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
+            def predicted(weight: float, own: OwnRecords) -> NDArray[np.float64]:
                 def train(records: Examples) -> None:
                     learner.restore(stands)
                     for _ in range(rounds):
                         learner.advance(records, public, targets if weight else nothing, weight or WEIGHTS[0])
 
-                return own.said(train, lambda X: probabilities(learner, X, self._num_classes))
+                return own.predictions(train, lambda X: probabilities(learner, X, self._num_classes))
 
-            self.decision = Decision(self._decide(said), targets)
+            self.decision = Decision(self._decide(predicted), targets)
             learner.restore(stands)
         return self.decision.trust
 
@@ -336,11 +336,11 @@ class SoftSafeguard(Deciding):
     def trust(self, lesson: Lesson) -> Trust:
         """The share of their weight that others' answers get, the same for the same lesson. Raises TrainingError."""
 
-        def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
-            return own.said(lambda records: lesson.train(records, weight), lesson.answer)
+        def predicted(weight: float, own: OwnRecords) -> NDArray[np.float64]:
+            return own.predictions(lambda records: lesson.train(records, weight), lesson.answer)
 
         if self._known is None or self._known[0] != lesson.digest:
-            self._known = lesson.digest, self._decide(said)
+            self._known = lesson.digest, self._decide(predicted)
         return self._known[1]
 
     @property

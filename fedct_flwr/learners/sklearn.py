@@ -175,7 +175,7 @@ class SklearnLearner:
         except Exception as error:
             own = package(kind.__module__) not in LIBRARIES and isinstance(given, np.ndarray)
             hint = " (with preprocessing = 'none' it gets the table)" if own and isinstance(error, _OF_A_TABLE) else ""
-            raise TrainingError(f"{kind.__name__} could not be trained: {said(error)}{hint}") from error
+            raise TrainingError(f"{kind.__name__} could not be trained: {reason_of(error)}{hint}") from error
         self._trained = model
         return self
 
@@ -279,7 +279,7 @@ class SklearnLearner:
         except TrainingError:
             raise
         except Exception as error:
-            raise TrainingError(f"{self._name} could not predict: {said(error)}") from error
+            raise TrainingError(f"{self._name} could not predict: {reason_of(error)}") from error
 
     def _transform(self, X: Features) -> Features:
         found = X if self._transformer is None else apply(self._transformer, X)
@@ -307,7 +307,7 @@ def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
     return {}
 
 
-def said(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Type and text, without the paragraphs of advice that scikit-learn may add; it may quote a file at any length."""
     return cut(f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": "), _LONGEST_REASON)
 

@@ -48,8 +48,8 @@ def dumps(model: Any) -> bytes:
     with zipfile.ZipFile(content, "w") as file:
         context = SaveContext(zip_file=file)
         # Whole objects stay alive meanwhile: skops knows them by where they are in memory.
-        said = {**get_state(model, context), "protocol": context.protocol, "_skops_version": skops.__version__}
-        file.writestr("schema.json", json.dumps(said))
+        schema = {**get_state(model, context), "protocol": context.protocol, "_skops_version": skops.__version__}
+        file.writestr("schema.json", json.dumps(schema))
     return content.getvalue()
 
 

@@ -219,8 +219,8 @@ def unusual_texts(settings: LearnerSettings, schema: Schema, *parts: Features) -
     encoder = reading_params(settings.params, settings.name)
     columns = [list(schema.texts)] if settings.name == TRANSFORMER else [[position] for position in schema.texts]
     texts = ["\n".join(row) for part in parts for chosen in columns for row in part[:, chosen]]
-    said = unusual(encoder["folder"], encoder["max_length"], texts)
-    return f"learner {settings.name!r}: {said}" if said else ""
+    sentence = unusual(encoder["folder"], encoder["max_length"], texts)
+    return f"learner {settings.name!r}: {sentence}" if sentence else ""
 
 
 class Texts(Stateless):

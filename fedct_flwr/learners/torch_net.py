@@ -128,8 +128,12 @@ class TorchLearner(TrainedNetwork):
     @property
     def reach(self) -> float | None:
         """Steps of a round times the learning rate; None with Adam, which rescales gradients, or a rate that falls."""
-        told = self._training
-        return None if told.optimizer != "sgd" or told.decay_steps else told.local_steps * told.learning_rate
+        training = self._training
+        return (
+            None
+            if training.optimizer != "sgd" or training.decay_steps
+            else training.local_steps * training.learning_rate
+        )
 
     def advance_corrected(self, private: Examples, correction: Correction) -> None:
         """The steps of ``advance`` on private examples alone, each with its gradient corrected. Raises TrainingError.

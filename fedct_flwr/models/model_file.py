@@ -156,15 +156,15 @@ def save_model(path: Path, learner: Learner, transformer: Any, description: Mode
 
 def _content(written: bytes, learner: Learner, transformer: Any, description: ModelDescription) -> bytes:
     """A file of what ``learner`` has ``written``, or of the learner as it is."""
-    said = _text(description)
+    text = _text(description)
     if isinstance(learner, SklearnLearner):
         found = written or learner.to_bytes()
-        return found if _member(found) else _with_member(found, said)
+        return found if _member(found) else _with_member(found, text)
     if isinstance(learner, Averageable):
         from fedct_flwr.learners import trained_network as tensors
 
         dumped = None if transformer is None else skops_io().dumps(transformer)
-        return tensors.described(written or learner, dumped, said)
+        return tensors.described(written or learner, dumped, text)
     raise TrainingError("models of this learner cannot be saved")
 
 
@@ -240,9 +240,9 @@ def _metadata(content: bytes) -> str | None:
         return None
 
 
-def _described(said: str | None, what: str) -> tuple[ModelDescription, Schema]:
+def _described(text: str | None, what: str) -> tuple[ModelDescription, Schema]:
     try:
-        raw = json.loads(said or "")
+        raw = json.loads(text or "")
         if not isinstance(raw, dict):
             raise ValueError
         description = ModelDescription.read(raw, what)

@@ -109,11 +109,11 @@ def _final(run: Run, test: Test) -> Figure | None:
     ]  # fmt: skip
     traces += levels_at(levels.items(), y=[labels[0], labels[-1]])
     few = f"The first {_MOST_ROWS} of {len(run.scores)} are drawn." if len(run.scores) > _MOST_ROWS else ""
-    said = ", ".join(f"{name} {score(value)}" for name, value in levels.items())
+    shown = ", ".join(f"{name} {score(value)}" for name, value in levels.items())
     return Figure(
         f"accuracy-{test}-end",
         f"At the end, on {_TITLES[test]}",
-        f"Global models (dashed): {said}." if said else "Each silo's scores, as in the table at a glance.",
+        f"Global models (dashed): {shown}." if shown else "Each silo's scores, as in the table at a glance.",
         traces,
         layout(
             x={"range": span, "tickformat": ".2f", "title": {"text": run.measure_title}},

@@ -123,11 +123,11 @@ def _class_balance(run: Run, decided: Decided) -> Figure | None:
         for place, name in enumerate(run.outcome.classes)
     ]  # fmt: skip
     largest = np.argsort(-shares[-1], kind="stable")[:5]
-    said = ", ".join(f"{run.outcome.classes[place]} {_SHARE(shares[-1, place])}" for place in largest)
+    named = ", ".join(f"{run.outcome.classes[place]} {_SHARE(shares[-1, place])}" for place in largest)
     return Figure(
         "classes",
         decided.title_of_balance,
-        f"{decided.lead_of_balance} after the last round: {said}.",
+        f"{decided.lead_of_balance} after the last round: {named}.",
         traces,
         layout(
             x={"type": "category", "title": {"text": "Round"}},

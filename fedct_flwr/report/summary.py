@@ -87,9 +87,9 @@ def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[
             since = (since or record["round"]) if record.get("fixed_point") else None
             absences += [Absence(record["round"], s, str(why)) for s, why in (record.get("absent") or {}).items()]
             for silo, of in record["silos"].items():
-                if told := of.get("quality"):
+                if measured := of.get("quality"):
                     quality[silo] = {
-                        name: float(value) for name, value in told.items() if isinstance(value, int | float)
+                        name: float(value) for name, value in measured.items() if isinstance(value, int | float)
                     }
         return Course(
             silos=names,
@@ -114,9 +114,9 @@ def _table(rows: Sequence[Sequence[float]], columns: Sequence[str]) -> NDArray[n
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(columns))
 
 
-def _number(said: Mapping[str, Any], name: str) -> float:
+def _number(record: Mapping[str, Any], name: str) -> float:
     """A number by its name, which may be one of the scores."""
-    return finite(said[name] if name in said else (said.get("scores") or {}).get(name))
+    return finite(record[name] if name in record else (record.get("scores") or {}).get(name))
 
 
 def finite(value: Any) -> float:
@@ -238,10 +238,10 @@ def _last_trust(folder: RunFolder) -> Trust | None:
 def _gains(path: Path) -> Gains:
     """From a run folder's file; empty where it has none. Raises RunError for a damaged one."""
     try:
-        said = json.loads(path.read_text("utf-8"))
-        sentences = (str(said[key]) for key in ("after_first_round", "at_the_end"))
-        rows = tuple(_gain(silo, facts) for silo, facts in said["judgments"].items())
-        return Gains(tuple(filter(None, sentences)), tuple(map(str, said["warnings"])), rows)
+        document = json.loads(path.read_text("utf-8"))
+        sentences = (str(document[key]) for key in ("after_first_round", "at_the_end"))
+        rows = tuple(_gain(silo, facts) for silo, facts in document["judgments"].items())
+        return Gains(tuple(filter(None, sentences)), tuple(map(str, document["warnings"])), rows)
     except FileNotFoundError:
         return Gains()
     except UNREADABLE:

@@ -90,8 +90,8 @@ def _named(names: list[SiloName]) -> str:
 
 def _one_line(error: Exception) -> str:
     """The error in one line; an error of ours names its origin already."""
-    said = " ".join(str(error).split())
-    text = said if isinstance(error, FedctError) else f"{type(error).__name__}: {said}".removesuffix(": ")
+    line = " ".join(str(error).split())
+    text = line if isinstance(error, FedctError) else f"{type(error).__name__}: {line}".removesuffix(": ")
     return cut(printable(text), _LONGEST)
 
 
@@ -102,17 +102,17 @@ def _lines(folder: RunFolder) -> Iterator[tuple[int, SiloName, str]]:
         return
     for line in lines:
         try:
-            said = json.loads(line)
-            yield int(said["round"]), str(said["silo"]), str(said["text"])
+            entry = json.loads(line)
+            yield int(entry["round"]), str(entry["silo"]), str(entry["text"])
         except DAMAGED:
             continue
 
 
 class Monitor:
-    """Hands each round's record to ``told`` as soon as the run folder has it. To be called again and again."""
+    """Hands each round's record to ``on_round`` as soon as the run folder has it. Called repeatedly."""
 
-    def __init__(self, folder: RunFolder, told: Callable[[Mapping[str, Any]], None]) -> None:
-        self._folder, self._told = folder, told
+    def __init__(self, folder: RunFolder, on_round: Callable[[Mapping[str, Any]], None]) -> None:
+        self._folder, self._on_round = folder, on_round
         self._log = folder.round_log()
         self.seen = max((entry["round"] for entry in self._log.records()), default=0)
         """The last round that was told, or had ended before."""
@@ -134,7 +134,7 @@ class Monitor:
         for entry in self._log.records():
             if entry["round"] > self.seen:
                 self.seen = entry["round"]
-                self._told(entry)
+                self._on_round(entry)
         return self.is_over
 
 
@@ -143,5 +143,5 @@ def reason(folder: RunFolder | None, log: str) -> str | None:
     with contextlib.suppress(RunError, KeyError):
         if folder:
             return str(folder.read_json("result.json")["reason"])
-    said = re.findall(rf"{RUN_FAILED}: (.+)", log)
-    return said[-1] if said else None
+    reasons = re.findall(rf"{RUN_FAILED}: (.+)", log)
+    return reasons[-1] if reasons else None

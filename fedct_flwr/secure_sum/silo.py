@@ -68,7 +68,7 @@ class Session:
     seeds: Seeds | None = None
     current: Sum | None = None
     last: int = 0
-    said: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    replies: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
     """A request and its reply, by ``_place``."""
 
 
@@ -110,13 +110,13 @@ class SumClient:
         if header.step not in steps:
             raise SumRefused(Fault.MALFORMED)
         place = _place(header.step, header.number)
-        if place in session.said:  # a reply that got lost is given again, and no other one ever
-            asked, reply = session.said[place]
+        if place in session.replies:  # a reply that got lost is given again, and no other one ever
+            asked, reply = session.replies[place]
             if asked != request:
                 raise SumRefused(Fault.LISTS if header.step in (Step.SURVIVORS, Step.OPEN) else Fault.NUMBER)
             return reply
         reply = steps[header.step](session, header, request)
-        session.said[place] = request, reply
+        session.replies[place] = request, reply
         return reply
 
     def _introduce(self, header: Header, request: bytes) -> bytes:
@@ -183,7 +183,7 @@ class SumClient:
             self.subjects.add(ask.shape.subject)
             masked = self._masked(session, seeds, vector, ask, name)
             tags = {other: tag(root, own, other, name) for other, root in session.roots.items()}
-        session.last, session.said = number, {}
+        session.last, session.replies = number, {}
         session.current = Sum(number, ask.shape, name, ask.summands, shares)
         body = m.Answer(self._dealt(session, number + 1), masked, tags).encode()
         return self._signed(session, Header(Step.MASKED, session.name, number), body)
@@ -205,7 +205,7 @@ class SumClient:
         survivors = reader.members(len(session.members))
         reader.end()
         self._check_list(session, current, survivors)
-        if _place(Step.OPEN, current.number) in session.said:
+        if _place(Step.OPEN, current.number) in session.replies:
             raise SumRefused(Fault.LISTS)
         current.list_signed = survivors
         content = m.survivor_list(session.roster, current.number, current.name, survivors)
@@ -217,8 +217,8 @@ class SumClient:
         self._check_list(session, current, ask.survivors)
         if current.list_signed not in (None, ask.survivors):
             raise SumRefused(Fault.LISTS)
-        for other, told in ask.tags.items():
-            if not bytes_eq(told, tag(session.roots[other], other, session.own, current.name)):
+        for other, given in ask.tags.items():
+            if not bytes_eq(given, tag(session.roots[other], other, session.own, current.name)):
                 raise SumRefused(Fault.UNCONFIRMED, other)
         if ask.survivors != current.summands:
             self._check_signatures(session, current, ask)

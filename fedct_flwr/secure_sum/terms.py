@@ -70,9 +70,9 @@ class Terms:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the terms: part of everything that silos sign."""
-        told = [self.run, str(self.min_summands), str(self.may_collude)]
-        told += [part for name in self.names for part in (name, self.keys[name].hex())]
-        parts = (part.encode() for part in told)
+        fields = [self.run, str(self.min_summands), str(self.may_collude)]
+        fields += [part for name in self.names for part in (name, self.keys[name].hex())]
+        parts = (part.encode() for part in fields)
         return hashed(b"terms", *(len(part).to_bytes(4, "big") + part for part in parts))
 
     def quorum(self, silos: int) -> int:

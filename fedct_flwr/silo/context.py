@@ -253,7 +253,7 @@ def _simulated_purse(
     from fedct_flwr.privacy.randomness import SimulatedNoise
     from fedct_flwr.silo.release import Purse
 
-    ledger = Ledger(_folder_of_books(config, site, run))
+    ledger = Ledger(_privacy_folder(config, site, run))
     return Purse(ledger, budget, lambda asked: SimulatedNoise(generator(config.seed, seed, site.silo, asked.hex())))
 
 
@@ -280,7 +280,7 @@ def _own_release(config: SiloConfig, site: Site) -> "Callable[[Answering], Relea
 
 
 def _simulated_release(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[Answering], Release]":
-    folder = partial(_folder_of_books, config, site, run)
+    folder = partial(_privacy_folder, config, site, run)
     return partial(_release, site, {}, partial(_simulated_purse, config, site, run), folder)
 
 
@@ -330,7 +330,7 @@ def _simulated_noise_adder(config: RunConfig, site: Site, run: RunFolder | None)
     return NoiseAdder(purse, honest, as_gamma_says if plan.gamma else None)
 
 
-def _folder_of_books(config: RunConfig, site: Site, run: RunFolder | None) -> Path:
+def _privacy_folder(config: RunConfig, site: Site, run: RunFolder | None) -> Path:
     if run is not None:
         return run.silo_privacy(site.silo)
     protection = site.privacy.protection

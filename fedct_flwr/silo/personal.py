@@ -160,7 +160,7 @@ class Judge:
             found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
             tests |= {str(round_): found} if found else {}
         choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
-        safeguard = question.kind.guard_of(site)
+        safeguard = question.kind.safeguard_of(site)
         trust = safeguard.last if safeguard and learned else None
         evidence = trust.evidence if trust else None
         return Judgment(
@@ -223,7 +223,7 @@ def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
     """Write a decision. Raises OSError."""
     trust = decision.trust
     labels = base64.b64encode(decision.targets.astype(_STORED).tobytes()).decode()
-    said = {
+    decided = {
         "weight": trust.weight,
         "evidence": trust.evidence,
         "foreign": trust.foreign,
@@ -231,7 +231,7 @@ def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
         "labels": labels,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps({**subject.facts(), **said}).encode())
+    write_atomically(path, json.dumps({**subject.facts(), **decided}).encode())
 
 
 def read_decision(path: Path, subject: Subject, round_: int, *, resumed: bool) -> Decision | None:
@@ -280,7 +280,7 @@ class Personal:
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question)
-        safeguard = question.kind.guard_of(self._site)
+        safeguard = question.kind.safeguard_of(self._site)
         if isinstance(safeguard, Safeguard):
             path, resumed = self._context.decision, self._context.resumes
             asked = question.instruction.round
@@ -367,7 +367,7 @@ class Personal:
             if found.says_something:
                 with WRITING:
                     found.write(path)
-            safeguard = question.kind.guard_of(self._site)
+            safeguard = question.kind.safeguard_of(self._site)
             decided = safeguard.decision if isinstance(safeguard, Safeguard) else None
             if decided and decided.round == question.instruction.round and self._context.decision:
                 with WRITING:

@@ -173,8 +173,8 @@ def _reply(question: Question, context: SiloContext, votes: Votes, *, scored: bo
         Ready(context.state).keep(vector, shape, context.runs_kept)
     if isinstance(kind, OnlyReady):
         votes = NOTHING
-    told = scored and context.sends_scores
-    scores = kind.score(site.learner, site.own_test, site.pooled_test) if told else None
+    sends = scored and context.sends_scores
+    scores = kind.score(site.learner, site.own_test, site.pooled_test) if sends else None
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
 
 

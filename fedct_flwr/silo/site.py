@@ -193,8 +193,8 @@ class Site:
     @cached_property
     def labeler(self) -> Labeler:
         """The labeler whose labels leave under a protection; made when first asked for. Raises ConfigError."""
-        if self.settings.name == AUTO and (said := self.privacy.chosen.of_auto):
-            logger.info("Silo %s: %s", self.silo, said)
+        if self.settings.name == AUTO and (choice := self.privacy.chosen.of_auto):
+            logger.info("Silo %s: %s", self.silo, choice)
         return self.labeler_on(self.public)
 
     def labeler_on(self, public: PublicSet) -> Labeler:
@@ -283,7 +283,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         study.schema,
         terms_of(study),
         groups=own.groups,
-        findings=tuple(found.said),
+        findings=tuple(found.suspicious),
         draw_epsilon=study.config.draw_epsilon,
         result=result,
     )

@@ -135,7 +135,7 @@ def run_seeds(
     folder: Path,
     plan: Plan,
     begin: Begin,
-    told: Callable[[Run], None],
+    on_run: Callable[[Run], None],
     enough: Callable[[int, int], bool] = lambda ended, next_ones: False,
     processes: int = 1,
 ) -> None:
@@ -159,7 +159,7 @@ def run_seeds(
                 Parallel(n_jobs=len(seeds))(delayed(_begin)(seed_folder(folder, seed), seed, begin) for seed in seeds)
             for seed in seeds:
                 _check_same(seed_folder(folder, plan.seeds[0]), seed_folder(folder, seed))
-                told(read_run(seed_folder(folder, seed)))
+                on_run(read_run(seed_folder(folder, seed)))
             ended += len(seeds)
             if time.monotonic() - start > _SECONDS_TO_START:
                 at_once = processes
@@ -307,13 +307,13 @@ class Repeats(RichRepr):
             return "one split cannot be told from chance: --repeats 8 runs more"
         title = find_algorithm(self.first.config).full_title
         words = {"gain": "gain", "loss": "lose", "nothing": "differ by chance alone"}
-        said = []
+        parts = []
         for test, where in {"pooled": "on all silos' test records", "own": "on their own"}.items():
             found = self.of_all(test)["gain"]
             if found.word:
                 ahead = f"ahead in {found.ahead} of {found.n} splits"
-                said.append(f"{where} they {words[found.word]} ({shown(found, signed=True)}, {ahead})")
-        return f"silos with {title}: {'; '.join(said)}" if said else ""
+                parts.append(f"{where} they {words[found.word]} ({shown(found, signed=True)}, {ahead})")
+        return f"silos with {title}: {'; '.join(parts)}" if parts else ""
 
     def _means(self, scores: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
         found = {method: Mean.of([row[method] for row in scores]) for method in self.methods}
@@ -414,8 +414,8 @@ def repeat(
         simulate(silos, public, progress=progress if isinstance(progress, bool) else None, **where, **arguments)
 
     try:
-        told = progress if callable(progress) else lambda run: None
-        run_seeds(folder, Plan(begun.settings if begun else {}, seeds), begin, told)
+        on_run = progress if callable(progress) else lambda run: None
+        run_seeds(folder, Plan(begun.settings if begun else {}, seeds), begin, on_run)
     except BaseException:
         # Runs that are not returned leave nothing behind.
         if own:

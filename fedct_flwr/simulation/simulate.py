@@ -141,11 +141,11 @@ def _run(
     keep_log: bool,
 ) -> None:
     runner = simulation.runner(engine, variables, outlives=True)
-    told = progress if callable(progress) else None
+    on_round = progress if callable(progress) else None
     visible = None if progress is None else progress is True
     ended = len(simulation.folder.rounds())
     with bar("rounds", simulation.config.rounds - ended, visible=visible) as advance:
-        monitor = Monitor(simulation.folder, told or (lambda record: advance(1)))
+        monitor = Monitor(simulation.folder, on_round or (lambda record: advance(1)))
         simulation.run(runner, monitor, keep_log=keep_log)
     for line in grouped(errors_of(simulation.folder)):
         warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)

@@ -112,8 +112,8 @@ class Simulation:
             settings = [one.of_parts for one in settings]
         settings += [config.student_settings()] if config.student else []
         schema, parts = self.dataset.schema, [self.dataset.public.X, *(silo.private.X for silo in self.dataset.silos)]
-        said = [text for one in settings for text in (unread(one, schema), unusual_texts(one, schema, *parts))]
-        yield from dict.fromkeys(filter(None, said))
+        sentences = [text for one in settings for text in (unread(one, schema), unusual_texts(one, schema, *parts))]
+        yield from dict.fromkeys(filter(None, sentences))
         yield from self.algorithm.notes(config, self.dataset)
 
     def runner(
@@ -145,12 +145,12 @@ class Simulation:
             if self.folder.read_json("result.json").get("status") != "completed":
                 raise RunError("the run failed")
         except RunError as error:
-            said = log.read_text("utf-8", errors="replace")
-            why = reason(self.folder if monitor.is_over else None, said) or str(error)
-            if told := grouped(errors_of(self.folder)):
+            output = log.read_text("utf-8", errors="replace")
+            why = reason(self.folder if monitor.is_over else None, output) or str(error)
+            if raised := grouped(errors_of(self.folder)):
                 # Here the log of each silo is at hand.
                 why = why.replace("; see the log at the silo", "")
-                why = f"{why}. What the silos' learners raised: {'; '.join(told)}"
+                why = f"{why}. What the silos' learners raised: {'; '.join(raised)}"
             if keep_log:
                 why = f"{why} (log: {self._keep(log)})"
             else:

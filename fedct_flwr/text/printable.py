@@ -137,12 +137,12 @@ def quoted(name: str, longest: int = _SHOWN) -> str:
     >>> print(quoted("it's  ill"), quoted("x" * 50, 3))
     'it\'s \x20ill' 'xxx…' (47 more characters)
     """
-    said = name[:longest].replace("\\", "\\\\").replace("'", "\\'")
-    said = printable(_BLANKS.sub(lambda found: _escape(found[0]), said))
+    shown = name[:longest].replace("\\", "\\\\").replace("'", "\\'")
+    shown = printable(_BLANKS.sub(lambda found: _escape(found[0]), shown))
     # A mark at the beginning would sit on the quotation mark.
-    said = _escape(said[0]) + said[1:] if said and _is_mark(said[0]) else said
+    shown = _escape(shown[0]) + shown[1:] if shown and _is_mark(shown[0]) else shown
     more = len(name) - longest
-    return f"'{said}…' ({more:,} more characters)" if more > 0 else f"'{said}'"
+    return f"'{shown}…' ({more:,} more characters)" if more > 0 else f"'{shown}'"
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:
@@ -198,8 +198,8 @@ class PrintableLogs(logging.Filter):
         except (TypeError, ValueError):
             record.msg, record.args = "a message that could not be put into words", ()
         if record.exc_info and not record.exc_text:
-            said = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            record.exc_text = printable(said, keep="\n")
+            text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            record.exc_text = printable(text, keep="\n")
         return True
 
 
@@ -219,12 +219,12 @@ def escape_warnings() -> None:
 
 def _replaced(text: str, keep: str, escape: Callable[[str], str]) -> str:
     def run(found: re.Match[str]) -> str:
-        marks, said = 0, []
+        marks, kept = 0, []
         for char in found[0]:
             marks = marks + 1 if _is_mark(char) else 0
             shown = char in keep or not (_is_hidden(char) or marks > MOST_MARKS)
-            said.append(char if shown else escape(char))
-        return "".join(said)
+            kept.append(char if shown else escape(char))
+        return "".join(kept)
 
     return _UNUSUAL.sub(run, text)
 

@@ -158,11 +158,11 @@ def encode_reply(reply: Reply, terms: Terms) -> bytes:
         kind_of_votes(reply.outcome, terms).put(reply.outcome, message, terms)
     if reply.scores is not None:
         field, _ = _SCORES[type(reply.scores)]
-        told = getattr(message, field)
+        part = getattr(message, field)
         # Zeros take no bytes, and a message of zeros is there all the same.
-        told.SetInParent()
+        part.SetInParent()
         for name, score in reply.scores._asdict().items():
-            setattr(told, name, score)
+            setattr(part, name, score)
     return message.SerializeToString(deterministic=True)
 
 

@@ -247,7 +247,7 @@ class Grid(NamedTuple):
         return round((self.high - self.low) / self.step)
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         """The grid in words."""
         return f"from {self.low:g} to {self.high:g} in steps of {self.step:g}"
 

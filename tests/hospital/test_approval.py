@@ -113,7 +113,7 @@ def test_an_approval_tells_what_the_approver_knew_and_which_software_was_there(s
         assert (entry.event, entry.study, entry.public) == (
             Event.APPROVED, "heart-disease", silo.study.public.fingerprint.hex()
         )  # fmt: skip
-        told = {"learner": "logistic-regression", "num-public": 228, "policy": silo.config.policy.told}
+        told = {"learner": "logistic-regression", "num-public": 228, "policy": silo.config.policy.logged}
         assert told.items() <= entry.details.items()
         assert entry.details["duplicates"] == {"exact": 1, "near": 2, "own-exact": 5, "alarm": True}
         assert entry.details["versions"] == {

@@ -12,7 +12,7 @@ from fedct_flwr.consensus.counting import shares_of_votes
 from fedct_flwr.coordinator.questions import Asking, Learning
 from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds import HARD, SHARES, kind_of
-from fedct_flwr.kinds.base import Bench
+from fedct_flwr.kinds.base import SiloTools
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples
 from fedct_flwr.wire import labels_pb2
@@ -102,7 +102,7 @@ class Noted:
         """It can."""
 
 
-def bench_of(learner: Any, pseudo_weight: float = 1.0) -> Bench:
+def bench_of(learner: Any, pseudo_weight: float = 1.0) -> SiloTools:
     public = PublicSet(np.arange(NUM_PUBLIC, dtype=np.float64)[:, np.newaxis])
     private = Examples(np.float64([[10], [11]]), np.int16([0, 1]))
     settings = LearnerSettings.read({"name": "logistic-regression", "pseudo-weight": pseudo_weight}, "a test")
@@ -115,7 +115,7 @@ def bench_of(learner: Any, pseudo_weight: float = 1.0) -> Bench:
         safeguard=None,
         soft_safeguard=None,
     )  # fmt: skip
-    return cast(Bench, found)
+    return cast(SiloTools, found)
 
 
 def test_a_learner_is_taught_each_share_and_nothing_of_ties_of_all_classes() -> None:

@@ -101,7 +101,7 @@ def forgets_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def forgetful(self: SumClient, *about: object) -> bytes:
         if self.session is not None:
-            self.session.said.clear()
+            self.session.replies.clear()
             if self.session.current is not None:
                 self.session.current.list_signed = None
         return steps(self, *about)  # type: ignore[arg-type]

@@ -63,7 +63,7 @@ def init(
     out = Output()
     coordinator, renewed = prepare(folder, host or ["localhost"], address, study, gateway)
     out.say(f"{folder} is ready{', with a new server certificate' if renewed else ''}")
-    for finding in gathered(inspect_public(read_study(study)).said) if study else ():
+    for finding in gathered(inspect_public(read_study(study)).suspicious) if study else ():
         out.warn(finding.sentence)
     for silo in renew_kits(coordinator):
         out.say(f"{silo} has a new certificate: fedct coordinator invite {in_shell(folder)} {silo} --again")

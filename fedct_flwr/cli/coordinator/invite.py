@@ -55,7 +55,7 @@ def invite(
     key = signing_key(coordinator)
     renewed = make_kit(coordinator, name)
     expires, fingerprint = datetime.now(UTC) + timedelta(days=days), fingerprint_of(key.public_key())
-    said = Invitation(silo=name, study=study.name, superlink=address, expires=expires)
+    invitation = Invitation(silo=name, study=study.name, superlink=address, expires=expires)
     coordinator.invitations.mkdir(exist_ok=True, mode=_OWNER_ONLY)
     path = coordinator.invitations / f"{name}.zip"
     study_files = {path.relative_to(coordinator.study).as_posix(): path for path in coordinator.study.rglob("*")}
@@ -63,7 +63,7 @@ def invite(
         **files_of(coordinator, name),
         **{f"study/{inside}": path for inside, path in sorted(study_files.items()) if path.is_file()},
     }
-    write_invitation(path, said, files, key)
+    write_invitation(path, invitation, files, key)
     shown = in_shell(from_here(path))
     out.say(f"Send to {name} in private: {shown} (good until {expires:%Y-%m-%d})")
     out.say(f"Tell {name} by a second way, such as the telephone, the fingerprint {fingerprint}")

@@ -40,9 +40,9 @@ def status(folder: Folder, json_: Json = False) -> None:
     Exit code 4, after the document, if the SuperLink or the gateway does not answer.
     """
     out = Output(as_json=json_)
-    said = facts(CoordinatorFolder.open(folder))
-    out.show(said, _table(said))
-    if not said["reachable"] or said["gateway"]["trouble"]:
+    report = facts(CoordinatorFolder.open(folder))
+    out.show(report, _table(report))
+    if not report["reachable"] or report["gateway"]["trouble"]:
         raise typer.Exit(RunError.exit_code)
 
 
@@ -114,32 +114,34 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
     }
 
 
-def _table(said: dict[str, Any]) -> Table:
+def _table(report: dict[str, Any]) -> Table:
     table = Table.grid(padding=(0, 2))
     reachable = (
-        f"[green]answers[/] at {said['superlink']}" if said["reachable"] else f"[bold red]{escape(said['trouble'])}[/]"
+        f"[green]answers[/] at {report['superlink']}"
+        if report["reachable"]
+        else f"[bold red]{escape(report['trouble'])}[/]"
     )
     table.add_row("SuperLink", reachable)
-    if address := said["gateway"]["address"]:
-        wrong = said["gateway"]["trouble"]
+    if address := report["gateway"]["address"]:
+        wrong = report["gateway"]["trouble"]
         answers = f"[bold red]does not answer at {address} ({wrong}): start it[/]" if wrong else "[green]answers[/]"
         table.add_row("gateway", answers)
-    for silo in said["silos"]:
+    for silo in report["silos"]:
         seen = f", last seen {span(silo['seconds'])} ago" if silo["seconds"] is not None else ""
         more = "; a former key is still good" if silo["former_keys"] else ""
         state = f"{_LINES[silo['state']]}{seen}{more}{_lasting(silo['certificate_days'])}"
         table.add_row("silo", f"[bold]{escape(silo['silo'])}[/]: {state}")
-    for name, days in said["certificate_days"].items():
+    for name, days in report["certificate_days"].items():
         table.add_row("certificate", f"{name}{_lasting(days)}")
-    if said["rotating"]:
+    if report["rotating"]:
         table.add_row(
             "", "[yellow]old and new authorities are good: finish with fedct coordinator rotate --authorities[/]"
         )
-    table.add_row("database", f"{said['database_bytes'] / 1e6:,.1f} MB")
-    few = said["free_bytes"] < FEW_BYTES
-    free = f"{said['free_bytes'] / 1e9:,.1f} GB free"
+    table.add_row("database", f"{report['database_bytes'] / 1e6:,.1f} MB")
+    few = report["free_bytes"] < FEW_BYTES
+    free = f"{report['free_bytes'] / 1e9:,.1f} GB free"
     table.add_row("disk", f"[bold red]{free}: make room[/]" if few else free)
-    table.add_row("version", f"fedct-flwr {said['version']}")
+    table.add_row("version", f"fedct-flwr {report['version']}")
     return table
 
 

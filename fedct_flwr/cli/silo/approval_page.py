@@ -71,7 +71,7 @@ class Page:
     def sections(self) -> dict[str, list[str]]:
         """All that is to be known before one approves: titles, and sentences below them. Raises LedgerError."""
         config = self.config
-        told = {
+        sections = {
             "The study": self._study(),
             "The query that reads the records": self._query(),
             "What the study states": self._stated(),
@@ -85,7 +85,7 @@ class Page:
             "Records of this silo in the public set": [self.found.sentence],
             "What you should know": self._beware(),
         }
-        return {title: lines for title, lines in told.items() if lines}
+        return {title: lines for title, lines in sections.items() if lines}
 
     @cached_property
     def _kinds(self) -> Sequence[Kind]:
@@ -112,7 +112,7 @@ class Page:
         if config.draws:
             task = "counts the values of its columns, for a public set that is drawn from all silos' counts"
         elif schema.grid:
-            task = f"trains {config.learner.name} to predict {quoted(schema.quantity)}, {schema.grid.said}"
+            task = f"trains {config.learner.name} to predict {quoted(schema.quantity)}, {schema.grid.words}"
         # Quoted, cut and one a line, so that no class passes for a sentence.
         more = len(schema.classes) - _MOST_CLASSES
         classes = [
@@ -247,14 +247,14 @@ class Page:
 
     def _promises(self) -> list[str]:
         of_sums = self.config.policy.sum_epsilon > 0
-        said = self._of_silo() if of_sums else []
+        promises = self._of_silo() if of_sums else []
         if self.config.promises:
-            said += self._of_records()
+            promises += self._of_records()
         elif approval.was_promised(self.entries, approval.covers_records):
-            said.append(_NO_LONGER.format("differential privacy"))
+            promises.append(_NO_LONGER.format("differential privacy"))
         if not of_sums and approval.was_promised(self.entries, approval.covers_silo):
-            said.append(_NO_LONGER.format("noise in all sums for this silo as a whole"))
-        return said
+            promises.append(_NO_LONGER.format("noise in all sums for this silo as a whole"))
+        return promises
 
     def _of_records(self) -> list[str]:
         """The promise of each record, and what is spent of it."""

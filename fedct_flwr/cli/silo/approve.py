@@ -79,13 +79,13 @@ def approve(
     # Before anybody reads for long: is it a log that an approval can go into?
     with open_log(config) as log:
         entries = list(read_entries(config.state))
-        told = Page(config, study, entries, Units.of(records, groups), found).sections()
+        sections = Page(config, study, entries, Units.of(records, groups), found).sections()
         if config.draws:
             from fedct_flwr.silo.noisy_sum import plan_of
 
             outside = plan_of(study).form.place(records.X)[1] or "0 values outside of the data dictionary"
-            told["Values of this silo that the study does not foresee"] = [outside]
-        for title, lines in told.items():
+            sections["Values of this silo that the study does not foresee"] = [outside]
+        for title, lines in sections.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
                 _show(console, line)
@@ -94,7 +94,7 @@ def approve(
             change = f"from {', '.join(now)} to {', '.join(then) or 'none'}"
             _show(console, f"Approvers change {change}, or their keys do: two of those before sign this.")
         console.print()
-        document: dict[str, Any] = {"approved": False, "duplicates_alarm": found.alarm, "sections": told}
+        document: dict[str, Any] = {"approved": False, "duplicates_alarm": found.alarm, "sections": sections}
         if not _agreed(found, yes=yes, despite_duplicates=despite_duplicates, err=json_):
             console.print("Not approved: nothing leaves.")
             out.show(document)
@@ -104,9 +104,11 @@ def approve(
                 "the approval was revoked while you read this, so nothing was approved: run the command again"
             )
         result = result_of(config.data, table) if config.data.query else {}
-        said: dict[str, object] = {"by": by, "reason": reason, "result": result}
+        details: dict[str, object] = {"by": by, "reason": reason, "result": result}
         if approvers:
-            said["approvers"] = signed = approval.sign(config, entries, approval.terms_digest(config, study), by, key)
+            details["approvers"] = signed = approval.sign(
+                config, entries, approval.terms_digest(config, study), by, key
+            )
             if not signed:
                 console.print(
                     f"Signed by {by}. Nothing leaves before a second approver has signed the same.", markup=False
@@ -116,7 +118,7 @@ def approve(
         # Budgets first: one that is in force lets nothing out that is not approved.
         for promise in approval.promises_of(config):
             promise.approve(study.name, approval.terms_digest(config, study))
-        approval.approve(log, config, study, found, **said)
+        approval.approve(log, config, study, found, **details)
         remember(config, log)
     console.print("Approved, and written into the egress log.")
     console.print("Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)")

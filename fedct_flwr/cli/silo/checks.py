@@ -36,7 +36,7 @@ from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_stu
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import promises_of
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, loaded, public_key_path
-from fedct_flwr.hospital.latest_state import NOT_APPROVED, Standing, lost_ledger, lost_line, standing
+from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state, lost_ledger, lost_line
 from fedct_flwr.hospital.link import call, sentence_of
 from fedct_flwr.hospital.log_entry import read_entries, verify_log
 from fedct_flwr.hospital.shared_usage import SharedUsage
@@ -206,12 +206,12 @@ def _open_to_others(path: Path) -> bool:
 
 def approval(silo: Silo) -> Iterator[Finding]:
     """Whether the study is approved as it is now."""
-    found = standing(silo.config, silo.study, list(read_entries(silo.config.state)))
-    if found is Standing.APPROVED:
+    found = approval_state(silo.config, silo.study, list(read_entries(silo.config.state)))
+    if found is Approval.APPROVED:
         yield good("approval: the study is approved as it is now")
     else:
-        said, _, fix = NOT_APPROVED[found].partition(": ")
-        yield warning(f"approval: {said}", fix)
+        message, _, fix = NOT_APPROVED[found].partition(": ")
+        yield warning(f"approval: {message}", fix)
 
 
 # --- limits and promises
@@ -318,8 +318,8 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
         context.load_cert_chain(connection.client_certificate, connection.client_key)
     answer = call(address, context)
     if answer.error:
-        said, _, fix = sentence_of(answer.error).partition(": ")
-        yield bad(f"coordinator: {address}: {said}", fix)
+        message, _, fix = sentence_of(answer.error).partition(": ")
+        yield bad(f"coordinator: {address}: {message}", fix)
         return
     if answer.status < http.HTTPStatus.BAD_REQUEST:
         # A SuperLink has no page, and its gateway shows none.

@@ -44,7 +44,7 @@ def study(silo: Silo) -> Iterator[Finding]:
     """The study as it was handed out; all of it is public."""
     found = read_study(silo.config.study)
     columns = f", {len(found.schema.columns)} columns" if found.schema.columns else ""
-    number = f"{quoted(found.schema.quantity)} {grid.said}" if (grid := found.schema.grid) else ""
+    number = f"{quoted(found.schema.quantity)} {grid.words}" if (grid := found.schema.grid) else ""
     yield good(f"study {found.name}: {number or f'{len(found.schema.classes)} classes'}{columns}")
     yield good(f"public set: {len(found.public):,} examples, fingerprint {found.public.fingerprint.hex()}")
 
@@ -63,8 +63,8 @@ def records(silo: Silo) -> Iterator[Finding]:
             yield from _table(silo)
         except FormError as error:
             what = "of silo.toml" if config.data.query else "the file"
-            said, _, fix = str(error).replace(str(config.data.source), what).partition(": ")
-            yield bad(f"records: {said}", fix, error)
+            message, _, fix = str(error).replace(str(config.data.source), what).partition(": ")
+            yield bad(f"records: {message}", fix, error)
 
 
 def labels(silo: Silo) -> Iterator[Finding]:
@@ -123,8 +123,8 @@ def inspection(silo: Silo) -> Iterator[Finding]:
     found = silo.read("the records", lambda: inspect_records(config.data, agreed, config.silo, silo.table))
     for each in map(of_data, gathered(found.findings)):
         yield replace(each, message=f"data: {each.message}")
-    if said := largest(found.table, Redaction(private=True)):
-        yield good(f"data: next to the public set, {said}")
+    if sentence := largest(found.table, Redaction(private=True)):
+        yield good(f"data: next to the public set, {sentence}")
     for place, column in enumerate(silo.study.schema.columns):
         form = None if column.text else silo.study.config.columns.get(column.name)
         if form and (outside := Cells.of(form, column, MOST).place(silo.records.X[:, place].astype(np.float64))[1]):
@@ -169,12 +169,12 @@ def learner(silo: Silo) -> Iterator[Finding]:
         else:
             made.fit(sample.X, sample.y).predict(public)
     silo.learner, seconds = made, time.monotonic() - began
-    if name == AUTO and config.privacy.enabled and (said := config.privacy.chosen.of_auto):
-        yield good(f"learner {name} with protection {config.privacy.protection}: {said}")
-    if said := unread(config.learner, agreed.schema):
-        yield warning(f"learner {name}: it does not use all columns", said)
-    if said := unusual_texts(config.learner, agreed.schema, X):
-        yield warning(said, "nothing, if that is so")
+    if name == AUTO and config.privacy.enabled and (choice := config.privacy.chosen.of_auto):
+        yield good(f"learner {name} with protection {config.privacy.protection}: {choice}")
+    if sentence := unread(config.learner, agreed.schema):
+        yield warning(f"learner {name}: it does not use all columns", sentence)
+    if sentence := unusual_texts(config.learner, agreed.schema, X):
+        yield warning(sentence, "nothing, if that is so")
     yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")
 
 

@@ -257,9 +257,9 @@ def _default(field: FieldInfo) -> object:
 
 
 def _comment(text: str) -> Iterator[str]:
-    said = " ".join(text.replace("``", '"').split())
-    if said:
-        yield textwrap.fill(said, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    comment = " ".join(text.replace("``", '"').split())
+    if comment:
+        yield textwrap.fill(comment, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _toml(value: object) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Final
@@ -61,13 +62,14 @@ def join(
     """
     check_new(folder.absolute())
     out = Output()
-    with opened_invitation(invitation, lambda said: check_fingerprint(invitation, said, fingerprint)) as (said, files):
-        if read_study(files / "study").name != said.study:
+    check = partial(check_fingerprint, invitation, given=fingerprint)
+    with opened_invitation(invitation, check) as (found, files):
+        if read_study(files / "study").name != found.study:
             raise ConfigError(f"{invitation} contradicts itself: ask the coordinator for a new invitation")
         new = NewSilo(
-            folder, data, said.silo, files / "study", label, said.superlink, files / "ca.crt",
+            folder, data, found.silo, files / "study", label, found.superlink, files / "ca.crt",
             clients=(files / "client.crt", files / "client.key"), learner=learner, database=database,
-            more={f"connection/{COORDINATOR_KEY}": said.signer},
+            more={f"connection/{COORDINATOR_KEY}": found.signer},
         )  # fmt: skip
         made = make_silo(_in_containers(new) if containers else new)
     say_to_send(made)
@@ -78,18 +80,18 @@ def join(
         say_next(made, data)
 
 
-def check_fingerprint(path: Path, said: Invitation, told: str) -> None:
-    """Compare with what was ``told``, or ask. Raises ConfigError if it differs, typer.Exit if it is declined."""
-    if told:
-        if _digits(told) != _digits(said.fingerprint):
+def check_fingerprint(path: Path, found: Invitation, *, given: str) -> None:
+    """Compare with the ``given`` fingerprint, or ask. Raises ConfigError if it differs, typer.Exit if declined."""
+    if given:
+        if _digits(given) != _digits(found.fingerprint):
             raise ConfigError(
-                f"{path} has the fingerprint {said.fingerprint}, which is not what you were told: do not use it, and "
+                f"{path} has the fingerprint {found.fingerprint}, which is not what you were told: do not use it, and "
                 "ask the coordinator by telephone"
             )
         return
     out = Output()
-    out.say(printable(f"An invitation to the study {said.study} as {said.silo}, to call {said.superlink}"))
-    out.say(f"Its fingerprint: {said.fingerprint}")
+    out.say(printable(f"An invitation to the study {found.study} as {found.silo}, to call {found.superlink}"))
+    out.say(f"Its fingerprint: {found.fingerprint}")
     if not typer.confirm("Has the coordinator told you this fingerprint by another way?"):
         raise typer.Exit(1)
 
@@ -142,29 +144,29 @@ def renew(
     pinned = connection.ca_certificate.with_name(COORDINATOR_KEY)
     known = load_public_key(pinned) if pinned.exists() else None
 
-    def check(said: Invitation) -> None:
-        if (said.silo, said.study) != (config.silo, read_study(config.study).name):
+    def check(found: Invitation) -> None:
+        if (found.silo, found.study) != (config.silo, read_study(config.study).name):
             raise ConfigError(
-                f"{invitation} is for {said.silo} in the study {said.study}, and this silo is {config.silo} in another "
+                f"{invitation} is for {found.silo} in study {found.study}, and this silo is {config.silo} in another "
                 "or under another name: name the right folder, or ask the coordinator"
             )
         if known is None:
-            check_fingerprint(invitation, said, fingerprint)
+            check_fingerprint(invitation, found, given=fingerprint)
 
-    with opened_invitation(invitation, check, known=known) as (said, files):
+    with opened_invitation(invitation, check, known=known) as (found, files):
         # The authorities first: with them the old certificate is as good as the new one while they overlap.
         targets = connection.ca_certificate, connection.client_certificate, connection.client_key
         for name, target in zip(CERTIFICATES, targets, strict=True):
             write_atomically(target, (files / name).read_bytes())
-        write_atomically(pinned, said.signer)
+        write_atomically(pinned, found.signer)
     out = Output()
     out.say(f"{in_shell(connection.ca_certificate.parent)} has the certificates of the invitation")
-    if said.superlink != connection.superlink:
+    if found.superlink != connection.superlink:
         # It is part of what was approved, so a person changes it.
         out.say(
             printable(
-                f"The invitation names the coordinator's address {said.superlink}, and this silo calls "
-                f"{connection.superlink}: if the coordinator has moved, write superlink = {json.dumps(said.superlink)} "
+                f"The invitation names the address {found.superlink}, and this silo calls "
+                f"{connection.superlink}: if the coordinator moved, write superlink = {json.dumps(found.superlink)} "
                 f"under [connection] in {file}, then fedct silo approve"
             )
         )

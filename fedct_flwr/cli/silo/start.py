@@ -10,7 +10,7 @@ from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import answer_file, start_agent
-from fedct_flwr.hospital.latest_state import NOT_APPROVED, Standing, open_log, standing
+from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state, open_log
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_line import log_line, set_up_log
 from fedct_flwr.types import ConfigError
@@ -39,8 +39,8 @@ def check_approved(config: SiloConfig) -> None:
     """Raise ConfigError unless the study is approved as it is now, RunError if the log cannot be written or trusted."""
     # Opening it proves the log, and that no other agent is at work.
     with open_log(config):
-        found = standing(config, read_study(config.study), list(read_entries(config.state)))
-    if found is not Standing.APPROVED:
+        found = approval_state(config, read_study(config.study), list(read_entries(config.state)))
+    if found is not Approval.APPROVED:
         raise ConfigError(NOT_APPROVED[found])
 
 

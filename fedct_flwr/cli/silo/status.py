@@ -29,14 +29,16 @@ def status(
         raise typer.Exit(0 if read_agent(config).healthy and may_leave(config) else 1)
     from fedct_flwr.cli.silo.status_report import facts, study_of, table
 
-    said = facts(config, study_of(config))
-    Output(as_json=json_).show(said, table(said))
+    report = facts(config, study_of(config))
+    Output(as_json=json_).show(report, table(report))
 
 
 def may_leave(config: SiloConfig) -> bool:
     """Whether an approval is in force. That it covers today's files is the agent's to see: it shuts."""
     try:
-        said = [entry.event for entry in read_entries(config.state) if entry.event in (Event.APPROVED, Event.REVOKED)]
+        decisions = [
+            entry.event for entry in read_entries(config.state) if entry.event in (Event.APPROVED, Event.REVOKED)
+        ]
     except FedctError:
         return False
-    return said[-1:] == [Event.APPROVED] and not is_revoked(config.state)
+    return decisions[-1:] == [Event.APPROVED] and not is_revoked(config.state)

@@ -23,7 +23,7 @@ from fedct_flwr.config.silo import TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import in_force, promises_of
-from fedct_flwr.hospital.latest_state import NOT_APPROVED, Standing, standing
+from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state
 from fedct_flwr.hospital.link import LinkStatus, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, read_entries, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
@@ -37,7 +37,7 @@ FEW_BYTES: Final = 100_000_000
 _LAST_REFUSALS: Final = 5
 _LONG_SECONDS: Final = 60.0
 """An agent that trains for longer says for how long, to tell a long training from a stuck one."""
-_DATED: Final = (Standing.APPROVED, Standing.CHANGED)
+_DATED: Final = (Approval.APPROVED, Approval.CHANGED)
 _T = TypeVar("_T")
 
 
@@ -110,7 +110,7 @@ def _limits(limits: object, used: Spent | None) -> dict[str, dict[str, int] | No
 
 
 def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEntry]) -> dict[str, str]:
-    found, line = standing(config, study, entries), in_force(entries)
+    found, line = approval_state(config, study, entries), in_force(entries)
     return {"state": found, **({"time": line.time} if line and found in _DATED else {})}
 
 
@@ -165,14 +165,14 @@ def _words(reason: str) -> str:
     return Refusal[reason].sentence if reason in Refusal.__members__ else reason
 
 
-def table(said: dict[str, Any]) -> Table:
+def table(report: dict[str, Any]) -> Table:
     """The facts for people."""
     result = Table.grid(padding=(0, 2))
-    approval, agent, kinds = said["approval"], said["agent"], [kind_in_policy(name) for name in said["kinds"]]
-    result.add_row("silo", f"[bold]{escape(said['silo'])}[/]")
-    result.add_row("study", escape(said["study"] or "cannot be read: fedct silo check"))
+    approval, agent, kinds = report["approval"], report["agent"], [kind_in_policy(name) for name in report["kinds"]]
+    result.add_row("silo", f"[bold]{escape(report['silo'])}[/]")
+    result.add_row("study", escape(report["study"] or "cannot be read: fedct silo check"))
     wrong = NOT_APPROVED.get(approval["state"])
-    style = "bold red" if approval["state"] == Standing.LOST else "yellow"
+    style = "bold red" if approval["state"] == Approval.LOST else "yellow"
     result.add_row("approval", f"[{style}]{wrong}[/]" if wrong else f"[green]approved[/] on {_when(approval['time'])}")
     result.add_row("agent", _agent(agent))
     if agent["alive"] and agent["stale"]:
@@ -183,28 +183,28 @@ def table(said: dict[str, Any]) -> Table:
         result.add_row("coordinator", f"[bold red]{escape(link.sentence)}[/]" if link.silent else answered)
     if agent["asked"]:
         result.add_row("last question", f"{span(time.time() - agent['asked'])} ago")
-    if said["kinds"] != ["hard"]:
+    if report["kinds"] != ["hard"]:
         result.add_row("may leave", "; ".join(kind.in_short for kind in kinds))
-    for name, limit in said["limits"].items():
-        result.add_row(name, _used(said["used"][name], limit))
-    for line in _shared(said["records"]) if "records" in said else ():
+    for name, limit in report["limits"].items():
+        result.add_row(name, _used(report["used"][name], limit))
+    for line in _shared(report["records"]) if "records" in report else ():
         result.add_row("all studies", line)
     for of in dict.fromkeys(kind.of for kind in kinds if kind.for_numbers):
-        result.add_row("at once", f"others' {of} count {said['at_once']['consensus_weight']:g} at most")
+        result.add_row("at once", f"others' {of} count {report['at_once']['consensus_weight']:g} at most")
     for budget, of in (("privacy", "on these records"), ("sums", "by sums of this silo")):
-        if budget in said:
-            result.add_row("privacy", _budget(said[budget]))
-            if others := said[budget]["others"]:
-                together = f"epsilon {said[budget]['together']:.3g} spent {of}"
+        if budget in report:
+            result.add_row("privacy", _budget(report[budget]))
+            if others := report[budget]["others"]:
+                together = f"epsilon {report[budget]['together']:.3g} spent {of}"
                 result.add_row("all studies", f"{together}, with {count(others, 'other')}")
-    if said["judgment"]:
-        for name, line in _judged(said["judgment"]):
+    if report["judgment"]:
+        for name, line in _judged(report["judgment"]):
             result.add_row(name, escape(line))
-    log = f"lines: {said['log']['lines']:,}" if said["log"]["readable"] else "[bold red]cannot be read[/]"
+    log = f"lines: {report['log']['lines']:,}" if report["log"]["readable"] else "[bold red]cannot be read[/]"
     result.add_row("log", f"{log}; proof: fedct silo verify")
-    if said["free_bytes"] < FEW_BYTES:
-        result.add_row("disk", f"[bold red]{said['free_bytes'] / 1e6:,.0f} MB free: make room[/]")
-    for number, refusal in enumerate(said["refusals"]):
+    if report["free_bytes"] < FEW_BYTES:
+        result.add_row("disk", f"[bold red]{report['free_bytes'] / 1e6:,.0f} MB free: make room[/]")
+    for number, refusal in enumerate(report["refusals"]):
         round_ = f", round {refusal['round']}" if refusal["round"] else ""
         result.add_row(
             "refused" if not number else "", f"{_when(refusal['time'])}{round_}: {escape(refusal['reason'])}"
@@ -247,10 +247,10 @@ def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _agent(agent: dict[str, Any]) -> str:
     if agent["trouble"]:
-        said, _, fix = agent["trouble"].partition(": ")
+        message, _, fix = agent["trouble"].partition(": ")
         style = "bold red" if agent["hangs"] or agent["shut"] else "yellow"
         process = f" (process {agent['pid']})" if agent["alive"] else ""
-        return f"[{style}]{escape(said)}[/]{process}: {escape(fix)}"
+        return f"[{style}]{escape(message)}[/]{process}: {escape(fix)}"
     since = f", for {span(agent['worked'])}" if agent["worked"] >= _LONG_SECONDS else ""
     doing = f"trains, round {agent['round']}{since}" if agent["working"] else "waits for questions"
     if agent["link"] and LinkStatus(**agent["link"]).silent and not agent["working"]:
@@ -260,10 +260,10 @@ def _agent(agent: dict[str, Any]) -> str:
 
 def _budget(privacy: dict[str, Any]) -> str:
     if privacy["spent"] is None:
-        said = "[bold red]the ledger cannot be read, so nothing leaves[/]: fedct privacy-sheet"
+        message = "[bold red]the ledger cannot be read, so nothing leaves[/]: fedct privacy-sheet"
     else:
-        said = _epsilon(privacy)
-    return f"{privacy['protection']}: {said}"
+        message = _epsilon(privacy)
+    return f"{privacy['protection']}: {message}"
 
 
 def _when(time_: str) -> str:
@@ -281,8 +281,8 @@ def metrics(
     config = SiloConfig.read_toml(silo_file(folder))
 
     def document() -> dict[str, Any]:
-        said = facts(config, study_of(config))
+        report = facts(config, study_of(config))
         # The silo's judgment is for its people alone; the last refusals are counted by reason already.
-        return {name: value for name, value in said.items() if name not in ("judgment", "refusals")}
+        return {name: value for name, value in report.items() if name not in ("judgment", "refusals")}
 
     print_metrics(document)

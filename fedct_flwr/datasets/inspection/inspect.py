@@ -32,7 +32,7 @@ class Inspection:
         return [found for found in self.findings if found.severity is Severity.REFUSED]
 
     @property
-    def said(self) -> list[Finding]:
+    def suspicious(self) -> list[Finding]:
         """Suspicious findings."""
         return [found for found in self.findings if found.severity is Severity.SAID]
 

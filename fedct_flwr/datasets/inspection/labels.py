@@ -189,13 +189,13 @@ def leakage(
     for silo, each in bins.items():
         np.add.at(tables[silo], (each, y[silo]), 1)
     every: Ints = np.sum([*tables.values()], axis=0)
-    told = [("", every)] if _is_told(every, FEWEST) else []
-    for silo, table in () if told else tables.items():
+    leaking = [("", every)] if _is_told(every, FEWEST) else []
+    for silo, table in () if leaking else tables.items():
         errors, _, others = _errors(every - table)
         # Elsewhere it hardly tells the label.
         if _is_told(table, 100) and errors > others / 2 > 0:
-            told.append((silo, table))
-    for silo, table in told:
+            leaking.append((silo, table))
+    for silo, table in leaking:
         errors, records, _ = _errors(table)
         whom = (
             f"most records{'' if redaction.private else f' ({1 - errors / records:.1%})'}" if errors else "every record"

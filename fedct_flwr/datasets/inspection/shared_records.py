@@ -57,14 +57,16 @@ def shared_records(
 def _shared(one: SiloName, other: SiloName, number: int, redaction: Redaction) -> Finding:
     records, silo = redaction.number(number, "record"), other
     if other.endswith(_PART):
-        said = f"{records} of the test part of silo {one} equal records that it trains on, so its scores are too good"
+        message = (
+            f"{records} of the test part of silo {one} equal records that it trains on, so its scores are too good"
+        )
         silo, fix = one, "remove copies, or name the patients' column as group"
     elif one:
-        said = f"{records} of silo {other} stand at silo {one} as well"
+        message = f"{records} of silo {other} stand at silo {one} as well"
         fix = "check for copies of a table; keep each record at one silo"
     else:
-        said, fix = f"{records} of silo {other} stand in the public set as well", "remove them from one of the two"
-    return Finding("shared-records", Severity.SAID, said, fix, silo=silo)
+        message, fix = f"{records} of silo {other} stand in the public set as well", "remove them from one of the two"
+    return Finding("shared-records", Severity.SAID, message, fix, silo=silo)
 
 
 def _beyond_chance(keys: Mapping[SiloName, _Keys], chosen: Sequence[_Pair], bits: float) -> dict[_Pair, int]:
