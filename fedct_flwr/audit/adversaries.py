@@ -234,7 +234,7 @@ def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Obse
         return Observation(places.candidates[silo].y)
     reached = learner.weights()
     # The first global weights were drawn before anybody learned anything.
-    weights = kept.weights if seat == COORDINATOR else kept.told_weights[1:]
+    weights = kept.weights if seat == COORDINATOR else kept.global_weights[1:]
     records, parts, strangers = places.candidates[silo], [], []
     for one in weights:
         learner.set_weights(one)

@@ -63,7 +63,7 @@ class OfSilo:
     targets: list[HardLabels] = field(default_factory=list)
     soft_targets: list[NDArray[np.float64]] = field(default_factory=list)
     weights: list[Mapping[str, NDArray[Any]]] = field(default_factory=list)
-    told_weights: list[Mapping[str, NDArray[Any]]] = field(default_factory=list)
+    global_weights: list[Mapping[str, NDArray[Any]]] = field(default_factory=list)
     steps: list[Joint] = field(default_factory=list)
     in_sums: list[InSum] = field(default_factory=list)
 
@@ -86,7 +86,7 @@ class Transcript:
             reply = self._inner(message, context)
             if reply.has_content() and ARRAYS in reply.content.array_records:
                 kept = self.silos.setdefault(silo, OfSilo())
-                kept.told_weights.append(begun)
+                kept.global_weights.append(begun)
                 kept.weights.append(without_control(to_weights(reply.content.array_records[ARRAYS]))[0])
             return reply
         try:

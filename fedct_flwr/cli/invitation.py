@@ -62,7 +62,7 @@ class Invitation(Settings):
 
     @property
     def fingerprint(self) -> str:
-        """That of the signer's key."""
+        """Fingerprint of the signer's key."""
         return fingerprint_of(load_pem_public_key(self.signer))  # type: ignore[arg-type]  # an Ed25519 key, as proven
 
 

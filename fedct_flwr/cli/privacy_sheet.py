@@ -99,7 +99,7 @@ def _of_silo(config: SiloConfig) -> _Page:
     in_sums = _in_sums(config, study) if config.policy.sum_epsilon else None
     if in_sums and not privacy.enabled:
         return in_sums
-    accounts = [each.spending(study.name) for each in promises_of(config) if each.name == "privacy"]
+    accounts = [promises_of(config)["privacy"].spending(study.name)] if config.promises else []
     if config.adds_noise:
         from fedct_flwr.silo.noisy_sum import together_in
 
@@ -128,8 +128,7 @@ def _in_sums(config: SiloConfig, study: StudyFolder) -> _Page:
 
     if study.sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
-    (promise,) = (each for each in promises_of(config) if each.name == "sums")
-    found, may_collude = promise.spending(study.name), study.sums.may_collude
+    found, may_collude = promises_of(config)["sums"].spending(study.name), study.sums.may_collude
     text = page(
         "sums",
         study.name,

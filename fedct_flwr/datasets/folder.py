@@ -90,7 +90,7 @@ def read_folder(folder: Path, settings: FolderTables | None = None, *, drawn: bo
         if why := fault(silo):
             raise DataError(f"{quoted(path.name)} in {folder} names no silo, as {why}: rename it")
         group[silo] = path
-    _check_told(folder, settings, forms)
+    _check_listed(folder, settings, forms)
     if PUBLIC not in found and not drawn:
         alike = next((name for name in [*found, *unused] if _PUBLIC.search(name)), "")
         remedy = f"if {quoted(alike)} is the public set, save it as {PUBLIC}.csv next to the silos' tables"
@@ -105,7 +105,7 @@ def read_folder(folder: Path, settings: FolderTables | None = None, *, drawn: bo
     return TableFolder(public, found, tests, tuple(unused))
 
 
-def _check_told(folder: Path, settings: FolderTables | None, forms: dict[Path, FileForm | None]) -> None:
+def _check_listed(folder: Path, settings: FolderTables | None, forms: dict[Path, FileForm | None]) -> None:
     if settings and len(settings.files) > sum(form is not None for form in forms.values()):
         known = [path.name for path in forms if name_and_ending(path)[1]]
         unknown = next(

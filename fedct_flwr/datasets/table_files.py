@@ -140,7 +140,7 @@ def read_table(
     names = [name for name, _ in kept]
     if repeated := repeated_names(names):
         raise _same_name(path, repeated)
-    columns = [_as_told(values, name, as_text, tables, path) for name, values in kept]
+    columns = [_as_settings_say(values, name, as_text, tables, path) for name, values in kept]
     fields = [
         marked(name, values.type) if was_date else pa.field(name, values.type)
         for name, (values, was_date) in zip(names, columns, strict=True)
@@ -203,7 +203,7 @@ def _same_name(where: object, names: Sequence[str]) -> DataError:
     return DataError(f"{where} has columns of the same name: {listed(names)}; rename them")
 
 
-def _as_told(
+def _as_settings_say(
     values: pa.ChunkedArray, name: str, text: Collection[str], tables: TableSettings, path: Path
 ) -> tuple[pa.ChunkedArray, bool]:
     """One column as the settings want it, and whether it held dates."""

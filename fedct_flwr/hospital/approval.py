@@ -183,11 +183,10 @@ def current(entries: Iterable[LogEntry]) -> bytes | None:
 class Promise:
     """Promise of differential privacy in ``silo.toml``: for each record, or for the silo as a whole.
 
-    ``name`` is that in JSON documents, ``kept_by`` the mechanism that keeps it, ``account`` its name in the ledger.
+    ``kept_by`` is the mechanism that keeps it, ``account`` its name in the ledger.
     """
 
     config: SiloConfig
-    name: str
     kept_by: str
     protects: str
     epsilon: float
@@ -208,16 +207,16 @@ class Promise:
         approve_budget(self.config, study, terms, self.account)
 
 
-def promises_of(config: SiloConfig) -> list[Promise]:
-    """Promises of these settings."""
+def promises_of(config: SiloConfig) -> dict[str, Promise]:
+    """Promises of these settings by name: ``privacy`` for each record, ``sums`` for the silo as a whole."""
     privacy, policy = config.privacy, config.policy
-    found = []
+    found = {}
     if config.promises:
         whom = f"each {config.unit}"
-        found.append(Promise(config, "privacy", config.promised_by, whom, privacy.epsilon, privacy.delta, DATA_SET))
+        found["privacy"] = Promise(config, config.promised_by, whom, privacy.epsilon, privacy.delta, DATA_SET)
     if policy.sum_epsilon:
         of_silo = "noise in secure sums", "this silo as a whole", policy.sum_epsilon, policy.sum_delta
-        found.append(Promise(config, "sums", *of_silo, WHOLE_SILO))
+        found["sums"] = Promise(config, *of_silo, WHOLE_SILO)
     return found
 
 

@@ -184,7 +184,7 @@ def _loaded(folder: Path, fingerprint: str) -> tuple[Any, Any]:
 
 @torch.inference_mode()
 def _embed(network: Any, tokens: list[list[int]], layers: int) -> list[NDArray[np.float32]]:
-    """Of each of the last layers the mean over a text's tokens, of length 1."""
+    """Mean over a text's tokens in each of the last layers, of length 1."""
     # Texts of about the same length together: what fills up a batch costs as much as text.
     order = sorted(range(len(tokens)), key=lambda position: len(tokens[position]))
     found: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)] * len(tokens)

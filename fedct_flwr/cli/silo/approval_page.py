@@ -295,7 +295,7 @@ class Page:
 
     def _account(self, name: str) -> list[str]:
         """Spent part of a budget to approve, and its former value if that was another."""
-        (promise,) = (each for each in approval.promises_of(self.config) if each.name == name)
+        promise = approval.promises_of(self.config)[name]
         account = promise.spending(self.study.name)
         before = f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}"
         changed = (account.budget, account.delta) != (promise.epsilon, promise.delta)

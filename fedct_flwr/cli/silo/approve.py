@@ -116,7 +116,7 @@ def approve(
                 out.show(document)
                 return
         # Budgets first: one that is in force lets nothing out that is not approved.
-        for promise in approval.promises_of(config):
+        for promise in approval.promises_of(config).values():
             promise.approve(study.name, approval.terms_digest(config, study))
         approval.approve(log, config, study, found, **details)
         remember(config, log)

@@ -265,7 +265,7 @@ def protection(silo: Silo) -> None:
 
 def privacy(silo: Silo) -> Iterator[Finding]:
     """Promises, and what the ledger says was spent of each; nothing where nothing is promised."""
-    for promise in promises_of(silo.config):
+    for promise in promises_of(silo.config).values():
         budget = f"epsilon {promise.epsilon:g}, delta {promise.delta:g} for {promise.protects} in total"
         spent = promise.spending(silo.study.name).epsilon
         yield good(f"privacy: {promise.kept_by}, {budget}; {spent:.3g} spent")

@@ -149,10 +149,10 @@ def _budget_of(epsilon: float, delta: float, spent_: float | None) -> dict[str, 
 
 def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Budgets of each record, and of the silo as a whole by noise in secure sums, with each one's ledger."""
-    for promise in promises_of(config):
+    for name, promise in promises_of(config).items():
         found = _told(partial(promise.spending, study.name)) if study else None
         yield (
-            promise.name,
+            name,
             {
                 "protection": promise.kept_by,
                 **_budget_of(promise.epsilon, promise.delta, found.epsilon if found else None),
