@@ -108,6 +108,9 @@ FAULTS = [
         "nextafter(self.scale / self.honest",
         "privacy/test_noise_shares.py",
     ),
+    # The privacy sheet states the noise that epsilon follows from.
+    Fault("silo/noisy_sum.py", "event.noise_multiplier, *known", "1.0, *known", "cli/test_privacy_sheet.py"),
+    Fault("privacy/events.py", "{1 / event.noise_parameter", "{event.noise_parameter", "privacy/test_sheet.py"),
     # What every message is: one encoding, of the same study and public set.
     Fault("wire/codec.py", "if payload != encoded:", "if False:", "wire/test_codec.py"),
     Fault("wire/codec.py", "!= terms.public_fingerprint:", "is None:", "wire/test_codec.py"),
@@ -124,6 +127,13 @@ FAULTS = [
     Fault("secure_sum/silo.py", "if asked != request:", "if False:", "secure_sum"),
     Fault("secure_sum/silo.py", "if current.list_signed not in (None, ask.survivors):", "if False:", "secure_sum"),
     Fault("secure_sum/silo.py", "if ask.shape.subject in self.subjects:", "if False:", "secure_sum"),
+    # A silo whose labels are the opposite of all others' counts nothing.
+    Fault(
+        "coordinator/cotraining.py",
+        "for silo, own in votes.items() if silo not in against}",
+        "for silo, own in votes.items()}",
+        "federation/test_cotraining.py",
+    ),
     # Consensus.
     Fault(
         "consensus/dawid_skene.py",

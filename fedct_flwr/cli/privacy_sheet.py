@@ -217,8 +217,9 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
 def _of_joint(run: RunFolder, config: RunConfig, method: JointLabeler) -> _Page:
     def read(joint: dict[str, Any]) -> Together:
         steps, numbers, honest = (int(joint[name]) for name in ("steps", "numbers", "honest"))
-        fewest, multiplier = method.fewest_summands(len(run.silos)), float(joint["noise_multiplier"])
-        return Together(steps, numbers, honest, multiplier, fewest, method.may_collude)
+        noise, epsilon, delta = (float(joint[name]) for name in ("noise_multiplier", "epsilon", "delta"))
+        fewest = method.fewest_summands(len(run.silos))
+        return Together(steps, numbers, honest, noise, epsilon, delta, fewest, method.may_collude)
 
     together = _from_result(run, "joint", read)[1]
     accounts = accounts_of(run, config)

@@ -98,7 +98,7 @@ class Training:
         result = {
             "epsilon": plan.epsilon, "delta": plan.delta, "unit": str(unit_of(grouped=study.config.grouped)),
             "steps": plan.steps, "numbers": labeler.noise.numbers, "honest": plan.honest,
-            "noise_multiplier": labeler.noise.multiplier,
+            "noise_multiplier": labeler.noise.event().noise_multiplier,
             "labeler": "additive" if plan.bins else "linear",
             **({"lost": lost} if lost else {}),
         }  # fmt: skip

@@ -105,6 +105,8 @@ class NoiseOnVotes:
     mechanism: str
     queries: int
     scale: float
+    votes: int = 1
+    """Votes of a silo on each example, all for one class."""
     honest: int = 0
     """Silos whose shares of the noise are counted, where it comes in shares; 0 where it is added in one place."""
     may_collude: int = 0
@@ -117,7 +119,8 @@ class Spending:
 
     ``budget`` is the epsilon that may be spent, infinite where nothing bounds it. ``accountant`` is the one that gave
     ``epsilon``. From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were
-    charged for the same records, and ``together`` what all of them and this one have spent, at that delta.
+    charged for the same records, and ``together`` what all of them and this one have spent, at that delta; ``draws``
+    has the noise of all charges in words, with the numbers that ``epsilon`` follows from.
     """
 
     whom: str
@@ -127,6 +130,7 @@ class Spending:
     budget: float = math.inf
     accountant: str = ""
     charges: int = 0
+    draws: tuple[str, ...] = ()
     others: int = 0
     together: float = 0.0
     noise: NoiseOnVotes | None = None
@@ -170,6 +174,7 @@ class Spending:
             "mechanism": noise.mechanism,
             "queries": noise.queries,
             "scale": noise.scale,
+            "votes": noise.votes,
             "delta": self.delta,
             **({"honest": noise.honest, "may_collude": noise.may_collude} if noise.honest else {}),
             "epsilon": self.epsilon,
@@ -184,6 +189,7 @@ class Spending:
                 str(facts["mechanism"]),
                 int(facts["queries"]),
                 float(facts["scale"]),
+                int(facts["votes"]),
                 honest=int(facts.get("honest", 0)),
                 may_collude=int(facts.get("may_collude", 0)),
             )

@@ -132,6 +132,40 @@ def from_json(text: str) -> DpEvent:
     return event
 
 
+def in_words(event: DpEvent, times: int = 1) -> str:
+    """The event and its noise, with all numbers that its cost follows from.
+
+    >>> in_words(SelfComposedDpEvent(GaussianDpEvent(14.4567), 5), 3)
+    '15 times Gaussian noise with a standard deviation of 14.4567 times the largest change'
+    """
+    match event:
+        case SelfComposedDpEvent():
+            return in_words(event.event, times * event.count)
+        case ComposedDpEvent():
+            return "; ".join(in_words(part, times) for part in event.events)
+        case GaussianDpEvent():
+            noise = f"Gaussian noise with a standard deviation of {event.noise_multiplier:.6g} times the largest change"
+        case PoissonSampledDpEvent():
+            sample = f"a random sample, which has each with a probability of {event.sampling_probability:.6g}"
+            return f"{in_words(event.event, times)}, on {sample}"
+        case RandomizedResponseDpEvent():
+            noise = (
+                f"a label replaced with a probability of {event.noise_parameter:.6g} by one drawn from all "
+                f"{event.num_buckets} classes"
+            )
+        case DiscreteLaplaceDpEvent():
+            noise = f"Laplace noise of scale {1 / event.noise_parameter:.6g}, the largest change {event.sensitivity}"
+        case DiscreteGaussianDpEvent():
+            noise = (
+                f"Gaussian noise with a standard deviation of {event.scale:.6g}, the largest change {event.sensitivity}"
+            )
+        case BoundedRangeDpEvent():
+            noise = f"a class drawn by odds whose logarithms change within a range of {event.eta:.6g}"
+        case _:
+            noise = "no noise"
+    return f"{times:,} times {noise}"
+
+
 def _plain(event: DpEvent) -> dict[str, Any]:
     if type(event) is ComposedDpEvent:
         return {"type": "ComposedDpEvent", "events": [_plain(part) for part in event.events]}

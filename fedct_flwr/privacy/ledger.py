@@ -29,8 +29,14 @@ class Spent(NamedTuple):
     """A study's spending on a data set so far: ``epsilon`` at the budget's delta, per its unit, in total."""
 
     epsilon: Epsilon
-    charges: int
+    events: Mapping[str, int]
+    """As text, and how often each was charged."""
     budget: Budget
+
+    @property
+    def charges(self) -> int:
+        """How many events were charged."""
+        return sum(self.events.values())
 
 
 class SpentOn(NamedTuple):
@@ -162,7 +168,7 @@ class Ledger:
             if budget is None:
                 return None
             found = charged(ledger, study, data_set)
-        return Spent(epsilon_in_time(composed(found), budget.delta), sum(found.values()), budget)
+        return Spent(epsilon_in_time(composed(found), budget.delta), found, budget)
 
     def spent_on(self, data_set: str, delta: float) -> SpentOn:
         """Total spending of all studies on the data set, at ``delta``. Raises LedgerError."""

@@ -295,9 +295,7 @@ def spent_on_sum(shares: VoteShares, votes: int, delta: float, may_collude: int)
         epsilon=price.upper,
         delta=delta,
         accountant=price.accountant,
-        noise=NoiseOnVotes(
-            "gaussian", shares.queries, shares.scale * votes, honest=shares.honest, may_collude=may_collude
-        ),
+        noise=NoiseOnVotes("gaussian", shares.queries, shares.scale * votes, votes, shares.honest, may_collude),
     )
 
 

@@ -130,14 +130,17 @@ def together_words(account: Spending) -> list[str]:
 class Together:
     """How silos add together: ``steps`` sums of ``numbers`` numbers each, with the noise of ``honest`` silos counted.
 
-    ``noise_multiplier``: standard deviation of the counted noise in one sum, for a record's largest change of 1.
-    ``draws``: they count values for a drawn public set, and ``numbers`` is the most of any sum; else they train.
+    ``noise``: standard deviation of the counted noise in one sum, for a record's largest change of 1. All sums together
+    cost a record ``epsilon`` at ``delta``. ``draws``: they count values for a drawn public set, and ``numbers`` is the
+    most of any sum; else they train.
     """
 
     steps: int
     numbers: int
     honest: int
-    noise_multiplier: float
+    noise: float
+    epsilon: float
+    delta: float
     min_summands: int
     may_collude: int
     draws: bool = False

@@ -92,5 +92,5 @@ def spent_by(mechanism: CountNoise, num_queries: int, delta: float, *, partition
         epsilon=price.upper,
         delta=delta,
         accountant=price.accountant,
-        noise=NoiseOnVotes(mechanism.name, num_queries, mechanism.scale),
+        noise=NoiseOnVotes(mechanism.name, num_queries, mechanism.scale, mechanism.votes_per_unit),
     )

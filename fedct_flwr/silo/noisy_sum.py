@@ -103,8 +103,8 @@ def together_in(study: StudyFolder, *, draws: bool = False) -> Together:
     if joint is None or sums is None:
         raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")
     labeler = joint_labeler(joint, study.public, study.schema)
-    numbers, multiplier = labeler.noise.numbers, labeler.noise.multiplier
-    return Together(joint.steps, numbers, joint.honest, multiplier, sums.min_summands, sums.may_collude)
+    event, known = labeler.noise.event(), (joint.epsilon, joint.delta, sums.min_summands, sums.may_collude)
+    return Together(joint.steps, labeler.noise.numbers, joint.honest, event.noise_multiplier, *known)
 
 
 # Silos of one process share it, and all steps do.
@@ -147,9 +147,9 @@ def plan_of(study: StudyFolder) -> marginals.Plan:
 
 def drawn_in(study: StudyFolder) -> Together:
     """How real silos count together in a study, for people. Raises ConfigError."""
-    noise, sums = plan_of(study).noise, study.config.sums
-    known = sums.min_summands, sums.may_collude
-    return Together(1, noise.numbers, noise.honest, noise.multiplier, *known, draws=True)
+    plan, sums = plan_of(study), study.config.sums
+    noise, known = plan.noise, (plan.epsilon, plan.delta, sums.min_summands, sums.may_collude)
+    return Together(1, noise.numbers, noise.honest, noise.event().noise_multiplier, *known, draws=True)
 
 
 def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse, payload: bytes) -> NDArray[np.uint64]:

@@ -19,7 +19,7 @@ from dp_accounting import DpEvent, NoOpDpEvent
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.labelers.labeler import Asked, Labeler, decides_labeler
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, PrivacyUnit, Spending, budget_of
-from fedct_flwr.privacy.events import from_json, to_json
+from fedct_flwr.privacy.events import from_json, in_words, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.randomness import Noise
@@ -57,8 +57,14 @@ def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set
     known |= {"others": len(together.studies - {study}), "together": together.epsilon.upper}
     if found:
         spent, known_as = found.epsilon, found.budget
-        known |= {"unit": known_as.unit, "delta": known_as.delta, "budget": known_as.epsilon, "charges": found.charges}
+        known |= {
+            "unit": known_as.unit,
+            "delta": known_as.delta,
+            "budget": known_as.epsilon,
+            "charges": sum(found.events.values()),
+        }
         known |= {"epsilon": spent.upper, "accountant": spent.accountant}
+        known["draws"] = tuple(in_words(from_json(event), times) for event, times in found.events.items())
     return Spending(**known)
 
 

@@ -1,10 +1,12 @@
 """One page of plain language, recomputed from the ledger, for a silo's folder and for a run's."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.privacy.accounting import epsilon
@@ -13,7 +15,7 @@ from fedct_flwr.privacy.events import composed, pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError
-from tests.cli.silos import Fedct, Kit, words
+from tests.cli.silos import Fedct, Kit, agree_on_sums, words
 
 STUDY = "heart-disease"
 
@@ -70,7 +72,7 @@ def test_a_run_that_has_not_told_what_its_noise_costs_is_one_sentence(fedct: Fed
     assert "has not completed" in outcome.sentence
 
 
-JOINT = {"steps": 15, "numbers": 22, "honest": 3, "noise_multiplier": 3.7}
+JOINT = {"steps": 15, "numbers": 22, "honest": 3, "noise_multiplier": 14.4567, "epsilon": 1.0, "delta": 1e-5}
 
 
 def test_the_joint_labelers_page_has_what_was_spent_and_what_is_assumed(fedct: Fedct, tmp_path: Path) -> None:
@@ -87,3 +89,23 @@ def test_the_joint_labelers_page_has_what_was_spent_and_what_is_assumed(fedct: F
     assert told["accounts"][1]["spent"] == pytest.approx(found)
     for part in ("epsilon 1, delta 1e-05", "15 sums of 22 numbers", "3 silos count as honest", "## What is assumed"):
         assert part in told["markdown"], part
+
+
+@pytest.mark.parametrize(
+    ("agreed", "states"),
+    [("joint", "has (15) such sums, which together cost"), ("draw", "A drawn set is (one) such sum and costs")],
+)
+def test_the_noise_of_one_sum_and_how_many_there_are_give_epsilon(
+    fedct: Fedct, kit: Kit, agreed: str, states: str
+) -> None:
+    ranges = {column.name: {"kind": "number", "range": [0, 500]} for column in kit.study.schema.columns}
+    more = {"columns": ranges} if agreed == "draw" else {}
+    agree_on_sums(kit, **{agreed: {"records": 500, "epsilon": 0.9}}, **more)
+    kit.let_out(agreed)
+    outcome = fedct("privacy-sheet", kit.folder)
+    assert outcome.code == 0, outcome.err
+    (noise,) = re.findall(r"in one sum has a standard deviation of ([0-9.]+) times the largest change", outcome.out)
+    ((sums, spent),) = re.findall(rf"{states} epsilon ([0-9.]+) at delta 1e-05", outcome.out)
+    found = epsilon(SelfComposedDpEvent(GaussianDpEvent(float(noise)), 15 if sums == "15" else 1), 1e-5)
+    assert float(spent) == 0.9
+    assert found.upper == pytest.approx(0.9, rel=2e-3)

@@ -3,10 +3,12 @@
 import csv
 
 import numpy as np
+import pandas as pd
+import pytest
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
-from fedct_flwr import Plurality, datasets
+from fedct_flwr import DawidSkene, FedCT, Plurality, datasets, simulate
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.questions import no_targets
@@ -68,3 +70,20 @@ def test_the_strategy_means_what_every_flower_strategy_means(federation: Federat
     assert list(result.train_metrics_clientapp) == [1, 2]
     assert result.train_metrics_clientapp[1]["changed"] == 228
     assert set(np.unique(arrays_to_targets(result.arrays))) == {0, 1}
+
+
+@pytest.mark.parametrize("rule", [Plurality(), DawidSkene()], ids=lambda rule: type(rule).__name__)
+def test_a_silo_whose_labels_are_the_opposite_of_all_others_counts_nothing(rule: Plurality | DawidSkene) -> None:
+    def table(seed: int, size: int) -> pd.DataFrame:
+        numbers = np.random.default_rng(seed).normal(size=(size, 3))
+        return pd.DataFrame(numbers, columns=["a", "b", "c"]).assign(ill=np.where(numbers[:, 0] > 0, "yes", "no"))
+
+    silos = {name: table(seed, 60) for seed, name in enumerate(("east", "north", "south"))}
+    turned = table(9, 60).replace({"ill": {"yes": "no", "no": "yes"}})
+    public = table(10, 200).drop(columns="ill")
+    how = {"label": "ill", "learner": "logistic-regression", "algorithm": FedCT(rule), "rounds": 1, "progress": False}
+    without = simulate(silos, public, **how)
+    with pytest.warns(UserWarning, match="west"):
+        run = simulate({**silos, "west": turned}, public, **how)
+    assert [*run.records[0]["opposed"]] == ["west"]
+    assert run.consensus.tolist() == without.consensus.tolist()

@@ -1,15 +1,34 @@
 """What the page says of numbers; which numbers, tests/cli/test_privacy_sheet.py tells."""
 
+import json
 import math
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import PrivacySettings
-from fedct_flwr.privacy.budget import NoiseOnVotes, PrivacyUnit, Spending
+from fedct_flwr.privacy.accounting import epsilon_in_time
+from fedct_flwr.privacy.budget import DATA_SET, Budget, NoiseOnVotes, PrivacyUnit, Spending
+from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEvent, composed, from_json
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.mechanisms import ON_COUNTS
+from fedct_flwr.privacy.noise_shares import VoteShares, calibrated, spent_on_sum
 from fedct_flwr.privacy.sheet import Answers, page, sheet
+from fedct_flwr.privacy.tally_noise import spent_by
+from fedct_flwr.silo.release import account
 
 
 def of_records(*accounts: Spending, **privacy: object) -> str:
@@ -88,3 +107,74 @@ def test_what_is_no_result_is_refused(wrong: dict[str, Any], wording: SnapshotAs
 def test_a_budget_is_kept_as_long_as_no_more_is_spent(epsilon: float, kept: bool, left: float) -> None:
     spent = Spending(whom="a", delta=1e-5, epsilon=epsilon, budget=2.0)
     assert (spent.kept, spent.left) == (kept, left)
+
+
+RECORDED = Path(__file__).parents[1] / "golden" / "recorded"
+NUMBER = r"([0-9.e+-]*[0-9])"
+PRINTED: list[tuple[str, Callable[..., DpEvent]]] = [
+    (rf"Gaussian noise with a standard deviation of {NUMBER} times the largest change, on a random sample, which has "
+     rf"each with a probability of {NUMBER}", lambda noise, q: PoissonSampledDpEvent(q, GaussianDpEvent(noise))),
+    (rf"Gaussian noise with a standard deviation of {NUMBER}(,) the largest change {NUMBER}",
+     lambda scale, _, most: DiscreteGaussianDpEvent(scale, int(most))),
+    (rf"Gaussian noise with a standard deviation of {NUMBER}( times)", lambda noise, _: GaussianDpEvent(noise)),
+    (rf"Laplace noise of scale {NUMBER}, the largest change {NUMBER}",
+     lambda scale, most: DiscreteLaplaceDpEvent(1 / scale, int(most))),
+    (rf"a label replaced with a probability of {NUMBER} by one drawn from all {NUMBER} classes",
+     lambda blind, classes: RandomizedResponseDpEvent(blind, int(classes))),
+    (rf"change within a range of {NUMBER}()", lambda eta, _: BoundedRangeDpEvent(eta)),
+]  # fmt: skip
+
+
+def recomputed(printed: str, delta: float) -> float:
+    """Epsilon of all noise that a page states, by its printed numbers alone."""
+    events = []
+    for times, words in re.findall(r"([0-9,]+) times ([^;]*)", printed):
+        found = ((re.search(pattern, words), event) for pattern, event in PRINTED)
+        match, event = next((match, event) for match, event in found if match)
+        numbers = (float(one) if one[:1].isdigit() else 0.0 for one in match.groups())
+        events.append(SelfComposedDpEvent(event(*numbers), int(times.replace(",", ""))))
+    return epsilon_in_time(composed(*events), delta).upper
+
+
+def recorded(run: str) -> list[DpEvent]:
+    """What the first silo of a recorded run has charged."""
+    charges = json.loads((RECORDED / f"{run}.json").read_text("utf-8"))["charges"]
+    return [from_json(json.dumps(charge["event"])) for charge in next(iter(charges.values()))]
+
+
+@pytest.mark.parametrize(
+    "charged",
+    [recorded("dp-linear"), recorded("dp-sgd"), recorded("randomized-response"), recorded("fedkt-l2"),
+     recorded("fedkt-l2-gaussian"), recorded("fedkt-l2-gumbel"), [PoissonSampledDpEvent(0.1, GaussianDpEvent(1.5))] * 9,
+     [calibrated(1.0, 1e-5, sensitivity=2.0**30, sums=15, numbers=22, honest=3).event()] * 15],
+    ids=("dp-linear", "dp-sgd", "randomized-response", "laplace", "gaussian", "gumbel", "sampled", "joint"),
+)  # fmt: skip
+def test_epsilon_follows_from_the_noise_that_the_sheet_states(charged: list[DpEvent], tmp_path: Path) -> None:
+    budget = Budget(1000.0, 1e-5)
+    with Ledger(tmp_path) as ledger:
+        for event in charged:
+            ledger.charge("study", DATA_SET, budget, event)
+    (said,) = re.findall(r"\nThe ledger of essen has, .*?: (.*)\.\n", text := of_records(_account(tmp_path, budget)))
+    (spent,) = re.findall(rf"\| essen \| {len(charged)} \| {NUMBER} \| 1000 \|", text)
+    assert recomputed(said, 1e-5) == pytest.approx(float(spent), rel=2e-3)
+
+
+def _account(state: Path, budget: Budget) -> Spending:
+    return account(Ledger(state), "essen", "study", budget)
+
+
+@pytest.mark.parametrize("votes", [1, 3])
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "in shares"])
+def test_epsilon_follows_from_the_noise_on_votes_that_the_sheet_states(name: str, votes: int) -> None:
+    if name == "in shares":
+        spent = spent_on_sum(VoteShares(40.0, 50, 2, honest=3), votes, 1e-5, may_collude=1)
+    else:
+        spent = spent_by(ON_COUNTS[name](40.0, votes, PrivacyUnit.SILO), 50, 1e-5)
+    kind = "shares" if name == "in shares" else "coordinator"
+    text = page(kind, "study", simulated=False, metrics=False, cost=spent, honest=3, may_collude=1)
+    (printed,) = re.findall(rf"\*\*How much:\*\* epsilon {NUMBER}", text)
+    (queries,) = re.findall(rf"for each of {NUMBER} public examples", text)
+    (scale,) = re.findall(rf"(?:of scale|standard deviation of) {NUMBER} votes", text)
+    (each,) = re.findall(rf"A silo has {NUMBER} votes? for each example", text)
+    found = ON_COUNTS["laplace" if name == "laplace" else "gaussian"](float(scale), int(each)).event(int(queries))
+    assert epsilon_in_time(found, 1e-5).upper == pytest.approx(float(printed), rel=2e-3)
