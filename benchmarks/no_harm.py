@@ -151,7 +151,7 @@ class Silos:
         for guard in filter(None, guards):
             guard.before = guard.decision
         return [
-            cotrain(learner, silo.private, public, targets, everything, guard=guard)
+            cotrain(learner, silo.private, public, targets, everything, safeguard=guard)
             for learner, silo, guard in zip(self._learners, self._dataset.silos, guards, strict=True)
         ]
 

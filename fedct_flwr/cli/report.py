@@ -1,6 +1,5 @@
 """``fedct report``: a run as one HTML page."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -70,8 +69,8 @@ def _write_crate(run: Path, target: Path, *, models: bool) -> None:
     out.say(f"crate: {target}")
 
 
-def write_at_end(folder: RunFolder, target: Path | None = None, more: Sequence[Section] = ()) -> str:
-    """Write the report of a run that has just ended, with ``more`` on top; returns the line to print about it.
+def write_at_end(folder: RunFolder, target: Path | None = None, splits: Section | None = None) -> str:
+    """Write the report of a run that has just ended, below ``splits``; returns the line to print about it.
 
     A failure is said in that line: the run itself has gone well, and ``fedct report`` makes up for it.
     """
@@ -79,7 +78,7 @@ def write_at_end(folder: RunFolder, target: Path | None = None, more: Sequence[S
     try:
         check_extra()
         with Output.doing(_DRAWING):
-            write_report(Run(folder.path), target, more=more)
+            write_report(Run(folder.path), target, splits=splits)
     except (FedctError, OSError, ImportError) as error:
         # Other errors are faults of this code, and should be visible as such.
         return f"no report was written: {error}; after that: fedct report {in_shell(from_here(folder.path))}"

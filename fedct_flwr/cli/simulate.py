@@ -264,21 +264,26 @@ def _run_repeats(
     if sentence := found.sentence:
         out.console.print(f"[bold]{escape(sentence)}[/]", soft_wrap=True)
     out.say(f"runs: {from_here(folder)}/seed-*; ± is the standard error over {len(found.seeds)} seeds")
-    out.say(write_at_end(RunFolder(seed_folder(folder, found.seeds[0])), folder / NAME, [_gains(found)]))
+    out.say(write_at_end(RunFolder(seed_folder(folder, found.seeds[0])), folder / NAME, _splits(found)))
 
 
-def _gains(found: Repeats) -> Section:
-    """The picture of what each split gained."""
+def _splits(found: Repeats) -> Section:
+    """Means over all splits, and a picture of what each gained."""
+    measure, tables = found.first.measure, []
+    for words, lines in found.lines:
+        name = f"{measure[:1].upper()}{measure[1:]}, means over {len(found.seeds)} splits, {words}"
+        tables.append((name, Table(["", *found.columns], [[silo, *found.cells(of)] for silo, of in lines])))
     traces, rows = [], []
     for color, (test, words) in zip(COLORS, TESTS.items(), strict=False):
         gains = [of["federated"] - of["local"] for of in (scores.means(rows, test) for rows in found.rows)]
         look = {"type": "box", "boxpoints": "all", "marker": {"color": color}}
         traces.append({**look, "name": words, "x": numbers(gains)})
         rows.append([words, *(f"{gain:+.3f}" for gain in gains)])
-    shape = layout(x={"title": {"text": f"difference in {found.first.measure} to silos alone"}, "zeroline": True}, y={})
+    shape = layout(x={"title": {"text": f"difference in {measure} to silos alone"}, "zeroline": True}, y={})
     table = Table(["test", *(f"seed {seed}" for seed in found.seeds)], rows)
-    figure = Figure("splits", "What silos gain, split by split", found.sentence, traces, shape, table)
-    return Section("splits", f"{len(found.seeds)} splits", [figure] if "local" in found.methods else [])
+    figure = Figure("splits", "What silos gain, split by split", "Each point is a split.", traces, shape, table)
+    figures, notes = ([figure] if "local" in found.methods else []), [found.sentence] if found.sentence else []
+    return Section("splits", f"{len(found.seeds)} splits", figures, tables, notes)
 
 
 def _print_data(out: Output, simulation: Simulation) -> None:

@@ -34,11 +34,14 @@ class Content:
     title: str
     run: Run | None = None
     sections: Sequence[Section] = ()
+    splits: Section | None = None
+    """Means over several splits, which come before all of this run: it is one of them."""
 
     @property
     def plots(self) -> dict[str, Any]:
         """Plotly's data, by the figure's id."""
-        return {figure.id: figure.plot for section in self.sections for figure in section.figures}
+        sections = [self.splits, *self.sections] if self.splits else self.sections
+        return {figure.id: figure.plot for section in sections for figure in section.figures}
 
     @property
     def head(self) -> dict[str, str]:
@@ -50,7 +53,8 @@ class Content:
         if run.status == "unfinished" and len(course):
             state = f"round {course.number[-1]} has ended"
         silos, public = count(len(course.silos), "silo"), f"{run.num_public:,} public examples"
-        subtitle = f"{silos} · {_learners(run)} · {public} · seed {run.config.seed}"
+        which = self.splits.title if self.splits else f"seed {run.config.seed}"
+        subtitle = f"{silos} · {_learners(run)} · {public} · {which}"
         return {"title": self.title, "subtitle": printable(subtitle), "status": run.status, "words": state}
 
 
@@ -68,10 +72,9 @@ def content(run: Run) -> Content:
     return Content(printable(run.title), run, sections)
 
 
-def write_report(run: Run, target: Path, advice: str = "", more: Sequence[Section] = ()) -> None:
-    """Write the page of a run, ``more`` on top, whole or not at all. Raises RunError, which ends with ``advice``."""
-    shown = content(run)
-    page = document(replace(shown, sections=[*(one for one in more if not one.empty), *shown.sections]))
+def write_report(run: Run, target: Path, advice: str = "", splits: Section | None = None) -> None:
+    """Write the page of a run, below ``splits``, whole or not at all. Raises RunError, which ends with ``advice``."""
+    page = document(replace(content(run), splits=splits))
     try:
         write_atomically(target, page.encode())
     except OSError as error:
@@ -129,7 +132,7 @@ def as_script(value: Mapping[str, Any]) -> str:
 
 def _values(shown: Content) -> dict[str, Any]:
     table = table_of_silos(shown.run) if shown.run else None
-    return {**shown.head, "run": shown.run, "silos": table, "sections": shown.sections}
+    return {**shown.head, "run": shown.run, "silos": table, "splits": shown.splits, "sections": shown.sections}
 
 
 @cache

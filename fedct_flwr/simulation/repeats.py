@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -313,6 +314,10 @@ class Repeats(RichRepr):
             if found.word:
                 ahead = f"ahead in {found.ahead} of {found.n} splits"
                 parts.append(f"{where} they {words[found.word]} ({shown(found, signed=True)}, {ahead})")
+        lost = Counter(row.silo for rows in self.rows for row in rows if row.verdict and row.verdict.word == "lost")
+        if lost:
+            named = ", ".join(f"{silo} in {times}" for silo, times in lost.most_common())
+            parts.append(f"by an exact test on own records, these lost in some of {len(self.seeds)} splits: {named}")
         return f"silos with {title}: {'; '.join(parts)}" if parts else ""
 
     def _means(self, scores: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
@@ -341,24 +346,31 @@ class Repeats(RichRepr):
                 found.append((words, of))
         return found
 
+    @property
+    def columns(self) -> list[str]:
+        """Headings of ``cells``."""
+        title = find_algorithm(self.first.config).title
+        heads = {**scores.titles(title), "centralized": "pooled data"}
+        gains = [f"{title} - alone", "ahead in"] if "local" in self.methods else []
+        return [*(heads[name] for name in self.methods), *gains]
+
+    def cells(self, of: Mapping[str, Mean]) -> list[str]:
+        """A line's means by method, its gain with the standard error, and in how many splits that is one."""
+        means = [shown(of[method]._replace(error=math.nan)) for method in self.methods]
+        return (
+            [*means, shown(of["gain"], signed=True), f"{of['gain'].ahead} of {of['gain'].n}"] if "gain" in of else means
+        )
+
     def _table(self) -> Table:
-        first = self.first
-        title = find_algorithm(first.config).title
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column(first.measure.replace(" ", "\n"), no_wrap=True)
-        gains = ["gain"] if "local" in self.methods else []
-        for name in [*self.methods, *gains]:
-            heading = {**scores.titles(title), "gain": f"{title} - alone", "centralized": "pooled data"}[name]
+        table.add_column(self.first.measure.replace(" ", "\n"), no_wrap=True)
+        for heading in self.columns:
             table.add_column(heading, justify="right", no_wrap=True)
-        if gains:
-            table.add_column("ahead in", justify="right", no_wrap=True)
         for words, lines in self.lines:
             table.add_section()
             table.add_row(f"[italic]{words}[/]")
             for name, of in lines:
-                cells = [shown(of[method]._replace(error=math.nan)) for method in self.methods]
-                cells += [shown(of["gain"], signed=True), f"{of['gain'].ahead} of {of['gain'].n}"] if gains else []
-                table.add_row(escape(name), *cells, style="bold" if name == "mean" else None)
+                table.add_row(escape(name), *self.cells(of), style="bold" if name == "mean" else None)
         return table
 
 

@@ -42,4 +42,8 @@ def test_what_names_no_single_run_is_repeated_and_drawn(fedct: Fedct, here: Path
     assert "on all silos' test records they gain" in outcome.out
     (folder,) = (here / "runs").iterdir()
     assert sorted(path.name for path in folder.glob("seed-*")) == [f"seed-{seed}" for seed in range(8)]
-    assert 'id="splits"' in (folder / "report.html").read_text("utf-8")
+    page = (folder / "report.html").read_text("utf-8")
+    # Means over all splits open the page, with those that are printed; one split follows.
+    before = page[page.index("<main") : page.index("One of the splits: seed 0")]
+    printed = next(line.split() for line in outcome.out.splitlines() if "worst silo" in line)[2:6]
+    assert all(cell in before for cell in [*printed[:3], " ".join(printed[3:])])

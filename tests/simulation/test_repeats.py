@@ -1,6 +1,7 @@
 """Runs that differ in their seed alone: what is run, what is kept, and the means."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr import ConfigError, RunError, repeat, simulate
+from fedct_flwr.scoring.intervals import Verdict
 from fedct_flwr.simulation import repeats as repeats_module
 from fedct_flwr.simulation.repeats import Plan, Repeats, run_seeds
 from fedct_flwr.simulation.run import Run
@@ -122,6 +124,9 @@ def test_the_sentence_says_whether_silos_gain(tmp_path: Path) -> None:
                 row.pooled.update(row.own)
         where = f"on all silos' test records they {word}; on their own they {word}"
         assert found.sentence == f"silos with FedCT (Dawid-Skene): {where}"
+    for rows in found.rows[1:]:
+        rows[0] = replace(rows[0], verdict=Verdict(-0.2, 1, 15, 0.001))
+    assert found.sentence.endswith("these lost in some of 3 splits: a in 2")
 
 
 def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path) -> None:
