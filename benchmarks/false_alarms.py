@@ -1,12 +1,14 @@
-"""How often the inspection finds something in tables with nothing wrong: the column "false" of the page of findings.
+"""How often the inspection finds something in tables with nothing wrong, and which planted faults it finds.
 
 Eight public data sets are split at random into four silos of 30, 100 or 400 records, where a finding is a false alarm
 but for the faults that these data sets do have. Split by hospital, clinic or another site, a finding names a
-difference that is there, and is only counted. Files are those in ``FEDCT_DATA``.
+difference that is there, and is only counted. Faults that leave most columns as they are get planted in one silo,
+split by site, or in the public set. A fault is found if a new finding names that table. Files are
+those in ``FEDCT_DATA``.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -73,13 +75,89 @@ def run(seeds: int | None, fast: bool) -> None:
             for tables in _at_random(frame, seed):
                 found["random"].update({_SPLITS, *_codes(tables)} - {*source.real})
         for seed in range(max(1, (seeds or SEEDS) // 4)):
-            found["by site"].update({_SPLITS, *_codes(_by_site(frame, seed))})
+            found["by site"].update({_SPLITS, *_codes(_tables(*_by_site(frame, seed)))})
+    faults = {name: _planted(fault, seeds or SEEDS) for name, fault in FAULTS.items()}
     rows = [[code, *(f"{own[code]} of {own[_SPLITS]}" for own in found.values())] for code in CODES]
     runs = {split: Runs() for split in found}
     for split, own in found.items():
         runs[split].add(**{code: own[code] for code in (_SPLITS, *CODES)})
     settings = {"seeds": seeds or SEEDS, "sizes": SIZES, "silos": _SILOS}
-    report.write("false-alarms", report.table(["finding", *found], rows), runs, settings)
+    planted = report.table(
+        ["planted fault", *SOURCES, "all"],
+        [
+            [name, *(f"{own[source]} of {own[source, _SPLITS]}" for source in SOURCES), _all(own)]
+            for name, own in faults.items()
+        ],
+    )
+    report.write("false-alarms", f"{report.table(['finding', *found], rows)}\n{planted}", runs, settings)
+
+
+def _all(found: "Counter[object]") -> str:
+    planted = sum(found[source, _SPLITS] for source in SOURCES)
+    return f"{sum(found[source] for source in SOURCES)} of {planted}"
+
+
+def _shifted(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    return table.assign(**{column: np.roll(table[column].to_numpy(), 1)})
+
+
+def _sorted(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    return table.assign(**{column: table[column].sort_values().to_numpy()})
+
+
+def _reversed(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    words = sorted(table[column].unique())
+    return table.assign(**{column: table[column].map(dict(zip(words, reversed(words), strict=True)))})
+
+
+def _exchanged(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """The column with the next one of numbers."""
+    numbers = _numbers(table)
+    other = numbers[(numbers.index(column) + 1) % len(numbers)]
+    return table.assign(**{column: table[other], other: table[column]})
+
+
+def _in_another_unit(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    return table.assign(**{column: table[column] * 10})
+
+
+def _numbers(table: pd.DataFrame) -> list[str]:
+    return [name for name in table.select_dtypes("number") if name != _LABEL and table[name].nunique() > 5]
+
+
+FAULTS: Final[dict[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str]]] = {
+    "labels shifted by a row": (_shifted, "labels"),
+    "labels sorted by themselves": (_sorted, "labels"),
+    "labels reversed": (_reversed, "labels"),
+    "a column shifted by a row": (_shifted, "a silo"),
+    "a column sorted by itself": (_sorted, "a silo"),
+    "two columns exchanged": (_exchanged, "a silo"),
+    "a column ten times as large": (_in_another_unit, "a silo"),
+    "a column of the public set ten times as large": (_in_another_unit, ""),
+}
+"""What is done to a column: the labels, or a random one of numbers, in one silo or in the public set."""
+
+
+def _planted(fault: tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str], seeds: int) -> "Counter[object]":
+    """By source, in how many of the splits by site the fault is found."""
+    spoil, where = fault
+    found: Counter[object] = Counter()
+    for name, source in SOURCES.items():
+        frame = _frame(source)
+        for seed in range(max(1, seeds // 2)):
+            rng = np.random.default_rng(seed)
+            public, silos = _by_site(frame, seed)
+            silo = str(rng.choice([*silos])) if where else ""
+            table = silos[silo] if where else public
+            columns = [_LABEL] if where == "labels" else _numbers(table)
+            if not columns or (spoil is _exchanged and len(columns) < 2):
+                continue
+            spoiled = spoil(table, str(rng.choice(columns)))
+            after = _tables(public, {**silos, silo: spoiled}) if where else _tables(spoiled, silos)
+            more = _found(after) - _found(_tables(public, silos))
+            found[name] += any(each_silo == silo for _, each_silo in more)
+            found[name, _SPLITS] += 1
+    return found
 
 
 def _frame(source: Source) -> pd.DataFrame:
@@ -103,14 +181,14 @@ def _at_random(frame: pd.DataFrame, seed: int) -> Iterator[Tables]:
         yield _tables(sample[:public], {f"s{number}": sample.iloc[part] for number, part in enumerate(parts)})
 
 
-def _by_site(frame: pd.DataFrame, seed: int) -> Tables:
+def _by_site(frame: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
     """The twelve largest sites, and a fifth of their records without labels as the public set."""
     sample = frame.sample(min(len(frame), _MOST), random_state=seed)
     sizes = sample["site"].value_counts()
     sample = sample[sample["site"].isin(sizes.index[sizes >= _FEWEST][:_MOST_SITES])]
     public = max(60, len(sample) // 5)
     silos = {f"s-{site}".replace(" ", ""): own.drop(columns="site") for site, own in sample[public:].groupby("site")}
-    return _tables(sample[:public].drop(columns="site"), {silo: own for silo, own in silos.items() if len(own) >= 20})
+    return sample[:public].drop(columns="site"), {silo: own for silo, own in silos.items() if len(own) >= 20}
 
 
 def _tables(public: pd.DataFrame, silos: dict[str, pd.DataFrame]) -> Tables:
@@ -120,10 +198,15 @@ def _tables(public: pd.DataFrame, silos: dict[str, pd.DataFrame]) -> Tables:
 
 
 def _codes(tables: Tables) -> set[str]:
-    """The findings in these tables."""
+    """The findings in these tables, by name."""
+    return {code for code, _ in _found(tables)}
+
+
+def _found(tables: Tables) -> set[tuple[str, str]]:
+    """The findings in these tables, each with its silo."""
     inspected = inspect_tables(tables.public, tables.silos, _LABEL)
     found = [*inspected.findings]
     if not inspected.refused:
         settings = {"study": "s", "data": "memory", "data-dir": tables.digest, "label-column": _LABEL}
-        found += inspect_dataset(datasets.load(RunConfig.from_flower(settings)))
-    return {each.code for each in found}
+        found += inspect_dataset(datasets.load(RunConfig.from_flower(settings))).findings
+    return {(each.code, each.silo) for each in found}

@@ -28,7 +28,7 @@ from fedct_flwr.datasets.inspection.cells import Column as Inspected
 from fedct_flwr.datasets.inspection.columns import of_silo
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, refuse, with_accepted
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
-from fedct_flwr.datasets.inspection.labels import opposed
+from fedct_flwr.datasets.inspection.labels_fit import LabelsFit
 from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspection.table_one import TableOne, of_classes, row_of
 from fedct_flwr.datasets.schema import Column, Schema
@@ -56,11 +56,11 @@ def accepted(config: RunConfig) -> list[str]:
     return [*of_folder, *config.accept]
 
 
-def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, drawn: bool = False) -> list[Finding]:
-    """Findings that need all silos' records: shared ones, groups in several places, and reversed labels.
+def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, drawn: bool = False) -> Inspection:
+    """Inspect what needs all silos' records: shared ones, groups in several places, labels that do not fit.
 
-    Examples of a ``drawn`` public set may equal records by chance. Raises ConfigError for names in ``accept`` that no
-    finding has.
+    Its Table 1 by site is what its tables' inspection has made, or of its arrays. Examples of a ``drawn`` public set
+    may equal records by chance. Raises ConfigError for names in ``accept`` that no finding has.
     """
     silos, schema = dataset.silos, dataset.schema
     tables = {**({} if drawn else {"": dataset.public.X}), **{silo.name: silo.private.X for silo in silos}}
@@ -69,17 +69,20 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
     if any(silo.groups is not None for silo in silos):
         # Records of one group may well be equal.
         found = [each for each in found if each.code != "repeated-records"]
+    table = _table_of(dataset)
     if schema.columns:
         own = {silo.name: silo.private for silo in silos}
         classes = schema.classes
         if not classes:
             own, classes = {silo: _by_half(records) for silo, records in own.items()}, ("below the median", "above it")
-        found += opposed(own, schema.columns, classes)
-    return with_accepted(found, accept)
+        fit = LabelsFit(own, schema.columns, len(classes))
+        found += fit.findings(classes)
+        if row := fit.row():
+            table = TableOne((*table.rows, row))
+    return Inspection(table, tuple(with_accepted(found, accept)))
 
 
-def table_of_dataset(dataset: FederatedDataset) -> TableOne:
-    """Table 1 by site of a data set: what its tables' inspection has made, or of its arrays."""
+def _table_of(dataset: FederatedDataset) -> TableOne:
     if dataset.table_one is not None:
         return dataset.table_one
     silos = {silo.name: silo.private.X for silo in dataset.silos}
@@ -140,7 +143,7 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     tables, wrong = _read(config, unlabeled, silos, settings)
     number = config.outcome == "number"
     found = inspect_tables(table, tables, config.label_column, number=number, settings=settings, accept=config.accept)
-    more: list[Finding] = []
+    more = Inspection(found.table)
     if not wrong and not found.refused:
         try:
             more = inspect_dataset(files.load(config), accept)
@@ -151,7 +154,7 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     except DataError:
         # Such a file is among the findings.
         sheets = {}
-    return FolderInspection(Inspection(found.table, (*wrong, *found.findings, *more)), folder, sheets)
+    return FolderInspection(Inspection(more.table, (*wrong, *found.findings, *more.findings)), folder, sheets)
 
 
 def _read(

@@ -17,9 +17,10 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
-from fedct_flwr.datasets.inspections import accepted, inspect_dataset, table_of_dataset
+from fedct_flwr.datasets.inspections import accepted, inspect_dataset
 from fedct_flwr.drawing.simulated import WITHOUT_DICTIONARY
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.files import write_json
@@ -83,15 +84,19 @@ class Simulation:
     @cached_property
     def findings(self) -> list[Finding]:
         """Suspicious findings on the data, without accepted ones."""
-        drawn = self.config.public == "drawn"
-        more = inspect_dataset(self.dataset, accepted(self.config), drawn=drawn) if self.config.inspect else ()
-        found = [*self.dataset.findings, *more]
+        found = [*self.dataset.findings, *self._inspection.findings]
         return [each for each in found if each.severity is Severity.SAID]
 
-    @cached_property
+    @property
     def table_one(self) -> TableOne:
         """Table 1 by site; no rows where the tables are not inspected."""
-        return table_of_dataset(self.dataset) if self.config.inspect else TableOne()
+        return self._inspection.table
+
+    @cached_property
+    def _inspection(self) -> Inspection:
+        if not self.config.inspect:
+            return Inspection()
+        return inspect_dataset(self.dataset, accepted(self.config), drawn=self.config.public == "drawn")
 
     def cautions(self) -> Iterator[str]:
         """Settings of the noise that are allowed but probably mistakes, a sentence each."""

@@ -140,7 +140,7 @@ def test_classes_that_only_a_test_file_has_are_refused_without_a_quotation(
 
 
 def said(dataset: FederatedDataset) -> list[str]:
-    return [each.message for each in inspect_dataset(dataset)]
+    return [each.message for each in inspect_dataset(dataset).findings]
 
 
 def test_patients_of_several_silos_are_said(folder: Path) -> None:

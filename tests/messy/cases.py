@@ -122,6 +122,18 @@ SAID: Final[dict[str, Case]] = {
         "glucose",
         "essen",
     ),
+    "another unit in public": Case(
+        lambda p: p.change(PUBLIC, "glucose", lambda cell: f"{float(cell) * 18.02:.0f}"), "other-scale", "glucose"
+    ),
+    "labels of the row before": Case(
+        lambda p: p.relabel(lambda silo, row: p.tables[silo][LABEL][row - (silo == "essen")]),
+        "labels-do-not-fit",
+        "",
+        "essen",
+    ),
+    "labels sorted by themselves": Case(
+        lambda p: p.tables["essen"].update({LABEL: sorted(p.tables["essen"][LABEL])}), "labels-do-not-fit", "", "essen"
+    ),
     "a sentinel": Case(lambda p: p.some("essen", "crp", range(12), "-999"), "missing-as-number", "crp", "essen"),
     "a sentinel in public": Case(lambda p: p.some(PUBLIC, "age", range(12), "999"), "missing-as-number", "age"),
     "the same records again": Case(

@@ -66,7 +66,7 @@ def test_simulate_says_what_is_suspicious(fedct: Fedct, here: Path) -> None:
     assert codes(json.loads(outcome.out)) == {"other-scale": "said"}
     assert "'glucose' at silo essen" in outcome.err
     table = json.loads((here / "said" / "table_one.json").read_text())["rows"]
-    assert [row["column"] for row in table[:2]] == [LABEL, "glucose"]
+    assert [row["column"] for row in table[:3]] == [LABEL, "labels fit (AUC)", "glucose"]
     outcome = fedct("simulate", *options, "--run-dir", "accepted", "--accept", "other-scale:glucose")
     assert codes(json.loads(outcome.out)) == {}
     assert "lies apart" not in outcome.err

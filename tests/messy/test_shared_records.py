@@ -66,7 +66,7 @@ COPIES: dict[str, tuple[Callable[[Tables], None], set[str]]] = {
 def found(given: Tables, **settings: object) -> list[tuple[str, str]]:
     silos = {name: table for name, table in given.items() if name != "public"}
     data = data_of(silos, given["public"], "died")
-    return [(each.code, each.silo) for each in inspect_dataset(load(RunConfig.from_flower(data.settings)))]
+    return [(each.code, each.silo) for each in inspect_dataset(load(RunConfig.from_flower(data.settings))).findings]
 
 
 @pytest.mark.parametrize("seed", range(2))

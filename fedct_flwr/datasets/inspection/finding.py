@@ -13,6 +13,7 @@ CODES: Final = (
     *("no-common-class", "labels-in-a-cell", "number-to-predict", "many-classes", "unreadable"),
     *("few-of-class", "other-scale", "class-shares", "far-number", "constant-column"),
     *("missing-as-number", "value-spellings", "tells-the-label", "label-in-public", "reversed-labels"),
+    "labels-do-not-fit",
     *("one-class", "missing-as-class", "class-at-one-silo", "few-records", "shared-records", "repeated-records"),
 )
 """Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""

@@ -1,9 +1,9 @@
-"""Findings on labels: spelling, rarity, leakage, and reversed labels."""
+"""Findings on labels: spelling, rarity, and leakage."""
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,9 @@ from fedct_flwr.datasets.inspection.cells import (
     are_missing,
 )
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
-from fedct_flwr.datasets.schema import Column as Feature
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.text.spelling import folded, spelled_alike
-from fedct_flwr.types import Examples, SiloName
+from fedct_flwr.types import SiloName
 
 Counts = Mapping[SiloName, Mapping[str, int]]  # By silo, how many records have each class.
 _Floats = NDArray[np.float32]
@@ -232,66 +231,3 @@ def _is_told(table: Ints, fewest: int) -> bool:
     errors, records, others = _errors(table)
     enough = records >= fewest and sorted(table.sum(axis=0).tolist())[-2] >= 10
     return enough and errors <= 0.05 * records and errors <= 0.2 * others
-
-
-def opposed(
-    silos: Mapping[SiloName, Examples], columns: Sequence[Feature], classes: Sequence[str]
-) -> Iterator[Finding]:
-    """The silo whose labels are most clearly the opposite of what the other silos' records predict, if there is one.
-
-    A plain rule is learned from each silo: the direction from the mean record of one class to that of another (the
-    nearest centroid, Tibshirani et al. 2002). A silo whose records the other silos' common direction ranks the wrong
-    way round, with an AUC of 0.35 or less and three standard errors below one half, has the opposite labels, if the
-    others predict their own with an AUC of 0.6. The two most frequent classes count. ``silos`` hold the records that
-    they train on, features ``(n, columns)`` as ``columns`` number them.
-    """
-    total = sum(np.bincount(own.y, minlength=len(classes)) for own in silos.values())
-    a, b = sorted(np.argsort(-np.asarray(total), kind="stable")[:2].tolist())
-    some = {silo: own for silo, own in silos.items() if min(np.sum(own.y == a), np.sum(own.y == b)) >= 8}
-    if len(some) < 2:
-        return
-    features = _standardized(np.concatenate([own.X for own in some.values()]), columns)
-    split = np.split(features, np.cumsum([own.size for own in some.values()])[:-1])
-    parts = {silo: (X[own.y == a], X[own.y == b]) for (silo, own), X in zip(some.items(), split, strict=True)}
-    ways = _ways(parts.values())
-    others = (ways.sum(axis=0) - ways) / (len(parts) - 1)
-    aucs = {silo: _auc(*own, way) for (silo, own), way in zip(parts.items(), others, strict=True)}
-    worst = min(aucs, key=lambda silo: aucs[silo])
-    one, other = map(len, parts.pop(worst))
-    # The standard error of an AUC where nothing predicts the labels (Mann and Whitney 1947).
-    error = np.sqrt((one + other + 1) / (12 * one * other))
-    way = _ways([(one[::2], other[::2]) for one, other in parts.values()]).mean(axis=0)
-    agreed = np.mean([_auc(one[1::2], other[1::2], way) for one, other in parts.values()])
-    if aucs[worst] <= min(0.35, 0.5 - 3 * error) and agreed >= 0.6:
-        against = f"silo {next(iter(parts))}" if len(parts) == 1 else "the other silos"
-        message = f"the labels of silo {worst} are the opposite of what the records of {against} predict "
-        message += f"({quoted(classes[a])} and {quoted(classes[b])}, AUC {aucs[worst]:.2f})"
-        fix = "check that the classes mean the same there, and which of them is which"
-        yield Finding("reversed-labels", Severity.SAID, message, fix, silo=worst)
-
-
-def _standardized(X: NDArray[Any], columns: Sequence[Feature]) -> _Floats:
-    """Records in units of spread over all; categories as columns of their own."""
-    blocks = [np.zeros((len(X), 0), np.float32)]
-    for at, column in enumerate(columns):
-        if column.text or len(names := column.categories or ()) > _MOST:
-            continue
-        own = X[:, at].astype(np.float64)
-        # A code such as -999 would be all of the standard deviation.
-        low, middle, high = (0, 0, 0) if np.isnan(own).all() else np.nanpercentile(own, (10, 50, 90))
-        scaled = np.clip(np.nan_to_num((own - middle) / ((high - low) / 2 or 1.0)), -3, 3)
-        block = own[:, None] == np.arange(len(names)) if names else scaled[:, None]
-        blocks.append(block.astype(np.float32))
-    return np.concatenate(blocks, axis=1)
-
-
-def _ways(parts: Collection[tuple[_Floats, _Floats]]) -> _Floats:
-    """Directions ``(silos, features)``. Their mean counts silos alike: no large one with swapped labels turns it."""
-    return np.array([one.mean(axis=0, dtype=np.float64) - other.mean(axis=0, dtype=np.float64) for one, other in parts])
-
-
-def _auc(one: _Floats, other: _Floats, way: _Floats) -> float:
-    """How often a record of one class lies farther this way than a record of another; ties count half."""
-    high, low = one @ way, np.sort(other @ way)
-    below = np.searchsorted(low, high, side="left") + np.searchsorted(low, high, side="right")
-    return float(below.mean() / (2 * len(low)))

@@ -128,9 +128,12 @@ def row_of(column: Column, label: bool = False) -> Row:
 
 
 def said_of(row: Row, redaction: Redaction) -> Iterator[Finding]:
-    """The findings of a row's marked cells: a silo's numbers, or the shares of its classes."""
+    """The findings of a row's marked cells: a table's numbers, or the shares of a silo's classes.
+
+    A public set next to a single silo is as far from it as that is from the public set: the silo is named.
+    """
     for site in row.sites:
-        if not site.marked or not site.silo or site.what == "missing":
+        if not site.marked or site.what == "missing" or (not site.silo and len(row.sites) == 2):
             continue
         smd = f"SMD {abs(site.smd or 0):.1f}"
         if row.label:

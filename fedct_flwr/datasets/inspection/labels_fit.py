@@ -1,0 +1,195 @@
+"""Whether a silo's labels follow its columns as they do elsewhere: the row "labels fit" of Table 1.
+
+Labels that are shifted by a row, sorted by themselves or reversed leave every column as it is. So the other silos'
+records teach a linear discriminant (R. Fisher, 1936, with a ridge) to rank the silo's records, and the area under the
+ROC curve (AUC) says how well it does. Silos count alike: no large one with wrong labels turns the direction.
+
+The two most frequent classes count, and silos with eight records of both. A silo is named if its AUC and 1.5 standard
+errors are nearer to one half than to the mean AUC of the others without it, which must be 0.65. Measured by ``python -m
+benchmarks false-alarms``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.table_one import Row, Site
+from fedct_flwr.datasets.schema import Column
+from fedct_flwr.scoring.assessment import delong
+from fedct_flwr.scoring.intervals import area
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.types import Examples, SiloName
+
+ROW: Final = "labels fit (AUC)"
+"""The row's name in Table 1."""
+_Floats: TypeAlias = NDArray[np.floating[Any]]
+_Part: TypeAlias = tuple[_Floats, _Floats]
+_FEWEST_OF_CLASS: Final = 8
+_MOST_CATEGORIES: Final = 30
+_MOST_FEATURES: Final = 300
+"""With more, features count as uncorrelated."""
+_RIDGE: Final = 0.1
+_ERRORS: Final = 1.5
+_CANDIDATES: Final = 4
+_TOLD: Final = 0.65
+_REVERSED: Final = 0.35
+
+
+class Fit(NamedTuple):
+    """How well others' records predict a silo's labels: ``error`` is the standard error of an AUC of one half."""
+
+    auc: float
+    error: float
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the labels are the opposite of what the others' records predict."""
+        return self.auc <= min(_REVERSED, 0.5 - 3 * self.error)
+
+    def fails(self, level: float) -> bool:
+        """Whether the labels do not fit, where an AUC of ``level`` is usual."""
+        return level >= _TOLD and self.auc + _ERRORS * self.error < (0.5 + level) / 2
+
+
+class LabelsFit:
+    """The fit of each silo's labels, by training records ``(n, columns)`` as ``columns`` number them.
+
+    ``silos`` are those that can be compared, none or several; ``classes`` are the two that count.
+    """
+
+    def __init__(self, silos: Mapping[SiloName, Examples], columns: Sequence[Column], num_classes: int) -> None:
+        total = sum((np.bincount(own.y, minlength=num_classes) for own in silos.values()), np.zeros(num_classes))
+        a, b = self.classes = sorted(np.argsort(-total, kind="stable")[:2].tolist())
+        some = {s: own for s, own in silos.items() if min(np.sum(own.y == a), np.sum(own.y == b)) >= _FEWEST_OF_CLASS}
+        self.silos = [*some] if len(some) > 1 else []
+        self._parts: dict[SiloName, _Part] = {}
+        if self.silos:
+            features = _standardized(np.concatenate([own.X for own in some.values()]), columns)
+            split = np.split(features, np.cumsum([own.size for own in some.values()])[:-1])
+            for (silo, own), X in zip(some.items(), split, strict=True):
+                self._parts[silo] = X[own.y == a], X[own.y == b]
+        self._sums = {silo: _sums(*part) for silo, part in self._parts.items()}
+
+    def own(self, silo: SiloName) -> float:
+        """AUC of a rule from one half of the silo's own records on the other half, the mean of both ways."""
+        one, other = self._parts[silo]
+        halves = [(one[start::2], other[start::2]) for start in (0, 1)]
+        return float(np.mean([_auc(*halves[1 - at], _way(_sums(*halves[at]))) for at in (0, 1)]))
+
+    @cached_property
+    def all(self) -> dict[SiloName, Fit]:
+        """The fit of each silo, by all others."""
+        return self._among(self.silos)
+
+    def misfits(self) -> Iterator[tuple[SiloName, Fit, float]]:
+        """Silos whose labels do not fit, the worst first, each with the mean AUC of those that are left without it.
+
+        Wrong labels of one silo spoil the fit of others, so the worst is the one without which the rest fits best.
+        """
+        left, fits = self.silos, self.all
+        while len(left) > 1:
+            lowest = sorted(left, key=lambda silo: fits[silo].auc + _ERRORS * fits[silo].error)[:_CANDIDATES]
+            found = []
+            for silo in (silo for silo in lowest if fits[silo].fails(1.0)):
+                rest = [other for other in left if other != silo]
+                among = self._among(rest) if len(rest) > 1 else {}
+                level = float(np.mean([fit.auc for fit in among.values()])) if among else self.own(rest[0])
+                if fits[silo].fails(level):
+                    found.append((level, silo, rest, among))
+            if not found:
+                return
+            level, worst, rest, among = max(found, key=lambda each: each[0])
+            yield worst, fits[worst], level
+            left, fits = rest, among
+
+    def findings(self, names: Sequence[str]) -> Iterator[Finding]:
+        """A finding for each silo whose labels do not fit; ``names`` are those of all classes."""
+        a, b = (quoted(names[at]) for at in self.classes)
+        for silo, fit, level in self.misfits():
+            if fit.reversed:
+                code, what = "reversed-labels", "are the opposite of what the other silos' records predict"
+                fix = "check that the classes mean the same there, and which is which"
+            else:
+                code, what = "labels-do-not-fit", "do not follow its columns as those of the other silos do"
+                fix = "check that each label is in the row of its record, and each column under its name"
+            figures = f"{a} and {b}, AUC {fit.auc:.2f}, elsewhere {level:.2f}"
+            yield Finding(code, Severity.SAID, f"the labels of silo {silo} {what} ({figures})", fix, silo=silo)
+
+    def row(self) -> Row | None:
+        """Table 1's row: AUCs with 95% intervals."""
+        sites = []
+        for silo, way in self._ways(self.silos):
+            n, m = map(len, self._parts[silo])
+            value, parts = delong(np.arange(n + m) < n, np.concatenate(self._parts[silo]) @ way)
+            found = area(value, float(np.sum(parts**2)), *sorted((n, m)))
+            sites.append(Site(silo, n + m, 0, numbers=(found.low, found.value, found.high)))
+        return Row(ROW, tuple(sites), label=True) if sites else None
+
+    def _among(self, silos: Sequence[SiloName]) -> dict[SiloName, Fit]:
+        found = {}
+        for silo, way in self._ways(silos):
+            one, other = self._parts[silo]
+            n, m = len(one), len(other)
+            # Mann and Whitney 1947.
+            found[silo] = Fit(_auc(one, other, way), float(np.sqrt((n + m + 1) / (12 * n * m))))
+        return found
+
+    def _ways(self, silos: Sequence[SiloName]) -> Iterator[tuple[SiloName, _Floats]]:
+        """Each of these silos, with the direction ``(features,)`` that the others teach."""
+        own = [self._sums[silo] for silo in silos]
+        total = _Sums(*map(sum, zip(*own, strict=True))) if own else None
+        for silo, sums in zip(silos, own, strict=True):
+            yield silo, _way(_Sums(*(whole - part for whole, part in zip(total or sums, sums, strict=True))))
+
+
+class _Sums(NamedTuple):
+    """What a silo adds to a discriminant: the difference of its classes' means, scatter within classes, records.
+
+    ``scatter`` is ``(features, features)``, of many features ``(features,)``: these count as uncorrelated.
+    """
+
+    means: Any
+    scatter: Any
+    records: Any
+
+
+def _sums(one: _Floats, other: _Floats) -> _Sums:
+    centers = one.mean(axis=0, dtype=np.float64), other.mean(axis=0, dtype=np.float64)
+    apart = np.concatenate([one - centers[0], other - centers[1]])
+    scatter = apart.T @ apart if apart.shape[1] <= _MOST_FEATURES else (apart**2).sum(axis=0)
+    return _Sums(centers[0] - centers[1], scatter, len(apart))
+
+
+def _way(sums: _Sums) -> _Floats:
+    """The discriminant's direction ``(features,)``."""
+    spread = sums.scatter / sums.records
+    if spread.ndim == 1:
+        return np.asarray(sums.means / (spread + _RIDGE * spread.mean() + 1e-9))
+    ridge = _RIDGE * np.trace(spread) / len(spread) + 1e-9
+    return np.asarray(np.linalg.solve(spread + ridge * np.eye(len(spread)), sums.means))
+
+
+def _standardized(X: NDArray[Any], columns: Sequence[Column]) -> _Floats:
+    """Records in units of spread over all; categories as columns of their own."""
+    blocks = [np.zeros((len(X), 0), np.float32)]
+    for at, column in enumerate(columns):
+        if column.text or len(names := column.categories or ()) > _MOST_CATEGORIES:
+            continue
+        own = X[:, at].astype(np.float64)
+        # A code such as -999 would be all of the standard deviation.
+        low, middle, high = (0, 0, 0) if np.isnan(own).all() else np.nanpercentile(own, (10, 50, 90))
+        scaled = np.clip(np.nan_to_num((own - middle) / ((high - low) / 2 or 1.0)), -3, 3)
+        block = own[:, None] == np.arange(len(names)) if names else scaled[:, None]
+        blocks.append(block.astype(np.float32))
+    return np.concatenate(blocks, axis=1)
+
+
+def _auc(one: _Floats, other: _Floats, way: _Floats) -> float:
+    """How often a record of one class lies farther this way than a record of another; ties count half."""
+    high, low = one @ way, np.sort(other @ way)
+    below = np.searchsorted(low, high, side="left") + np.searchsorted(low, high, side="right")
+    return float(below.mean() / (2 * len(low)))
