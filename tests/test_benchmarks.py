@@ -9,6 +9,7 @@ from benchmarks import fedkt, report
 from benchmarks.__main__ import EXPERIMENTS as COMMANDS
 from benchmarks.__main__ import function
 from benchmarks.experiments import EXPERIMENTS
+from benchmarks.no_harm import Silos
 from tests.blocks import PAGES
 from tests.readme import ROOT
 
@@ -57,6 +58,15 @@ def test_one_gpu_is_measured_as_far_as_it_is_there(tmp_path: Path, monkeypatch: 
         assert rows[name][1:4] == [nothing] * 3
         assert float(rows[name][0]) > 0
         assert 0 <= float(rows[name][4]) <= 1
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_the_default_is_judged_on_silos_of_their_own(guarded: bool) -> None:
+    scores = Silos("heart-disease", "naive-bayes", {}, seed=0).cotrained(guarded=guarded, rounds=2)
+    assert {name: len(values) for name, values in scores.items() if name != "verdicts"} == dict.fromkeys(
+        ("alone_own", "together_own", "alone_pooled", "together_pooled"), 4
+    )
+    assert all(0 < value < 1 for value in scores["together_pooled"])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
+from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.kinds.base import Kind
@@ -54,6 +55,8 @@ class Judgment:
     tests: Mapping[str, Verdict] = field(default_factory=dict)
     foreign_only: bool = False
     weighed_in: int | None = None
+    labels_fit: ConsensusFit | None = None
+    """At a real silo, how the first consensus fits its labels."""
 
     @property
     def keeps_own(self) -> bool:
@@ -80,7 +83,7 @@ class Judgment:
     @property
     def says_something(self) -> bool:
         """Whether there is anything beyond the round."""
-        return bool(self.learner or self.weight is not None or self.tests)
+        return bool(self.learner or self.weight is not None or self.tests or self.labels_fit)
 
     @property
     def last_test(self) -> Verdict | None:
@@ -98,7 +101,8 @@ class Judgment:
         try:
             raw = json.loads(path.read_text("utf-8"))
             tests = {str(int(number)): Verdict(**found) for number, found in raw.pop("tests").items()}
-            return cls(**raw, tests=tests)
+            fit = raw.pop("labels_fit")
+            return cls(**raw, tests=tests, labels_fit=ConsensusFit(*fit) if fit else None)
         except FileNotFoundError:
             return None
         except UNREADABLE:
@@ -137,11 +141,12 @@ class Question(NamedTuple):
 class Judge:
     """Judge of one silo, which keeps its own model's answers on the test records in ``state`` under ``name``.
 
-    Networks are not tested: one trained on own records alone would cost as much again.
+    Networks are not tested: one trained on own records alone would cost as much again. ``real``: whether the records
+    are people's; of simulated silos Table 1 says how labels fit.
     """
 
-    def __init__(self, site: Site, state: LocalState, name: str) -> None:
-        self._site, self._state, self._name = site, state, f"alone-{name}"
+    def __init__(self, site: Site, state: LocalState, name: str, *, real: bool) -> None:
+        self._site, self._state, self._name, self._real = site, state, f"alone-{name}", real
 
     def before(self, question: Question) -> None:
         """See that the silo's own model is known, before its learner learns a question."""
@@ -159,6 +164,9 @@ class Judge:
         if learned and (alone := self._alone()) is not None:
             found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
             tests |= {str(round_): found} if found else {}
+        fit = before.labels_fit if before and before.round < round_ else None
+        if self._real and learned and fit is None:
+            fit = self._labels_fit(question.instruction.targets)
         choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
         safeguard = question.kind.safeguard_of(site)
         trust = safeguard.last if safeguard and learned else None
@@ -173,7 +181,18 @@ class Judge:
             tests,
             bool(trust and trust.foreign),
             safeguard.decision.round if trust and isinstance(safeguard, Safeguard) and safeguard.decision else None,
+            fit,
         )
+
+    def _labels_fit(self, targets: HardLabels) -> ConsensusFit | None:
+        site, labeled = self._site, targets != ABSTAIN
+        columns, classes = site.schema.columns, site.schema.classes
+        if not columns or not classes:
+            return None
+        fit = ConsensusFit.of(Examples(site.public.X[labeled], targets[labeled]), site.private, columns, len(classes))
+        if fit and fit.words:
+            logger.warning("Silo %s: %s", site.silo, fit.words)
+        return fit
 
     @property
     def _can_test(self) -> bool:
@@ -200,6 +219,7 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
         "weighed_in": judgment.weighed_in,
         "model": None if judgment.weight is None else "own" if judgment.keeps_own else "co-trained",
         "why": judgment.words or None,
+        "labels_fit": judgment.labels_fit._asdict() if judgment.labels_fit else None,
         "own_test": {**asdict(test), "verdict": test.word or "no difference beyond chance"} if test else None,
     }
 
@@ -265,7 +285,9 @@ class Personal:
         self._site = context.site
         self._name = f"{_LEARNER}{run_id}"
         self._learned = b""
-        self._judge = Judge(context.site, context.state, context.model_digest.hex()[:16])
+        self._judge = Judge(
+            context.site, context.state, context.model_digest.hex()[:16], real=not context.hands_out_weights
+        )
         self._taken_over = False
         public = context.site.terms.public_fingerprint
         self._subject = Subject(run_id, context.model_digest, public, context.site.private)

@@ -95,6 +95,10 @@ def test_a_restarted_silo_keeps_its_decision_in_the_run(tmp_path: Path, monkeypa
     silo.learn(3, 1)
     assert (silo.weighed, silo.judgment().weighed_in) == (1, 2)
     assert silo.judgment().round == 3
+    # Made-up labels, which the columns do not tell; the records' own are.
+    fit = silo.judgment().labels_fit
+    assert fit == first.labels_fit is not None
+    assert abs(fit.auc - 0.5) < 0.2 < fit.own - 0.5
     assert (silo.judgment().weight, silo.judgment().gain) == (first.weight, first.gain)
     silo.learn(4, 40)
     assert (silo.weighed, silo.judgment().weighed_in) == (2, 4)

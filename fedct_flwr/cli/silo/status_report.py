@@ -20,6 +20,7 @@ from fedct_flwr.cli.output import print_metrics
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.silo import TOTALS
+from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import in_force, promises_of
@@ -240,6 +241,8 @@ def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if judgment["model"]:
         model = "your own" if judgment["model"] == "own" else "co-trained"
         yield "model", f"{model}; {judgment['why']}"
+    if (fit := judgment["labels_fit"]) and (words := ConsensusFit(**fit).words):
+        yield "labels", words
     if test := judgment["own_test"]:
         gain = f"balanced accuracy {test['gain']:+.3f} against your own model alone (p = {test['p']:.2g})"
         yield "own test", f"{test['verdict']}: {gain}"

@@ -4,14 +4,14 @@ Labels that are shifted by a row, sorted by themselves or reversed leave every c
 records teach a linear discriminant (R. Fisher, 1936, with a ridge) to rank the silo's records, and the area under the
 ROC curve (AUC) says how well it does. Silos count alike: no large one with wrong labels turns the direction.
 
-The two most frequent classes count, and silos with eight records of both. A silo is named if its AUC and 1.5 standard
-errors are nearer to one half than to the mean AUC of the others without it, which must be 0.65. Measured by ``python -m
-benchmarks false-alarms``.
+The two most frequent classes count, and silos with eight records of both. The level of several silos is their mean AUC
+less 1.5 standard errors. A silo is named if its AUC and 1.5 standard errors are nearer to one half than to the level of
+the others without it, which must be 0.65. Measured by ``python -m benchmarks false-alarms``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ class LabelsFit:
         return self._among(self.silos)
 
     def misfits(self) -> Iterator[tuple[SiloName, Fit, float]]:
-        """Silos whose labels do not fit, the worst first, each with the mean AUC of those that are left without it.
+        """Silos whose labels do not fit, the worst first, each with the level of those that are left without it.
 
         Wrong labels of one silo spoil the fit of others, so the worst is the one without which the rest fits best.
         """
@@ -97,7 +97,7 @@ class LabelsFit:
             for silo in (silo for silo in lowest if fits[silo].fails(1.0)):
                 rest = [other for other in left if other != silo]
                 among = self._among(rest) if len(rest) > 1 else {}
-                level = float(np.mean([fit.auc for fit in among.values()])) if among else self.own(rest[0])
+                level = _level([*among.values()] or [Fit(self.own(rest[0]), fits[rest[0]].error)])
                 if fits[silo].fails(level):
                     found.append((level, silo, rest, among))
             if not found:
@@ -146,8 +146,35 @@ class LabelsFit:
             yield silo, _way(_Sums(*(whole - part for whole, part in zip(total or sums, sums, strict=True))))
 
 
+class ConsensusFit(NamedTuple):
+    """How the consensus labels of public examples rank a silo's own records, next to a rule from half of these."""
+
+    auc: float
+    error: float
+    own: float
+
+    @classmethod
+    def of(cls, consensus: Examples, own: Examples, columns: Sequence[Column], num_classes: int) -> Self | None:
+        """The fit of a silo's ``own`` labels; None with fewer than eight records of a class."""
+        both = LabelsFit({"consensus": consensus, "own": own}, columns, num_classes)
+        return cls(*both.all["own"], both.own("own")) if both.silos else None
+
+    @property
+    def words(self) -> str:
+        """A sentence for the silo's people where labels do not fit, else empty."""
+        fit, unknown = Fit(self.auc, self.error), _TOLD - _ERRORS * self.error
+        figures = f"(AUC {self.auc:.2f}, by your own records {self.own:.2f})"
+        if fit.reversed:
+            return f"the consensus ranks your records the other way round {figures}: check which class is which"
+        if fit.fails(self.own):
+            return f"your labels do not follow your columns as the consensus does {figures}: check their meaning"
+        if max(self.auc, self.own) < unknown:
+            return f"your columns tell nothing of your labels {figures}: check that each label is in its record's row"
+        return ""
+
+
 class _Sums(NamedTuple):
-    """What a silo adds to a discriminant: the difference of its classes' means, scatter within classes, records.
+    """A silo's part in a discriminant: the difference of its classes' means, scatter within classes, records.
 
     ``scatter`` is ``(features, features)``, of many features ``(features,)``: these count as uncorrelated.
     """
@@ -155,6 +182,12 @@ class _Sums(NamedTuple):
     means: Any
     scatter: Any
     records: Any
+
+
+def _level(fits: Sequence[Fit]) -> float:
+    """The mean AUC less its own 1.5 standard errors: what columns surely tell of labels."""
+    aucs, errors = np.array(fits).T
+    return float(aucs.mean() - _ERRORS * np.sqrt((errors**2).sum()) / len(fits))
 
 
 def _sums(one: _Floats, other: _Floats) -> _Sums:
