@@ -42,6 +42,14 @@ FAULTS = [
     Fault(
         "hospital/approval.py", "in (Event.APPROVED, Event.REVOKED)]", "is Event.APPROVED]", "hospital/test_approval.py"
     ),
+    # What is used is what was approved: one reading, and contents are compared.
+    Fault(
+        "silo/context.py",
+        "return gate.own if gate and gate.own else read_once(",
+        "return read_once(",
+        "attacks/test_swapped_files.py",
+    ),
+    Fault("hospital/file_watch.py", "return digest_of(path) if", "return '' if", "attacks/test_swapped_files.py"),
     # The egress log: a chain that is signed, and a head that knows its length.
     Fault("hospital/log_entry.py", "if head.count > number:", "if False:", "hospital/test_egress_log.py"),
     Fault(

@@ -6,6 +6,7 @@ how people read it; the gate, the approval page and ``fedct silo status`` ask it
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
@@ -40,6 +41,8 @@ def _strings(value: object) -> object:
     return {str(key): str(name) for key, name in value.items()} if isinstance(value, Mapping) else value
 
 
+MOST_SQL: Final = 1 << 16
+"""Most bytes of a query, so that a person can read it."""
 _PASSWORD: Final = re.compile(r"password\s*=", re.IGNORECASE)
 
 
@@ -83,6 +86,12 @@ class DataSettings(Settings):
     def source(self) -> Path:
         """Where the records are: the file or the folder, or the query that reads them."""
         return self.query or self.file or Path()
+
+    @cached_property
+    def sql(self) -> bytes:
+        """The beginning of the query's file, read once: what is approved is what runs. Raises OSError."""
+        with self.source.open("rb") as file:
+            return file.read(MOST_SQL + 1)
 
     # Of all keys together: an error of one would quote its value.
     @model_validator(mode="after")

@@ -21,7 +21,6 @@ from fedct_flwr.datasets.federated import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.privacy.budget import WHOLE_SILO
-from fedct_flwr.silo import context as silo_context
 from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import terms_of
@@ -33,7 +32,7 @@ from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make, silos_in
 from tests.hospital.test_adding import opened
 from tests.hospital.test_noise_in_shares import asked
-from tests.hospitals import write_silo_folder
+from tests.hospitals import restart, write_silo_folder
 from tests.patience import eventually
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -89,8 +88,7 @@ def same(rows: list[dict[str, str]]) -> list[dict[str, str]]:
 
 def answered(folder: Path) -> tuple[bytes, np.ndarray | Refusal, list[Callable[[], None]]]:
     """What the silo sends, what is in it, and what it leaves for afterwards."""
-    for cached in (silo_context._settings, silo_context._own_site):
-        cached.cache_clear()
+    restart()
     config = SiloConfig.read_toml(folder / "silo.toml")
     terms = terms_of(read_study(config.study))
     question = Instruction(1, Query(0, 50), np.full(terms.num_public, ABSTAIN, dtype=np.int16))

@@ -143,8 +143,8 @@ class Page:
             return []
         return [
             f"Database: {data.database}",
-            f"SHA-256 of the query: {query_digest(data.query)}",
-            *(f"{number:3} | {line}" for number, line in enumerate(query_text(data.query).splitlines(), 1)),
+            f"SHA-256 of the query: {query_digest(data)}",
+            *(f"{number:3} | {line}" for number, line in enumerate(query_text(data).splitlines(), 1)),
         ]
 
     def _stated(self) -> list[str]:
