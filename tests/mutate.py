@@ -50,6 +50,12 @@ FAULTS = [
         "attacks/test_swapped_files.py",
     ),
     Fault("hospital/file_watch.py", "return digest_of(path) if", "return '' if", "attacks/test_swapped_files.py"),
+    # Under a promise a record that cannot be read is left out, and no other.
+    Fault("silo/site.py", "if not config.always_answers:", "if True:", "attacks/test_protected_answers.py"),
+    Fault(
+        "datasets/each_record.py", "if len(rows) > 1 else []", "if False else []", "attacks/test_protected_answers.py"
+    ),
+    Fault("datasets/each_record.py", "if columns[group].null_count:", "if False:", "attacks/test_protected_answers.py"),
     # The egress log: a chain that is signed, and a head that knows its length.
     Fault("hospital/log_entry.py", "if head.count > number:", "if False:", "hospital/test_egress_log.py"),
     Fault(

@@ -324,6 +324,11 @@ class SiloConfig(Settings):
         return self.privacy.enabled or self.adds_noise
 
     @property
+    def always_answers(self) -> bool:
+        """Whether a promise covers what leaves: then no record decides whether there is an answer."""
+        return self.promises or self.policy.sum_epsilon > 0
+
+    @property
     def grouped(self) -> bool:
         """Whether several records may be one patient's, who is then what a promise protects."""
         return bool(self.data.tables.group or self.data.images.group_pattern)

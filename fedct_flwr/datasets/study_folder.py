@@ -161,14 +161,12 @@ def read_grouped(
     ``table`` is what ``table_of`` has read of the silo's file, if it has.
     """
     path = path or data.source
-    if form := study.schema.images:
+    if study.schema.images:
         if data.tables.group:
             raise ConfigError(
                 "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
             )
-        images = LabeledImages.of(path)
-        y = map_labels(images.names, data.mapping, study.schema.classes, path)
-        return Examples(read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
+        return labeled_images(LabeledImages.of(path), data, study)
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if data.mapping and study.config.number:
@@ -177,7 +175,15 @@ def read_grouped(
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
     if path != data.query:
         _check_named(data.tables, [path])
-    return _read_table(path, data.label, study, data, table)
+    return _read_table(path, data.label, study, data, table if path == data.source else None)
+
+
+def labeled_images(images: LabeledImages, data: DataSettings, study: StudyFolder) -> tuple[Examples, Groups | None]:
+    """These images as examples, and their groups. Raises DataError."""
+    form = study.schema.images
+    assert form is not None  # noqa: S101 - only studies of images have some
+    y = map_labels(images.names, data.mapping, study.schema.classes, images.folder)
+    return Examples(read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
 
 
 def form_of(data: DataSettings, study: StudyFolder) -> TableSettings:
@@ -227,23 +233,33 @@ def _table_in(
     held = read_query(data) if data and path == data.query else None
     if held is not None:
         check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
-    # Classes are text whatever they look like; numbers are not.
-    text = [label] if study.schema.classes else []
-    return read_table(path, [*text, *(each.name for each in study.schema.columns if each.spelled)], tables, held)
+    return read_table(path, spelled_in(label, study), tables, held)
+
+
+def spelled_in(label: str, study: StudyFolder) -> list[str]:
+    """The columns that files hold as text: classes are that whatever they look like, and numbers are not."""
+    return [*([label] if study.schema.classes else []), *(each.name for each in study.schema.columns if each.spelled)]
 
 
 def _read_table(
     path: Path, label: str, study: StudyFolder, data: DataSettings | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
     """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
-    columns, tables = study.schema.columns, form_of(data, study) if data else study.config.tables
-    group = data.tables.group if data else ""
-    own = [label, group] if group else [label]
+    tables = form_of(data, study) if data else study.config.tables
     table = _table_in(path, label, study, tables, data) if table is None else table
     if label not in table.column_names:
         raise no_column(path, label, table.column_names)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
+    return labeled(table, path, label, study, data)
+
+
+def labeled(
+    table: pa.Table, path: Path, label: str, study: StudyFolder, data: DataSettings | None = None
+) -> tuple[Examples, Groups | None]:
+    """The records of a table as examples, and their groups. Raises DataError."""
+    columns, group = study.schema.columns, data.tables.group if data else ""
+    own = [label, group] if group else [label]
     groups = numbered([column_of_groups(table, group, path)])[0] if group else None
     X = encode(table.drop_columns(own), columns, path)
     if grid := study.schema.grid:
