@@ -83,6 +83,11 @@ FAULTS = [
     Fault("privacy/ledger.py", "if asked.epsilon > known.epsilon or", "if", "privacy/test_ledger.py"),
     Fault("privacy/ledger.py", "SELECT event, count(*) FROM", "SELECT event, 1 FROM", "privacy/test_ledger.py"),
     Fault("privacy/ledger.py", "ComposedDpEvent([spent, more]) if more else spent", "spent", "privacy/test_ledger.py"),
+    # The budget over all studies: each charges it, and labels without a protection end it.
+    Fault(
+        "privacy/ledger.py", "if records.folder is None:", "if not records.epsilon:", "hospital/test_shared_usage.py"
+    ),
+    Fault("hospital/shared_usage.py", "if self._bare and step.queries:", "if False:", "hospital/test_shared_usage.py"),
     # The accountant.
     Fault(
         "privacy/accounting.py",

@@ -213,7 +213,8 @@ class RecordsSettings(Settings):
     """In total over all studies: bytes of all replies, of refusals too."""
 
     epsilon: float = Field(default=0.0, ge=0)
-    """Epsilon of all studies together for a record, each of them with a protection; 0: no limit over studies."""
+    """Most epsilon of all studies together for a record; 0: no limit over studies. Each study that names the folder is
+    counted there, and once labels have left without a protection there is no bound."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
     """The delta of that epsilon."""
 

@@ -258,6 +258,13 @@ def has_promised_labels(entries: Iterable[LogEntry]) -> bool:
     return any(approved and (covers_records(approved) or covers_silo(approved)) for approved, _ in _released(entries))
 
 
+def has_bare_labels(entries: Iterable[LogEntry]) -> bool:
+    """Whether labels have left under an approval that promised neither."""
+    return any(
+        not (approved and (covers_records(approved) or covers_silo(approved))) for approved, _ in _released(entries)
+    )
+
+
 def was_promised(entries: Iterable[LogEntry], covers: Callable[[LogEntry], bool]) -> bool:
     """Whether an approval has ever promised such a thing."""
     return any(entry.event is Event.APPROVED and covers(entry) for entry in entries)

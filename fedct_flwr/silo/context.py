@@ -271,13 +271,13 @@ def _model_digest(config: SiloConfig) -> bytes:
     return hashlib.sha256(json.dumps(config.decides_model, sort_keys=True).encode()).digest()
 
 
-def _own_purse(config: SiloConfig, budget: "Budget", *, shared: bool = True) -> "Purse":
-    """A real silo's: its ledger outlives runs, and its noise cannot be predicted. ``shared``: by several studies."""
+def _own_purse(config: SiloConfig, budget: "Budget") -> "Purse":
+    """A real silo's: its ledger outlives runs, and its noise cannot be predicted."""
     from fedct_flwr.privacy.ledger import Ledger, common_budget
     from fedct_flwr.privacy.randomness import SecureNoise
     from fedct_flwr.silo.release import Purse
 
-    ledger = Ledger(config.state, common=common_budget(config) if shared else None)
+    ledger = Ledger(config.state, common=common_budget(config))
     return Purse(ledger, budget, lambda question: SecureNoise(), real=True)
 
 
@@ -344,7 +344,7 @@ def _own_noise_adder(here: OwnSilo) -> "NoiseAdder":
     own, sums = here.config, here.study.sums
     if sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
-    purse = _own_purse(own, own_budget(own, WHOLE_SILO), shared=False)
+    purse = _own_purse(own, own_budget(own, WHOLE_SILO))
     return NoiseAdder(purse, surely_honest(sums.min_summands, sums.may_collude))
 
 
