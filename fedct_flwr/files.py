@@ -62,8 +62,8 @@ def _sync_folder(folder: Path) -> None:
 def digest_of(path: Path) -> str:
     """SHA-256 of a file's contents; a large one is read again only when the file is another or was written."""
     at = path.stat()
-    state = at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns
-    return _digest(path, *state) if at.st_size > _SMALL else _digest.__wrapped__(path)
+    read = _digest if at.st_size > _SMALL else _digest.__wrapped__
+    return read(path, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
 
 
 @lru_cache(maxsize=1024)

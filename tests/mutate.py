@@ -45,7 +45,7 @@ FAULTS = [
     # What is used is what was approved: one reading, and contents are compared.
     Fault(
         "silo/context.py",
-        "return gate.own if gate and gate.own else read_once(",
+        "return _OWN.get() or read_once(",
         "return read_once(",
         "attacks/test_swapped_files.py",
     ),
@@ -53,9 +53,11 @@ FAULTS = [
     # Under a promise a record that cannot be read is left out, and no other.
     Fault("silo/site.py", "if not config.always_answers:", "if True:", "attacks/test_protected_answers.py"),
     Fault(
-        "datasets/each_record.py", "if len(rows) > 1 else []", "if False else []", "attacks/test_protected_answers.py"
+        "datasets/study_folder.py", "if len(rows) > 1 else []", "if False else []", "attacks/test_protected_answers.py"
     ),
-    Fault("datasets/each_record.py", "if columns[group].null_count:", "if False:", "attacks/test_protected_answers.py"),
+    Fault(
+        "datasets/study_folder.py", "if columns[group].null_count:", "if False:", "attacks/test_protected_answers.py"
+    ),
     # The egress log: a chain that is signed, and a head that knows its length.
     Fault("hospital/log_entry.py", "if head.count > number:", "if False:", "hospital/test_egress_log.py"),
     Fault(

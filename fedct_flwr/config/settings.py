@@ -39,15 +39,11 @@ class TooLargeError(ValueError):
     """A file or a key is too long to be meant; the text says which and what to do, without the file."""
 
 
-def content_of(path: Path) -> bytes:
-    """The beginning of a file, as much as ``read_bounded`` needs. Raises OSError."""
-    with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
-
-
 def read_bounded(path: Path, content: bytes = b"") -> dict[str, Any]:
     """Read a TOML file, or its ``content``. Raises TooLargeError, and all that ``open`` and ``tomllib`` raise."""
-    content = content or content_of(path)
+    if not content:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise TooLargeError(f"has more than {MOST_BYTES:,} bytes, too many for settings: name the right file")
     text = content.decode("utf-8-sig").replace("\r\n", "\n")

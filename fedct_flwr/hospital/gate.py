@@ -37,8 +37,9 @@ from fedct_flwr.hospital.adding import adds
 from fedct_flwr.hospital.approval import approving_digest, digest_in, has_bare_labels
 from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
-from fedct_flwr.hospital.shared_usage import SharedUsage, share_epsilon
+from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import ADDED, HARD, SUMS, kind_of, kinds_let_out
+from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
@@ -174,7 +175,11 @@ class Gate:
         if self._shared:
             # All that this silo's folder ever let out, in other studies too.
             self._shared.settle(spent(log.entries()), bare=has_bare_labels(log.entries()))
-            share_epsilon(config)
+            if config.always_answers:
+                check_all_installed(config)
+                from fedct_flwr.privacy.ledger import share
+
+                share(config)
         self._adding = adds(config, study, log.key, self._usage.ready, self._usage.added, self._use_up)
         self._run = 0
 

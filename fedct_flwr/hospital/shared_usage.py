@@ -21,7 +21,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.silo import TOTALS
 from fedct_flwr.hospital.log_entry import Spent
-from fedct_flwr.labelers.labeler import check_all_installed, is_installed
+from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.text.printable import logger
@@ -119,20 +119,9 @@ class SharedUsage:
 
     def _insert(self, file: sqlite3.Connection, data_set: str, event: str) -> None:
         file.execute(
-            "INSERT INTO charges (study, data_set, time, event) SELECT ?1, ?2, ?3, ?4 WHERE ?4 <> ?5 OR NOT EXISTS "
-            "(SELECT 1 FROM charges WHERE data_set = ?2 AND event = ?5)",
-            (self._study, data_set, time(), event, _NO_BOUND),
+            "INSERT INTO charges (study, data_set, time, event) VALUES (?, ?, ?, ?)",
+            (self._study, data_set, time(), event),
         )
-
-
-def share_epsilon(config: SiloConfig) -> None:
-    """Count what this silo's ledger has charged before it shared its folder. Raises LedgerError."""
-    if config.always_answers:
-        check_all_installed(config)
-        from fedct_flwr.privacy.ledger import Ledger, common_budget
-
-        with Ledger(config.state, common=common_budget(config)) as ledger:
-            ledger.share()
 
 
 def spent_epsilon(config: SiloConfig) -> float | None:
@@ -141,10 +130,10 @@ def spent_epsilon(config: SiloConfig) -> float | None:
     None for a study that has none, where the packages that compute it are missing. Raises LedgerError.
     """
     check_all_installed(config)
-    if not is_installed("privacy"):
+    try:
+        from fedct_flwr.privacy.ledger import common_budget
+    except ImportError:
         return None
-    from fedct_flwr.privacy.ledger import common_budget
-
     budget = common_budget(config)
     return budget.spent(config.records.delta).upper if budget else 0.0
 

@@ -132,11 +132,6 @@ def check_extra(extra: str, what: str) -> None:
         raise ConfigError(f"{what} needs {', '.join(missing)}: pip install -c constraints.txt -e '.[{extra}]'")
 
 
-def is_installed(extra: str) -> bool:
-    """Whether all packages of an extra are there."""
-    return all(find_spec(package) for package in _EXTRAS[extra])
-
-
 def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[str, object]:
     """Settings that change a labeler, as JSON types: not the budget, which may be raised and spent on."""
     return {"protection": privacy.protection, "seed": learner.seed, **privacy.chosen.of_learner(learner)}

@@ -137,12 +137,6 @@ class Ledger:
             ).fetchone()
         return None if found is None or found[0] is None else bytes(found[0])
 
-    def share(self) -> None:
-        """Count in ``common`` what was charged before there was one. Raises LedgerError."""
-        if self._common and self.used:
-            with self._kept.transaction() as ledger:
-                self._spend_together(ledger, None)
-
     @property
     def used(self) -> bool:
         """Whether there is a ledger, or was one. Makes none, as all else does."""
@@ -220,16 +214,12 @@ class Ledger:
     ) -> None:
         check(event)
         self._check_budget(ledger, study, data_set, budget, event)
-        self._spend_together(ledger, event)
+        if self._common:
+            self._common.charge(*_all_of(ledger), event)
         ledger.execute(
             "INSERT INTO charges (study, data_set, time, event, question) VALUES (?, ?, ?, ?, ?)",
             (study, data_set, time.time(), to_json(event), question),
         )
-
-    def _spend_together(self, ledger: sqlite3.Connection, event: DpEvent | None) -> None:
-        if self._common:
-            (name,) = ledger.execute("SELECT id FROM ledger").fetchone()
-            self._common.charge(str(name), charged(ledger, None, None), event)
 
     def _check_budget(
         self, ledger: sqlite3.Connection, study: str, data_set: str, budget: Budget, more: DpEvent | None
@@ -277,6 +267,12 @@ def _budget(ledger: sqlite3.Connection, study: str, data_set: str) -> Budget | N
         "SELECT epsilon, delta, unit FROM budgets WHERE study = ? AND data_set = ?", (study, data_set)
     ).fetchone()
     return Budget(found[0], found[1], PrivacyUnit(found[2])) if found else None
+
+
+def _all_of(ledger: sqlite3.Connection) -> tuple[str, dict[str, int]]:
+    """The name of a ledger, and all that it has charged."""
+    (name,) = ledger.execute("SELECT id FROM ledger").fetchone()
+    return str(name), charged(ledger, None, None)
 
 
 def charged(ledger: sqlite3.Connection, study: str | None, data_set: str | None) -> dict[str, int]:
@@ -363,3 +359,13 @@ def common_budget(config: SiloConfig) -> CommonBudget | None:
         return None
     budget = Budget(records.epsilon, records.delta) if records.epsilon else None
     return CommonBudget(records.folder, budget, mark_in(config.state, records.folder))
+
+
+def share(config: SiloConfig) -> None:
+    """Count in the common budget what the silo's ledger charged before there was one. Raises LedgerError."""
+    common, own = common_budget(config), LedgerFile(config.state)
+    if common and own.used:
+        with own.transaction() as ledger:
+            common.charge(*_all_of(ledger), None)
+        own.close()
+        common.close()

@@ -12,13 +12,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from flwr.app import Context
 
 from fedct_flwr import datasets
 from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
-from fedct_flwr.config.settings import content_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.labelers.labeler import check_extra, check_installed
 from fedct_flwr.learners.base import Resumable, Saveable
@@ -52,22 +51,17 @@ _Config = TypeVar("_Config", RunConfig, NodeConfig)
 
 @dataclass(frozen=True, eq=False)
 class OwnSilo:
-    """A real silo as its files were, each read once: gate, site and watch share it.
-
-    ``content`` holds the bytes of ``silo.toml`` that ``config`` was read from.
-    """
+    """A real silo as its files were, each read once. Its gate, its site and the watch share it."""
 
     file: Path
     content: bytes
+    """What ``config`` was read from."""
     config: SiloConfig
 
     @classmethod
     def read(cls, file: Path) -> Self:
         """Read ``silo.toml``, and all else when it is first asked for. Raises ConfigError."""
-        try:
-            content = content_of(file)
-        except OSError:
-            content = b""
+        content = file.read_bytes() if os.access(file, os.R_OK) else b""
         return cls(file, content, SiloConfig.read_toml(file, content))
 
     @cached_property
@@ -81,14 +75,10 @@ class OwnSilo:
         return real_site(self.config, self.study)
 
 
-class _Gated(NamedTuple):
-    """``afterwards``: work for after the answer has left. ``own``: the silo that the gate is of, as it has read it."""
-
-    afterwards: list[Callable[[], None]]
-    own: OwnSilo | None
-
-
-_GATED: Final[ContextVar[_Gated | None]] = ContextVar("gated", default=None)
+_AFTERWARDS: Final[ContextVar[list[Callable[[], None]] | None]] = ContextVar("afterwards", default=None)
+"""Work for after the answer has left; None outside of ``gated``."""
+_OWN: Final[ContextVar[OwnSilo | None]] = ContextVar("own", default=None)
+"""The silo of the gate, as it has read it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +151,7 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
     """
     node = _node(context)
     if node.silo_file:
-        if not (_GATED.get() or os.environ.get(WITHOUT_GATE) == "1"):
+        if not (_AFTERWARDS.get() is not None or os.environ.get(WITHOUT_GATE) == "1"):
             raise ConfigError(
                 "a real silo answers only through its gate: start its agent with 'fedct silo start', and the SuperNode "
                 "with 'fedct silo connect'"
@@ -219,24 +209,23 @@ def run_of_simulation(context: Context) -> RunFolder | None:
 
 @contextmanager
 def gated(own: OwnSilo | None = None) -> Iterator[list[Callable[[], None]]]:
-    """Mark this thread as gated: a real silo answers, and the gate does further work once the answer has left.
-
-    ``own`` is what the gate has read, of which the silo answers; None: the client app reads it.
-    """
+    """Mark this thread as gated: a real silo (``own``) answers, and the gate does further work once the answer left."""
     afterwards: list[Callable[[], None]] = []
-    before = _GATED.set(_Gated(afterwards, own))
+    before = _AFTERWARDS.set(afterwards), _OWN.set(own)
     try:
         yield afterwards
     finally:
-        _GATED.reset(before)
+        _AFTERWARDS.reset(before[0])
+        _OWN.reset(before[1])
 
 
 def once_left(work: Callable[[], None]) -> None:
     """Do some work once the answer has left: later, where there is a gate, and otherwise at once."""
-    if gate := _GATED.get():
-        gate.afterwards.append(work)
-    else:
+    afterwards = _AFTERWARDS.get()
+    if afterwards is None:
         work()
+    else:
+        afterwards.append(work)
 
 
 def model_of(config: SiloConfig, site: Site) -> Path | None:
@@ -259,8 +248,7 @@ def judgment_of(config: SiloConfig, study: str) -> Path:
 
 def _own(silo_file: Path) -> OwnSilo:
     """The silo of a message: the gate's, or without an agent the one that was read first. Raises ConfigError."""
-    gate = _GATED.get()
-    return gate.own if gate and gate.own else read_once(silo_file)
+    return _OWN.get() or read_once(silo_file)
 
 
 # What changes on disk while the process lives has no effect, and the agent's gate shuts when it does.

@@ -16,13 +16,12 @@ from flwr.app import ConfigRecord, RecordDict
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.each_record import read_each
 from fedct_flwr.datasets.federated import PublicSet, SiloData, check_protected, num_units, split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, table_of
+from fedct_flwr.datasets.study_folder import StudyFolder, read_each, read_grouped, table_of
 from fedct_flwr.files import write_atomically
 from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.labeler import Labeler, Start, labeler_for
@@ -203,10 +202,8 @@ class Site:
 
     @property
     def units(self) -> int:
-        """Number of units that a guarantee protects: private records, or patients where a group column names them.
-
-        One at least: a silo without any answers like one with one.
-        """
+        """Number of units that a guarantee protects: private records, or patients where a group column names them."""
+        # A silo without any answers like one with one.
         return max(1, num_units(self.private.size, self.groups))
 
     def students(self, votes: int) -> Transfer:
@@ -258,10 +255,7 @@ def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
 
 
 def real_site(config: SiloConfig, study: StudyFolder) -> Site:
-    """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError.
-
-    Where a promise covers what leaves, records that cannot be read are left out, and a finding says why.
-    """
+    """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
     check_allowed(config.learner.name, config.learner.packages)
     result: Mapping[str, object] = {}
     try:
@@ -279,6 +273,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     except DataError as error:
         if not config.always_answers:
             raise
+        # No record may decide whether there is an answer.
         own, why = _own_records(config, study, read_each), f"{error}; records that cannot be read are left out"
         findings = [Finding("unreadable", Severity.SAID, why, "", silo=config.silo)]
     return Site(
