@@ -55,7 +55,7 @@ class FileWatch:
 
 
 def _contents(path: Path) -> str:
-    """What is in a file; of a folder its own time, and of what is not there nothing."""
+    """Digest of a file; for a folder its own time, and for neither nothing."""
     try:
         return digest_of(path) if path.is_file() else str(path.stat().st_mtime_ns)
     except OSError:

@@ -55,7 +55,7 @@ class OwnSilo:
 
     file: Path
     content: bytes
-    """What ``config`` was read from."""
+    """Bytes that ``config`` was read from."""
     config: SiloConfig
 
     @classmethod
@@ -251,7 +251,7 @@ def _own(silo_file: Path) -> OwnSilo:
     return _OWN.get() or read_once(silo_file)
 
 
-# What changes on disk while the process lives has no effect, and the agent's gate shuts when it does.
+# Later changes on disk have no effect; the agent's gate shuts at one.
 read_once: Final = lru_cache(maxsize=16)(OwnSilo.read)
 
 

@@ -223,7 +223,7 @@ def _shared(records: dict[str, Any]) -> Iterator[str]:
         yield f"{name}: {_used(records['used'][name], limit)}"
     privacy = records["privacy"]
     if not privacy["bounded"]:
-        yield "[bold red]epsilon: no bound, as labels have left without a protection[/]"
+        yield "[yellow]epsilon: no bound, as labels have left without a protection[/]"
     elif privacy["spent"] is not None:
         yield _epsilon(privacy) if privacy["epsilon"] else f"epsilon {privacy['spent']:.3g} spent"
     elif privacy["epsilon"]:
