@@ -1,10 +1,12 @@
 """Files: written whole or not at all, one JSON document, JSON lines that grow, and whether a path leads to one."""
 
 import errno
+import hashlib
 import json
 import os
 import stat
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +17,8 @@ DAMAGED: Final = (ValueError, KeyError, TypeError, AttributeError, OverflowError
 UNREADABLE: Final = (OSError, *DAMAGED)
 """The same, and errors of files that cannot be read."""
 _MOST_ROUNDS: Final = 1 << 63
+_SMALL: Final = 1 << 20
+"""Bytes that are read each time."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -53,6 +57,19 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file's contents; a large one is read again only when the file is another or was written."""
+    at = path.stat()
+    read = _digest if at.st_size > _SMALL else _digest.__wrapped__
+    return read(path, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _digest(path: Path, *state: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_json(path: Path, content: Any) -> None:

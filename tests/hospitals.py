@@ -17,9 +17,7 @@ HOSPITALS = ("cleveland", "budapest", "zurich", "long-beach")
 
 def restart() -> None:
     """Forget what a silo's process keeps in memory, as when it ends and begins anew."""
-    silo_context._settings.cache_clear()
-    silo_context._own_site.cache_clear()
-    silo_context._own_study.cache_clear()
+    silo_context.read_once.cache_clear()
 
 
 def dataset() -> datasets.FederatedDataset:

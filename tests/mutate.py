@@ -42,6 +42,22 @@ FAULTS = [
     Fault(
         "hospital/approval.py", "in (Event.APPROVED, Event.REVOKED)]", "is Event.APPROVED]", "hospital/test_approval.py"
     ),
+    # What is used is what was approved: one reading, and contents are compared.
+    Fault(
+        "silo/context.py",
+        "return _OWN.get() or read_once(",
+        "return read_once(",
+        "attacks/test_swapped_files.py",
+    ),
+    Fault("hospital/file_watch.py", "return digest_of(path) if", "return '' if", "attacks/test_swapped_files.py"),
+    # Under a promise a record that cannot be read is left out, and no other.
+    Fault("silo/site.py", "if not config.always_answers:", "if True:", "attacks/test_protected_answers.py"),
+    Fault(
+        "datasets/study_folder.py", "if len(rows) > 1 else []", "if False else []", "attacks/test_protected_answers.py"
+    ),
+    Fault(
+        "datasets/study_folder.py", "if columns[group].null_count:", "if False:", "attacks/test_protected_answers.py"
+    ),
     # The egress log: a chain that is signed, and a head that knows its length.
     Fault("hospital/log_entry.py", "if head.count > number:", "if False:", "hospital/test_egress_log.py"),
     Fault(
@@ -56,6 +72,8 @@ FAULTS = [
         "pass",
         "hospital/test_egress_log.py",
     ),
+    # Labels are printed of an intact log alone.
+    Fault("cli/silo/verify.py", "raise _broken(verdict)\n    study", "pass\n    study", "cli/test_silo_released.py"),
     # Carried files open with the silo's own secret alone.
     Fault(
         "hospital/offline_transport.py",
@@ -67,6 +85,11 @@ FAULTS = [
     Fault("privacy/ledger.py", "if asked.epsilon > known.epsilon or", "if", "privacy/test_ledger.py"),
     Fault("privacy/ledger.py", "SELECT event, count(*) FROM", "SELECT event, 1 FROM", "privacy/test_ledger.py"),
     Fault("privacy/ledger.py", "ComposedDpEvent([spent, more]) if more else spent", "spent", "privacy/test_ledger.py"),
+    # The budget over all studies: each charges it, and labels without a protection end it.
+    Fault(
+        "privacy/ledger.py", "if records.folder is None:", "if not records.epsilon:", "hospital/test_shared_usage.py"
+    ),
+    Fault("hospital/shared_usage.py", "if self._bare and step.queries:", "if False:", "hospital/test_shared_usage.py"),
     # The accountant.
     Fault(
         "privacy/accounting.py",

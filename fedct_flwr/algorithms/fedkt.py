@@ -16,7 +16,7 @@ from fedct_flwr.config.run import of_run
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, consistent, counting, plurality
 from fedct_flwr.coordinator.algorithm import ASKING, IN_SUMS, Summable
-from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.federated import FederatedDataset, check_protected
 from fedct_flwr.kinds import COUNTS
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Learner
@@ -173,6 +173,8 @@ class FedKT(Summable):
 
         if not can_count(len(dataset.schema.classes), self.votes):
             raise ConfigError(f"{self.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
+        for silo in dataset.silos if self.protects_records else ():
+            check_protected(silo.groups, silo.name)
         fewest = min(dataset.silos, key=lambda silo: silo.units)
         transfer = self.transfer_settings(fewest.units)
         if self.protects_records:

@@ -39,10 +39,11 @@ class TooLargeError(ValueError):
     """A file or a key is too long to be meant; the text says which and what to do, without the file."""
 
 
-def read_bounded(path: Path) -> dict[str, Any]:
-    """Read a TOML file. Raises TooLargeError, and all that ``open`` and ``tomllib`` raise."""
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
+def read_bounded(path: Path, content: bytes = b"") -> dict[str, Any]:
+    """Read a TOML file, or its ``content``. Raises TooLargeError, and all that ``open`` and ``tomllib`` raise."""
+    if not content:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise TooLargeError(f"has more than {MOST_BYTES:,} bytes, too many for settings: name the right file")
     text = content.decode("utf-8-sig").replace("\r\n", "\n")
@@ -179,10 +180,10 @@ class Settings(BaseModel):
             raise config_error(error, where) from None
 
     @classmethod
-    def read_toml(cls, path: Path) -> Self:
-        """Settings from a TOML file; relative paths start at its folder. Raises ConfigError."""
+    def read_toml(cls, path: Path, content: bytes = b"") -> Self:
+        """Settings from a TOML file, or its ``content``; relative paths start at its folder. Raises ConfigError."""
         try:
-            raw = read_bounded(path)
+            raw = read_bounded(path, content)
         except FileNotFoundError:
             raise ConfigError(f"there is no file {path}") from None
         except OSError as error:

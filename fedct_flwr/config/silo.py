@@ -6,6 +6,7 @@ how people read it; the gate, the approval page and ``fedct silo status`` ask it
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
@@ -40,6 +41,8 @@ def _strings(value: object) -> object:
     return {str(key): str(name) for key, name in value.items()} if isinstance(value, Mapping) else value
 
 
+MOST_SQL: Final = 1 << 16
+"""Most bytes of a query, so that a person can read it."""
 _PASSWORD: Final = re.compile(r"password\s*=", re.IGNORECASE)
 
 
@@ -83,6 +86,12 @@ class DataSettings(Settings):
     def source(self) -> Path:
         """Where the records are: the file or the folder, or the query that reads them."""
         return self.query or self.file or Path()
+
+    @cached_property
+    def sql(self) -> bytes:
+        """The beginning of the query's file, read once: what is approved is what runs. Raises OSError."""
+        with self.source.open("rb") as file:
+            return file.read(MOST_SQL + 1)
 
     # Of all keys together: an error of one would quote its value.
     @model_validator(mode="after")
@@ -204,7 +213,8 @@ class RecordsSettings(Settings):
     """In total over all studies: bytes of all replies, of refusals too."""
 
     epsilon: float = Field(default=0.0, ge=0)
-    """Epsilon of all studies together for a record, each of them with a protection; 0: no limit over studies."""
+    """Most epsilon of all studies together for a record; 0: no limit over studies. Each study that names the folder is
+    counted there, and once labels have left without a protection there is no bound."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
     """The delta of that epsilon."""
 
@@ -313,6 +323,11 @@ class SiloConfig(Settings):
     def promises(self) -> bool:
         """Whether its ledger bounds what leaves of each record, by a protection of its own or by noise in sums."""
         return self.privacy.enabled or self.adds_noise
+
+    @property
+    def always_answers(self) -> bool:
+        """Whether a promise covers what leaves: then no record decides whether there is an answer."""
+        return self.promises or self.policy.sum_epsilon > 0
 
     @property
     def grouped(self) -> bool:

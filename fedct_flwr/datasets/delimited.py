@@ -73,17 +73,18 @@ class Look(NamedTuple):
     longest: int
 
 
-def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa.Table:
+def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettings, *, skip: bool = False) -> pa.Table:
     """The table in a CSV file, perhaps packed by gzip; the columns named in ``text`` are text whatever they look like.
 
-    None: all are, and no field is missing. Raises DataError, which quotes no record.
+    None: all are, and no field is missing. ``skip`` lines of another length than the header. Raises DataError, which
+    quotes no record.
     """
     try:
         look = _look_into(path, tables)
         columns = names_in_delimited(path, tables) if text is None else text
         try:
             with _opened(path) as file:
-                table = parse(file, columns, tables, look, to_the_letter=text is None)
+                table = parse(file, columns, tables, look, to_the_letter=text is None, skip=skip)
         except pa.ArrowInvalid:
             # One thread alone knows the numbers of rows.
             with _opened(path) as file:
@@ -173,6 +174,7 @@ def parse(
     *,
     to_the_letter: bool = False,
     threads: bool = True,
+    skip: bool = False,
 ) -> pa.Table:
     """The table in a stream of CSV. Raises whatever pyarrow does."""
     convert = pyarrow.csv.ConvertOptions(
@@ -189,7 +191,11 @@ def parse(
             block_size=min(max(_MIN_BLOCK, _ROWS_IN_BLOCK * look.longest), _MAX_BLOCK),
         ),
         # Free text has lines of its own.
-        parse_options=pyarrow.csv.ParseOptions(delimiter=look.separator, newlines_in_values=True),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=look.separator,
+            newlines_in_values=True,
+            invalid_row_handler=(lambda row: "skip") if skip else None,
+        ),
         convert_options=convert,
     )
 

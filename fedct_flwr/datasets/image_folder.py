@@ -178,6 +178,10 @@ class LabeledImages:
             raise DataError(f"no images in {folder}: it must hold a folder for each class, with images in it")
         return cls(folder, [*found], [*found.values()])
 
+    def take(self, rows: NDArray[np.intp]) -> "LabeledImages":
+        """The images at these positions."""
+        return LabeledImages(self.folder, [self.paths[row] for row in rows], [self.names[row] for row in rows])
+
     def group_names(self, pattern: str) -> list[str]:
         """The group in each file's name, see ``GroupedImages``; empty without a pattern.
 
@@ -197,7 +201,7 @@ class LabeledImages:
     def groups(self, pattern: str) -> Groups | None:
         """Groups as numbers ``(n,)``; None without a pattern."""
         names = self.group_names(pattern)
-        return np.unique(names, return_inverse=True)[1].astype(np.int64) if names else None
+        return np.unique(names, return_inverse=True)[1].astype(np.int64) if pattern else None
 
 
 def images_among(paths: Iterable[Path]) -> list[Path]:

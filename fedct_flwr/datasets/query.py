@@ -23,14 +23,12 @@ import pyarrow as pa
 import pyarrow.csv
 
 from fedct_flwr.config import DataSettings
-from fedct_flwr.config.silo import is_server
+from fedct_flwr.config.silo import MOST_SQL, is_server
 from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
 from fedct_flwr.datasets.table_files import is_number, is_text, repeated_names, usual
 from fedct_flwr.text.printable import listed, quoted
 
-MOST_SQL: Final = 1 << 16
-"""Most bytes of a query, so that a person can read it."""
 _MOST_BYTES: Final = 1 << 30
 """Bytes of memory for a result."""
 _ROWS: Final = 1 << 14
@@ -49,11 +47,11 @@ Stops = list[Callable[[], None]]
 """Functions that end a running statement, called by another thread."""
 
 
-def query_text(path: Path) -> str:
+def query_text(data: DataSettings) -> str:
     """The SQL of a query. Raises DataError for a file that holds no SELECT, or more than a person reads."""
+    path = data.source
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_SQL + 1)
+        content = data.sql
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise KindError(
@@ -68,9 +66,9 @@ def query_text(path: Path) -> str:
     return text
 
 
-def query_digest(path: Path) -> str:
+def query_digest(data: DataSettings) -> str:
     """SHA-256 of a query's text in hexadecimal digits. Raises DataError like ``query_text``."""
-    return hashlib.sha256(query_text(path).encode()).hexdigest()
+    return hashlib.sha256(query_text(data).encode()).hexdigest()
 
 
 def read_query(data: DataSettings) -> pa.Table:
@@ -81,7 +79,7 @@ def read_query(data: DataSettings) -> pa.Table:
     """
     path, seconds = data.source, data.query_timeout
     # Drivers write more behind it, which a comment at its end would take in.
-    sql = f"{query_text(path).rstrip().removesuffix(';')}\n"
+    sql = f"{query_text(data).rstrip().removesuffix(';')}\n"
     outcome: Future[pa.Table] = Future()
     stops: Stops = []
 
@@ -113,7 +111,7 @@ def result_of(data: DataSettings, table: pa.Table | None) -> dict[str, Any]:
     for batch in table.combine_chunks().to_batches(_ROWS):
         pyarrow.csv.write_csv(batch, written := pa.BufferOutputStream())
         digest.update(written.getvalue())
-    return {"query": query_digest(data.source), "result": digest.hexdigest(), "records": table.num_rows}
+    return {"query": query_digest(data), "result": digest.hexdigest(), "records": table.num_rows}
 
 
 def _gathered(tables: Tables, path: Path) -> pa.Table:

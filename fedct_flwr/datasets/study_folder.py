@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,16 +19,18 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
+from numpy.typing import NDArray
 
 from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
 from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
 from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import ImageForm, Schema
-from fedct_flwr.datasets.table_files import check_named, column_names, no_column, read_table
+from fedct_flwr.datasets.table_files import check_named, column_names, is_text, no_column, read_as_text, read_table
 from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.text.printable import count, fault, quoted
@@ -161,14 +163,12 @@ def read_grouped(
     ``table`` is what ``table_of`` has read of the silo's file, if it has.
     """
     path = path or data.source
-    if form := study.schema.images:
+    if study.schema.images:
         if data.tables.group:
             raise ConfigError(
                 "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
             )
-        images = LabeledImages.of(path)
-        y = map_labels(images.names, data.mapping, study.schema.classes, path)
-        return Examples(read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
+        return _labeled_images(LabeledImages.of(path), data, study)
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if data.mapping and study.config.number:
@@ -177,7 +177,15 @@ def read_grouped(
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
     if path != data.query:
         _check_named(data.tables, [path])
-    return _read_table(path, data.label, study, data, table)
+    return _read_table(path, data.label, study, data, table if path == data.source else None)
+
+
+def _labeled_images(images: LabeledImages, data: DataSettings, study: StudyFolder) -> tuple[Examples, Groups | None]:
+    """These images as examples, and their groups. Raises DataError."""
+    form = study.schema.images
+    assert form is not None  # noqa: S101 - only studies of images have some
+    y = map_labels(images.names, data.mapping, study.schema.classes, images.folder)
+    return Examples(read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
 
 
 def form_of(data: DataSettings, study: StudyFolder) -> TableSettings:
@@ -227,23 +235,33 @@ def _table_in(
     held = read_query(data) if data and path == data.query else None
     if held is not None:
         check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
-    # Classes are text whatever they look like; numbers are not.
-    text = [label] if study.schema.classes else []
-    return read_table(path, [*text, *(each.name for each in study.schema.columns if each.spelled)], tables, held)
+    return read_table(path, _spelled(label, study), tables, held)
+
+
+def _spelled(label: str, study: StudyFolder) -> list[str]:
+    """The columns that files hold as text: classes are that whatever they look like, and numbers are not."""
+    return [*([label] if study.schema.classes else []), *(each.name for each in study.schema.columns if each.spelled)]
 
 
 def _read_table(
     path: Path, label: str, study: StudyFolder, data: DataSettings | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
     """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
-    columns, tables = study.schema.columns, form_of(data, study) if data else study.config.tables
-    group = data.tables.group if data else ""
-    own = [label, group] if group else [label]
+    tables = form_of(data, study) if data else study.config.tables
     table = _table_in(path, label, study, tables, data) if table is None else table
     if label not in table.column_names:
         raise no_column(path, label, table.column_names)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
+    return _labeled(table, path, label, study, data)
+
+
+def _labeled(
+    table: pa.Table, path: Path, label: str, study: StudyFolder, data: DataSettings | None = None
+) -> tuple[Examples, Groups | None]:
+    """The records of a table as examples, and their groups. Raises DataError."""
+    columns, group = study.schema.columns, data.tables.group if data else ""
+    own = [label, group] if group else [label]
     groups = numbered([column_of_groups(table, group, path)])[0] if group else None
     X = encode(table.drop_columns(own), columns, path)
     if grid := study.schema.grid:
@@ -257,6 +275,58 @@ def _read_table(
     names = class_names(table.column(label), label, path)
     mapping = data.mapping if data else None
     return Examples(X, map_labels(names, mapping, study.schema.classes, path)), groups
+
+
+def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) -> tuple[Examples, Groups | None]:
+    """The records of ``read_grouped`` that can be read each by itself.
+
+    Formal guarantee: whether a record is read, and as what, depends on that record and the settings alone. Raises
+    ConfigError or DataError for what fails without any record, and for a file or a query that gives no table.
+    """
+    path = path or data.source
+    if study.schema.images:
+        images = LabeledImages.of(path)
+        blocks = _readable(lambda rows: _labeled_images(images.take(rows), data, study), len(images.paths))
+        return _labeled_images(images.take(np.concatenate(blocks)), data, study)
+    form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
+    names |= {data.label} if study.schema.grid else set()
+    raw = read_query(data) if path == data.query else read_as_text(path, form)
+
+    def plain(rows: NDArray[np.intp]) -> pa.Table:
+        """These records in types that depend on none of them."""
+        table = read_table(path, _spelled(data.label, study), form, raw.take(rows))
+        columns = {name: _plain(table.column(name), form.decimal, name in names) for name in table.column_names}
+        if group := data.tables.group:
+            columns[group] = column_of_groups(table, group, path)
+            if columns[group].null_count:
+                raise DataError("it may be any patient's")
+        return pa.table(columns)
+
+    blocks = _readable(lambda rows: _labeled(plain(rows), path, data.label, study, data), raw.num_rows)
+    return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)
+
+
+def _readable(read: Callable[[NDArray[np.intp]], object], size: int) -> list[NDArray[np.intp]]:
+    """Blocks of the records that can be read, the first without any. Raises what reading that one raises."""
+    blocks, left = [np.arange(0)], [np.arange(size)]
+    read(blocks[0])
+    while left:
+        rows = left.pop()
+        try:
+            read(rows)
+            blocks.append(rows)
+        except (DataError, pa.ArrowException):
+            left += np.array_split(rows, 2)[::-1] if len(rows) > 1 else []
+    return blocks
+
+
+def _plain(values: pa.ChunkedArray, decimal: str, number: bool) -> pa.ChunkedArray:
+    """A column as float64 or as text. Raises pyarrow's errors."""
+    if number and is_text(values.type):
+        values = pc.replace_substring(pc.utf8_trim_whitespace(values.cast(pa.string())), decimal, ".")
+        for word, digit in (("(?i)^true$", "1"), ("(?i)^false$", "0")):
+            values = pc.replace_substring_regex(values, word, digit)
+    return values.cast(pa.float64() if number else pa.string())
 
 
 MOST_ENTRIES: Final = 200_000

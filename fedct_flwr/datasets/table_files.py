@@ -242,6 +242,13 @@ def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArr
     return pc.if_else(pc.is_in(values, value_set=meant), pa.scalar(None, values.type), values)
 
 
+def read_as_text(path: Path, tables: TableSettings) -> pa.Table:
+    """A file's table whose form depends on no record: as text, and of CSV without lines that have too many fields."""
+    names = column_names(path, tables)
+    plain = path.name.lower().endswith((".xlsx", ".parquet"))
+    return _read(path, names, tables) if plain else read_delimited(path, names, tables, skip=True)
+
+
 def as_written(path: Path) -> pa.Table:
     """A file's table with all of its columns, in CSV files as text to the letter; ``data.toml`` next to it tells how.
 

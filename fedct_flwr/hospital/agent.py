@@ -23,9 +23,7 @@ from flwr.app import Context, Message, RecordDict
 from threadpoolctl import ThreadpoolController
 
 from client_app.main import app
-from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection.finding import gathered
-from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task, carried_task
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.egress_log import EgressLog
@@ -36,7 +34,7 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.offline_transport import Answer, Question, digest, seal, unseal
 from fedct_flwr.process_end import end_process
-from fedct_flwr.silo.context import gated, open_silo_context
+from fedct_flwr.silo.context import OwnSilo, gated, open_silo_context
 from fedct_flwr.silo.site import WRITING
 from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.text.printable import count, cut, logger, printable
@@ -88,11 +86,8 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
     sentence for whatever a person at the silo should know. Raises ConfigError, DataError, or RunError if another
     process works for this silo or its egress log is not intact.
     """
-    silo_file = silo_file.resolve()
-    settings = SiloConfig.read_toml(silo_file)
-    files = FileWatch(silo_file, settings)
-    # Read once more: what is watched was there before what is used was read.
-    config = SiloConfig.read_toml(silo_file)
+    own = OwnSilo.read(silo_file.resolve())
+    config = own.config
     with (
         about(part="agent", silo=config.silo),
         open_log(config) as log,
@@ -100,7 +95,7 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
         remember(config, log)
         supernode = SuperNode(config.connection.supernode, config.connection.secret)
         try:
-            agent = Agent(silo_file, config, log, supernode, files, stop, say)
+            agent = Agent(own, log, supernode, stop, say)
             worker = threading.Thread(target=agent.run, name="agent", daemon=True)
             worker.start()
             agent.monitor.start(stop)
@@ -122,8 +117,8 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
     The answer is a sealed file; a refusal is one too. Raises ConfigError, DataError or RunError as ``run_agent`` does,
     and DataError for a question that was not sealed for this silo.
     """
-    config = SiloConfig.read_toml(silo_file)
-    files = FileWatch(silo_file, config)
+    own = OwnSilo.read(silo_file)
+    config = own.config
     question = unseal(Question, question_file, config.connection.secret)
     content = to_record(question.payload) if question.payload else RecordDict()
     try:
@@ -135,7 +130,7 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
         raise DataError(f"{question_file} holds a message of a kind that Flower does not have: do not answer") from None
     with open_log(config) as log:
         post = _AnswerFile(answer_file, digest(question_file), config.connection.secret, say)
-        agent = Agent(silo_file, config, log, post, files, threading.Event(), say)
+        agent = Agent(own, log, post, threading.Event(), say)
         try:
             return agent.answer(task)
         finally:
@@ -183,16 +178,16 @@ class Agent:
 
     def __init__(
         self,
-        silo_file: Path,
-        config: SiloConfig,
+        own: OwnSilo,
         log: EgressLog,
         supernode: Asker,
-        files: FileWatch,
         stop: threading.Event,
         say: Say,
     ) -> None:
-        study = read_study(config.study)
-        self._node_config: dict[str, bool | float | int | str] = {"silo-file": str(silo_file)}
+        # Before the study is read: what changes from here on shuts the gate.
+        files, config, study = FileWatch(own), own.config, own.study
+        self._own = own
+        self._node_config: dict[str, bool | float | int | str] = {"silo-file": str(own.file)}
         self._gate = Gate(config, study, log, lambda: files.unchanged() and not is_revoked(config.state))
         self._supernode = supernode
         self._silo = config.silo
@@ -201,7 +196,7 @@ class Agent:
         self._stop = stop
         self._tell = say
         # Warm from here on: data, public set and learner are kept by the client app.
-        with gated():
+        with gated(own):
             site = open_silo_context(self._context(0, 0, {})).site
         self._terms = site.terms
         self._threads = ThreadpoolController()
@@ -325,7 +320,7 @@ class Agent:
         replies: list[Message] = []
 
         def work() -> None:
-            with gated() as later:
+            with gated(self._own) as later:
                 replies.append(app(task.message, context))
             afterwards.extend(later)
 

@@ -77,7 +77,7 @@ def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
         **({"approvers": as_hex(approvers_of(config))} if config.approvers else {}),
         **({"records": config.records.decides} if config.records.folder else {}),
         **({"language-model": model} if (model := language_model(config)) else {}),
-        **({"query": query_digest(config.data.query)} if config.data.query else {}),
+        **({"query": query_digest(config.data)} if config.data.query else {}),
         **config.decides_model,
     }
     return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
@@ -256,6 +256,13 @@ def has_promised_labels(entries: Iterable[LogEntry]) -> bool:
     Then the ledger was charged before.
     """
     return any(approved and (covers_records(approved) or covers_silo(approved)) for approved, _ in _released(entries))
+
+
+def has_bare_labels(entries: Iterable[LogEntry]) -> bool:
+    """Whether labels have left under an approval that promised neither."""
+    return any(
+        not (approved and (covers_records(approved) or covers_silo(approved))) for approved, _ in _released(entries)
+    )
 
 
 def was_promised(entries: Iterable[LogEntry], covers: Callable[[LogEntry], bool]) -> bool:

@@ -5,31 +5,36 @@ within a second all the same, where no file that is lost undoes it.
 """
 
 import contextlib
+import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.files import digest_of
 from fedct_flwr.hospital.agent_status import STALE, Shut, StatusFile, sentence_of
 from fedct_flwr.hospital.approval import put_down
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.log_entry import is_revoked
+from fedct_flwr.learners.catalog import LANGUAGE
+from fedct_flwr.learners.language import located
+from fedct_flwr.silo.context import OwnSilo
 from fedct_flwr.text.printable import logger
+from fedct_flwr.types import LearnerError
 
 
 class FileWatch:
-    """The files that decide what may leave. Size and time of each are compared, contents are not read.
+    """The files that decide what may leave, by their contents: made before any of them is read, but for ``silo.toml``.
 
     Of a folder in the study's folder, such as one of images, it is the folder's own time: it is asked for before each
     decision, and what lies deeper was read once, when the agent started.
     """
 
-    def __init__(self, silo_file: Path, config: SiloConfig) -> None:
-        self._silo_file = silo_file
-        self._config = config
-        self._before, self._records = self._now(), _stamp(config.data.source)
+    def __init__(self, own: OwnSilo) -> None:
+        self._own = own
+        self._before = {**self._now(), own.file: hashlib.sha256(own.content).hexdigest()}
+        self._records = _contents(own.config.data.source)
 
     def unchanged(self) -> bool:
         """Whether all are as they were at the start."""
@@ -37,22 +42,24 @@ class FileWatch:
 
     def records_unchanged(self) -> bool:
         """Whether the silo's records are, which decide nothing of what may leave: they are new each night at some."""
-        return _stamp(self._config.data.source) == self._records
+        return _contents(self._own.config.data.source) == self._records
 
-    def _now(self) -> tuple[tuple[str, int, int], ...]:
-        data = self._config.data
-        files = {self._silo_file, self._config.egress_key, *filter(None, (data.test_file, data.query))}
+    def _now(self) -> dict[Path, str]:
+        config, data, learner = self._own.config, self._own.config.data, self._own.config.learner
+        files = {self._own.file, config.egress_key, *config.approvers.values(), data.test_file, data.query}
         with contextlib.suppress(OSError):
-            files.update(self._config.study.iterdir())
-        return tuple(_stamp(path) for path in sorted(files))
+            files.update(config.study.iterdir())
+        with contextlib.suppress(OSError, LearnerError):
+            files.update(located(str(learner.params.get("folder", ""))).iterdir() if learner.name in LANGUAGE else ())
+        return {path: _contents(path) for path in files if path}
 
 
-def _stamp(path: Path) -> tuple[str, int, int]:
+def _contents(path: Path) -> str:
+    """Digest of a file; for a folder its own time, and for neither nothing."""
     try:
-        state = path.stat()
+        return digest_of(path) if path.is_file() else str(path.stat().st_mtime_ns)
     except OSError:
-        return str(path), -1, -1
-    return str(path), state.st_size, state.st_mtime_ns
+        return ""
 
 
 _SECONDS: Final = 1.0

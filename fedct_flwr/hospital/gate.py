@@ -34,11 +34,12 @@ from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.config.silo import TOTALS
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
-from fedct_flwr.hospital.approval import approving_digest, digest_in
+from fedct_flwr.hospital.approval import approving_digest, digest_in, has_bare_labels
 from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.kinds import ADDED, HARD, SUMS, kind_of, kinds_let_out
+from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
@@ -173,7 +174,12 @@ class Gate:
         self._shared = SharedUsage.of(config, log.key.public_key())
         if self._shared:
             # All that this silo's folder ever let out, in other studies too.
-            self._shared.settle(spent(log.entries()))
+            self._shared.settle(spent(log.entries()), bare=has_bare_labels(log.entries()))
+            if config.always_answers:
+                check_all_installed(config)
+                from fedct_flwr.privacy.ledger import share
+
+                share(config)
         self._adding = adds(config, study, log.key, self._usage.ready, self._usage.added, self._use_up)
         self._run = 0
 

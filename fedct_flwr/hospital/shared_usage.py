@@ -22,23 +22,30 @@ from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.silo import TOTALS
 from fedct_flwr.hospital.log_entry import Spent
 from fedct_flwr.labelers.labeler import check_all_installed
+from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.text.printable import logger
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _DATA_SET: Final = "labels"
 """Data set of these rows; those of privacy budgets have another."""
+_NO_BOUND: Final = '{"noise_parameter":0.0,"num_buckets":2,"type":"RandomizedResponseDpEvent"}'
+"""Event of an answer without noise: no epsilon covers it. As text, for studies without the packages of protections."""
 
 
 class SharedUsage:
     """The usage file in a folder that several studies share, as one of them sees it. Made when first used.
 
     ``study`` is a name that no other study's silo folder has; ``limits`` are by field of the policy. ``mark`` is where
-    this study notes what the file had, in case the folder is lost as a whole.
+    this study notes what the file had, in case the folder is lost as a whole. ``bare``: no promise covers its labels,
+    with which the privacy spent on these records has no bound.
     """
 
-    def __init__(self, folder: Path, study: str, limits: Mapping[str, int], mark: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, study: str, limits: Mapping[str, int], mark: Path | None = None, *, bare: bool = False
+    ) -> None:
         self._kept = LedgerFile(folder, mark)
+        self._bare = bare
         self._study = study
         self._limits = limits
 
@@ -54,22 +61,25 @@ class SharedUsage:
         raw = key.public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""
         study = hashlib.sha256(raw + config.silo.encode()).hexdigest()
         limits = {field: getattr(records, field) for field in TOTALS}
-        return cls(records.folder, study, limits, mark_in(config.state, records.folder))
+        mark = mark_in(config.state, records.folder)
+        return cls(records.folder, study, limits, mark, bare=not config.always_answers)
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
         self._kept.close()
 
-    def settle(self, own: Spent) -> None:
+    def settle(self, own: Spent, *, bare: bool) -> None:
         """See that at least ``own`` is counted for this study, such as what left before it shared its limits.
 
-        Raises LedgerError.
+        ``bare``: labels have left that no promise covered. Raises LedgerError.
         """
         with self._kept.transaction() as file:
             counted = _sum(_rows(file, self._study))
             missing = Spent(*(max(0, one - other) for one, other in zip(own, counted, strict=True)))
             if any(missing):
                 self._write(file, missing)
+            if bare:
+                self._insert(file, DATA_SET, _NO_BOUND)
 
     def charge(self, step: Spent, *, dry: bool = False) -> None:
         """Count a step; only if this returns may it happen. ``dry``: count nothing. Raises Refused (LIMIT, LEDGER)."""
@@ -103,24 +113,29 @@ class SharedUsage:
                 raise Refused(Refusal.LIMIT)
 
     def _write(self, file: sqlite3.Connection, step: Spent) -> None:
+        self._insert(file, _DATA_SET, json.dumps(step._asdict()))
+        if self._bare and step.queries:
+            self._insert(file, DATA_SET, _NO_BOUND)
+
+    def _insert(self, file: sqlite3.Connection, data_set: str, event: str) -> None:
         file.execute(
             "INSERT INTO charges (study, data_set, time, event) VALUES (?, ?, ?, ?)",
-            (self._study, _DATA_SET, time(), json.dumps(step._asdict())),
+            (self._study, data_set, time(), event),
         )
 
 
-def spent_epsilon(config: SiloConfig) -> float:
-    """Epsilon that all studies together have spent of the budget that they share; 0 where none is shared.
+def spent_epsilon(config: SiloConfig) -> float | None:
+    """Epsilon that all studies together have spent on these records, infinite if labels left without a protection.
 
-    Raises ConfigError for a missing package, LedgerError if it cannot be told.
+    None for a study that has none, where the packages that compute it are missing. Raises LedgerError.
     """
-    if not config.records.epsilon:
-        return 0.0
     check_all_installed(config)
-    from fedct_flwr.privacy.ledger import common_budget
-
+    try:
+        from fedct_flwr.privacy.ledger import common_budget
+    except ImportError:
+        return None
     budget = common_budget(config)
-    return budget.spent().upper if budget else 0.0
+    return budget.spent(config.records.delta).upper if budget else 0.0
 
 
 def _rows(file: sqlite3.Connection, study: str | None = None) -> list[tuple[str, str, int]]:

@@ -140,7 +140,7 @@ def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[
 def labeler_for(start: Start) -> Labeler:
     """The labeler that the settings describe, at the beginning of a study.
 
-    Raises ConfigError for a missing extra, a silo without records, a learner that the protection cannot use, or a plan
+    Raises ConfigError for a missing extra, a learner that the protection cannot use, or a plan
     that the budget does not cover, or that covers no labels; DataError for features that cannot be preprocessed. Takes
     seconds for noise that was not looked for before in this process.
 
@@ -149,8 +149,6 @@ def labeler_for(start: Start) -> Labeler:
         public, and on no record.
     """
     check_installed(start.privacy)
-    if start.num_units < 1:
-        raise ConfigError(f"silo {start.silo!r} has no records to train a labeler on: leave it out")
     if not start.privacy.chosen.labeler:
         raise ConfigError(
             f"labels are asked for, which protection = {start.privacy.protection!r} does not cover: choose another "

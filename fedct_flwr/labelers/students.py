@@ -115,7 +115,9 @@ class Transfer(KeepsNothing):
         lessons: int = 0,
         transformer: Any = None,
     ) -> None:
-        check_records(num_units, partitions, teachers)
+        if mechanism is None:
+            # Under noise, whose records decide no error, a teacher without any casts no vote.
+            check_records(num_units, partitions, teachers)
         self._make_learner, self._num_classes, self._seed = make_learner, num_classes, seed
         self._partitions, self._teachers = partitions, teachers
         self._mechanism, self._lessons = mechanism, lessons

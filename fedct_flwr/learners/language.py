@@ -10,7 +10,6 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from fedct_flwr.datasets.named import data_folder
-from fedct_flwr.files import DAMAGED
+from fedct_flwr.files import DAMAGED, digest_of
 from fedct_flwr.learners.catalog import EMBEDDING, LEARNER_FOLDER
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import Features, LearnerError
@@ -84,16 +83,8 @@ def fingerprint(folder: Path) -> str:
     for name in [*first, *sorted(others)]:
         path = folder / name
         if path.is_file():
-            about = path.stat()
-            whole.update(f"{name} {_of_file(path, about.st_mtime_ns, about.st_size)}\n".encode())
+            whole.update(f"{name} {digest_of(path)}\n".encode())
     return whole.hexdigest()
-
-
-@lru_cache(maxsize=64)
-def _of_file(path: Path, changed: int, size: int) -> str:
-    """The digest of a file, read once while it does not change."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -221,8 +221,7 @@ class Ledger:
         check(event)
         self._check_budget(ledger, study, data_set, budget, event)
         if self._common:
-            (name,) = ledger.execute("SELECT id FROM ledger").fetchone()
-            self._common.charge(str(name), charged(ledger, None, data_set), event)
+            self._common.charge(*_all_of(ledger), event)
         ledger.execute(
             "INSERT INTO charges (study, data_set, time, event, question) VALUES (?, ?, ?, ?, ?)",
             (study, data_set, time.time(), to_json(event), question),
@@ -276,10 +275,17 @@ def _budget(ledger: sqlite3.Connection, study: str, data_set: str) -> Budget | N
     return Budget(found[0], found[1], PrivacyUnit(found[2])) if found else None
 
 
-def charged(ledger: sqlite3.Connection, study: str | None, data_set: str) -> dict[str, int]:
-    """All events that were charged, as text, and how often each was; ``study`` None: by all studies."""
+def _all_of(ledger: sqlite3.Connection) -> tuple[str, dict[str, int]]:
+    """The name of a ledger, and all that it has charged."""
+    (name,) = ledger.execute("SELECT id FROM ledger").fetchone()
+    return str(name), charged(ledger, None, None)
+
+
+def charged(ledger: sqlite3.Connection, study: str | None, data_set: str | None) -> dict[str, int]:
+    """All events that were charged, as text, and how often each was; None: by all studies, in all accounts."""
     rows = ledger.execute(
-        "SELECT event, count(*) FROM charges WHERE data_set = ?1 AND (?2 IS NULL OR study = ?2) GROUP BY event",
+        "SELECT event, count(*) FROM charges WHERE (?1 IS NULL OR data_set = ?1) AND (?2 IS NULL OR study = ?2) "
+        "GROUP BY event",
         (data_set, study),
     ).fetchall()
     return {str(event): int(times) for event, times in rows}
@@ -294,18 +300,19 @@ def composed(found: Mapping[str, int]) -> DpEvent:
 
 
 class CommonBudget:
-    """The budget over all studies that name the folder, as one of them sets it. Its file is made when first used.
+    """The budget of the records, over all studies that name the folder. Its file is made when first used.
 
-    Where the studies share a folder, a ledger charges there too, before its own charge is committed: a crash in between
-    has spent what nothing was released for. ``mark`` is where that study notes what the file had, in case the folder is
-    lost as a whole.
+    Each study's ledger charges there too, before its own charge is committed: a crash in between has spent what nothing
+    was released for. A study without a protection leaves a mark there, ``SharedUsage``, with which there is no bound.
+    ``budget`` is what the study that charges allows, None: whatever is spent. ``mark`` is where that study notes what
+    the file had, in case the folder is lost as a whole.
 
     Formal guarantee: what all ledgers that share the folder charged, with all that they had charged before, composes to
     no more than the budget of the one that charges, each record added or removed. It holds under the conditions of
     ``Ledger``, for all studies together: a study's events follow from its settings, not from what another has released.
     """
 
-    def __init__(self, folder: Path, budget: Budget, mark: Path | None = None) -> None:
+    def __init__(self, folder: Path, budget: Budget | None, mark: Path | None = None) -> None:
         self._kept = LedgerFile(folder, mark)
         self._budget = budget
         self._settled: set[str] = set()
@@ -314,43 +321,57 @@ class CommonBudget:
         """Let go of the file; the next use opens it again."""
         self._kept.close()
 
-    def charge(self, ledger: str, own: Mapping[str, int], event: DpEvent) -> None:
+    def charge(self, ledger: str, own: Mapping[str, int], event: DpEvent | None) -> None:
         """Spend ``event`` for the ledger of this name, which has charged ``own`` so far: events as text, how often.
 
-        Raises BudgetExceeded or LedgerError; then nothing is spent.
+        None: see that ``own`` is counted. Raises BudgetExceeded or LedgerError; then nothing is spent.
         """
-        text = to_json(event)
+        more = [(to_json(event), 1)] if event else []
         with self._kept.transaction() as file:
             # Import charges from before this folder was shared, once in a process.
             known = charged(file, ledger, DATA_SET) if ledger not in self._settled else own
             missing = {one: times - known.get(one, 0) for one, times in own.items() if times > known.get(one, 0)}
-            for one, times in [*missing.items(), (text, 1)]:
+            for one, times in [*missing.items(), *more]:
                 file.executemany(
                     "INSERT INTO charges (study, data_set, time, event) VALUES (?, ?, ?, ?)",
                     [(ledger, DATA_SET, time.time(), one)] * times,
                 )
-            if not fits(composed(charged(file, None, DATA_SET)), self._budget.epsilon, self._budget.delta):
+            most = self._budget if event else None
+            if most and not fits(composed(charged(file, None, DATA_SET)), most.epsilon, most.delta):
                 raise BudgetExceeded(
-                    f"the privacy budget of these records over all studies (epsilon {self._budget.epsilon:g}, delta "
-                    f"{self._budget.delta:g}, under [records] in silo.toml) does not cover another release; raise and "
+                    f"the privacy budget of these records over all studies (epsilon {most.epsilon:g}, delta "
+                    f"{most.delta:g}, under [records] in silo.toml) does not cover another release; raise and "
                     "approve it, or stop here"
                 )
         self._settled.add(ledger)
 
-    def spent(self) -> Epsilon:
-        """Total spending of all studies, at the budget's delta. Makes no file. Raises LedgerError."""
+    def spent(self, delta: float) -> Epsilon:
+        """Total spending of all studies, infinite after labels without a protection. Makes no file.
+
+        Raises LedgerError.
+        """
         if not self._kept.used:
-            return epsilon(composed({}), self._budget.delta)
+            return epsilon(composed({}), delta)
         with self._kept.transaction() as file:
             found = charged(file, None, DATA_SET)
         self.close()
-        return epsilon(composed(found), self._budget.delta)
+        return epsilon_in_time(composed(found), delta)
 
 
 def common_budget(config: SiloConfig) -> CommonBudget | None:
-    """The common budget of ``silo.toml``; None if it limits no epsilon over several studies."""
+    """The budget over all studies of the records, whose folder ``silo.toml`` names; None if it names none."""
     records = config.records
-    if records.folder is None or not records.epsilon:
+    if records.folder is None:
         return None
-    mark = mark_in(config.state, records.folder)
-    return CommonBudget(records.folder, Budget(records.epsilon, records.delta), mark)
+    budget = Budget(records.epsilon, records.delta) if records.epsilon else None
+    return CommonBudget(records.folder, budget, mark_in(config.state, records.folder))
+
+
+def share(config: SiloConfig) -> None:
+    """Count in the common budget what the silo's ledger charged before there was one. Raises LedgerError."""
+    common, own = common_budget(config), LedgerFile(config.state)
+    if common and own.used:
+        with own.transaction() as ledger:
+            common.charge(*_all_of(ledger), None)
+        own.close()
+        common.close()

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from flwr.app import Context
 
@@ -48,8 +48,37 @@ WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
 
 _Config = TypeVar("_Config", RunConfig, NodeConfig)
 
+
+@dataclass(frozen=True, eq=False)
+class OwnSilo:
+    """A real silo as its files were, each read once. Its gate, its site and the watch share it."""
+
+    file: Path
+    content: bytes
+    """Bytes that ``config`` was read from."""
+    config: SiloConfig
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Read ``silo.toml``, and all else when it is first asked for. Raises ConfigError."""
+        content = file.read_bytes() if os.access(file, os.R_OK) else b""
+        return cls(file, content, SiloConfig.read_toml(file, content))
+
+    @cached_property
+    def study(self) -> StudyFolder:
+        """The study. Raises ConfigError or DataError."""
+        return read_study(self.config.study)
+
+    @cached_property
+    def site(self) -> Site:
+        """Records, learner and all else. Raises ConfigError or DataError."""
+        return real_site(self.config, self.study)
+
+
 _AFTERWARDS: Final[ContextVar[list[Callable[[], None]] | None]] = ContextVar("afterwards", default=None)
 """Work for after the answer has left; None outside of ``gated``."""
+_OWN: Final[ContextVar[OwnSilo | None]] = ContextVar("own", default=None)
+"""The silo of the gate, as it has read it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +139,7 @@ def silo_named(context: Context) -> SiloName:
     """The silo that a message is for, before anything else is read. Raises ConfigError or DataError."""
     node = _node(context)
     if node.silo_file:
-        return _settings(node.silo_file).silo
+        return _own(node.silo_file).config.silo
     return simulated_silo(_run_config(context), node.partition_id or 0).name
 
 
@@ -127,7 +156,8 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
                 "a real silo answers only through its gate: start its agent with 'fedct silo start', and the SuperNode "
                 "with 'fedct silo connect'"
             )
-        own, site = _settings(node.silo_file), _own_site(node.silo_file)
+        here = _own(node.silo_file)
+        own, site = here.config, here.site
         return SiloContext(
             site,
             FolderState(own.state),
@@ -141,8 +171,8 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
             before=model_before(own, site),
             judgment=judgment_of(own, site.terms.study),
             purse_of=partial(_own_purse_of_joint, own) if own.adds_noise else None,
-            study_of=partial(_own_study, node.silo_file) if own.draws else None,
-            noise_adder_of=partial(_own_noise_adder, node.silo_file) if own.policy.sum_epsilon else None,
+            study_of=(lambda: here.study) if own.draws else None,
+            noise_adder_of=partial(_own_noise_adder, here) if own.policy.sum_epsilon else None,
         )
     config = _run_config(context)
     site = simulated_site(config, node.partition_id or 0)
@@ -178,14 +208,15 @@ def run_of_simulation(context: Context) -> RunFolder | None:
 
 
 @contextmanager
-def gated() -> Iterator[list[Callable[[], None]]]:
-    """Mark this thread as gated: a real silo answers, and the gate does further work once the answer has left."""
+def gated(own: OwnSilo | None = None) -> Iterator[list[Callable[[], None]]]:
+    """Mark this thread as gated: a real silo (``own``) answers, and the gate does further work once the answer left."""
     afterwards: list[Callable[[], None]] = []
-    before = _AFTERWARDS.set(afterwards)
+    before = _AFTERWARDS.set(afterwards), _OWN.set(own)
     try:
         yield afterwards
     finally:
-        _AFTERWARDS.reset(before)
+        _AFTERWARDS.reset(before[0])
+        _OWN.reset(before[1])
 
 
 def once_left(work: Callable[[], None]) -> None:
@@ -215,33 +246,26 @@ def judgment_of(config: SiloConfig, study: str) -> Path:
     return config.state / f"judgment-{study}.json"
 
 
-# Read once: what changes on disk while the process lives has no effect, and the agent's gate shuts when it does.
-@lru_cache(maxsize=16)
-def _settings(silo_file: Path) -> SiloConfig:
-    return SiloConfig.read_toml(silo_file)
+def _own(silo_file: Path) -> OwnSilo:
+    """The silo of a message: the gate's, or without an agent the one that was read first. Raises ConfigError."""
+    return _OWN.get() or read_once(silo_file)
 
 
-@lru_cache(maxsize=16)
-def _own_site(silo_file: Path) -> Site:
-    return real_site(_settings(silo_file), _own_study(silo_file))
-
-
-@lru_cache(maxsize=16)
-def _own_study(silo_file: Path) -> StudyFolder:
-    return read_study(_settings(silo_file).study)
+# Later changes on disk have no effect; the agent's gate shuts at one.
+read_once: Final = lru_cache(maxsize=16)(OwnSilo.read)
 
 
 def _model_digest(config: SiloConfig) -> bytes:
     return hashlib.sha256(json.dumps(config.decides_model, sort_keys=True).encode()).digest()
 
 
-def _own_purse(config: SiloConfig, budget: "Budget", *, shared: bool = True) -> "Purse":
-    """A real silo's: its ledger outlives runs, and its noise cannot be predicted. ``shared``: by several studies."""
+def _own_purse(config: SiloConfig, budget: "Budget") -> "Purse":
+    """A real silo's: its ledger outlives runs, and its noise cannot be predicted."""
     from fedct_flwr.privacy.ledger import Ledger, common_budget
     from fedct_flwr.privacy.randomness import SecureNoise
     from fedct_flwr.silo.release import Purse
 
-    ledger = Ledger(config.state, common=common_budget(config) if shared else None)
+    ledger = Ledger(config.state, common=common_budget(config))
     return Purse(ledger, budget, lambda question: SecureNoise(), real=True)
 
 
@@ -297,7 +321,7 @@ def _simulated_purse_of_joint(config: RunConfig, site: Site, run: RunFolder | No
     return _simulated_purse(config, site, run, budget, "joint noise")
 
 
-def _own_noise_adder(silo_file: Path) -> "NoiseAdder":
+def _own_noise_adder(here: OwnSilo) -> "NoiseAdder":
     """A real silo's, by its own policy and the study's terms of sums. Raises ConfigError where the study has none."""
     check_extra("privacy", "sum-epsilon")
     from fedct_flwr.privacy.budget import WHOLE_SILO
@@ -305,10 +329,10 @@ def _own_noise_adder(silo_file: Path) -> "NoiseAdder":
     from fedct_flwr.silo.noisy_sum import NoiseAdder
     from fedct_flwr.silo.release import own_budget
 
-    own, sums = _settings(silo_file), _own_study(silo_file).sums
+    own, sums = here.config, here.study.sums
     if sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
-    purse = _own_purse(own, own_budget(own, WHOLE_SILO), shared=False)
+    purse = _own_purse(own, own_budget(own, WHOLE_SILO))
     return NoiseAdder(purse, surely_honest(sums.min_summands, sums.may_collude))
 
 

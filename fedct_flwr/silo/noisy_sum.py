@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, check_protected, first_of
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, first_of
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.drawing import marginals
@@ -118,7 +118,6 @@ def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> ND
 
     Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED), ConfigError or DataError.
     """
-    check_protected(site.groups, site.silo)
     labeler = joint_labeler(joint, site.public, site.schema)
     weights = labeler.start.weights if joint.weights is None else joint.weights
     if weights.shape != labeler.start.weights.shape:
@@ -165,7 +164,6 @@ def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse
     """
     if asked.study != study.digest:
         raise Refused(Refusal.NOT_APPROVED)
-    check_protected(site.groups, site.silo)
     plan = plan_of(study)
     if (noise := plan.noise).numbers != asked.numbers:
         raise Refused(Refusal.MALFORMED)

@@ -5,11 +5,11 @@ Its files never leave the silo.
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from flwr.app import ConfigRecord, RecordDict
 
@@ -17,11 +17,11 @@ from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import PublicSet, SiloData, check_protected, num_units, split_silo
-from fedct_flwr.datasets.inspection.finding import Finding, refuse
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, table_of
+from fedct_flwr.datasets.study_folder import StudyFolder, read_each, read_grouped, table_of
 from fedct_flwr.files import write_atomically
 from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.labeler import Labeler, Start, labeler_for
@@ -34,9 +34,6 @@ from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 from fedct_flwr.wire.content import Joint, Terms
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _RECORD: Final = "fedct"
 
@@ -198,21 +195,19 @@ class Site:
         return self.labeler_on(self.public)
 
     def labeler_on(self, public: PublicSet) -> Labeler:
-        """A new labeler of these public examples. Raises ConfigError, or DataError for patients it cannot protect."""
+        """A new labeler of these public examples. Raises ConfigError."""
         self.privacy.check_unit(grouped=self.groups is not None)
-        check_protected(self.groups, self.silo)
         privacy = self.privacy.after(self.draw_epsilon)
         return labeler_for(Start(privacy, self.settings, self.silo, self.schema, public, self.units))
 
     @property
     def units(self) -> int:
         """Number of units that a guarantee protects: private records, or patients where a group column names them."""
-        return num_units(self.private.size, self.groups)
+        # A silo without any answers like one with one.
+        return max(1, num_units(self.private.size, self.groups))
 
     def students(self, votes: int) -> Transfer:
         """The untrained students whose ``votes`` leave. Raises ConfigError or DataError."""
-        if self.privacy.enabled:
-            check_protected(self.groups, self.silo)
         return transfer_for(
             self.transfer,
             self.privacy.after(self.draw_epsilon),
@@ -262,14 +257,25 @@ def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
 def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
     check_allowed(config.learner.name, config.learner.packages)
-    table = table_of(config.data, study)
-    found = inspect_records(config.data, study, config.silo, table)
-    refuse(found.findings, {"": study.config.public, config.silo: config.data.source})
-    own = _own_records(config, study, table)
-    result = result_of(config.data, table)
-    del table
-    if own.private.size == 0:
-        raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")
+    result: Mapping[str, object] = {}
+    try:
+        table = table_of(config.data, study)
+        result = result_of(config.data, table)
+        found = inspect_records(config.data, study, config.silo, table)
+        refuse(found.findings, {"": study.config.public, config.silo: config.data.source})
+        own = _own_records(config, study, partial(read_grouped, table=table))
+        del table
+        if own.private.size == 0:
+            raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")
+        if config.promises:
+            check_protected(own.groups, config.silo)
+        findings = found.suspicious
+    except DataError as error:
+        if not config.always_answers:
+            raise
+        # No record may decide whether there is an answer.
+        own, why = _own_records(config, study, read_each), f"{error}; records that cannot be read are left out"
+        findings = [Finding("unreadable", Severity.SAID, why, "", silo=config.silo)]
     return Site(
         config.silo,
         own.private,
@@ -283,19 +289,21 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         study.schema,
         terms_of(study),
         groups=own.groups,
-        findings=tuple(found.suspicious),
+        findings=tuple(findings),
         draw_epsilon=study.config.draw_epsilon,
         result=result,
     )
 
 
-def _own_records(config: SiloConfig, study: StudyFolder, table: "pa.Table | None") -> SiloData:
-    """The silo's records to train on and to test with; ``table`` holds them as its file does."""
+def _own_records(
+    config: SiloConfig, study: StudyFolder, read: Callable[..., tuple[Examples, Groups | None]]
+) -> SiloData:
+    """The silo's records to train on and to test with, as ``read`` reads them."""
     data = config.data
-    records, groups = read_grouped(data, study, table=table)
+    records, groups = read(data, study)
     nothing = Examples(records.X[:0], records.y[:0])
     if data.test_file:
-        return SiloData(config.silo, records, read_records(data, study, data.test_file), groups)
+        return SiloData(config.silo, records, read(data, study, data.test_file)[0], groups)
     rng = generator(config.learner.seed, "test", config.silo)
     if data.test_fraction:
         return split_silo(config.silo, records, groups, data.test_fraction, rng)

@@ -6,6 +6,7 @@ with certainty, whatever epsilon promised. DP-SGD stopped at a loss that was not
 """
 
 import csv
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,11 +17,12 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 from client_app.main import app
+from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.federated import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.privacy.budget import WHOLE_SILO
+from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO
 from fedct_flwr.silo import context as silo_context
 from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.release import account_of
@@ -32,8 +34,9 @@ from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make, silos_in
 from tests.hospital.test_adding import opened
+from tests.hospital.test_joint import AGREED, step
 from tests.hospital.test_noise_in_shares import asked
-from tests.hospitals import write_silo_folder
+from tests.hospitals import restart, write_silo_folder
 from tests.patience import eventually
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -52,7 +55,10 @@ TREE = {"name": "decision-tree", "preprocessing": "none"}
 EARLY = {"name": "hist-gradient-boosting", "params": {"early_stopping": True, "max_iter": 2}}
 
 
-def change_records(folder: Path, change: Callable[[list[dict[str, str]]], list[dict[str, str]]]) -> None:
+Change = Callable[[list[dict[str, str]]], list[dict[str, str]]]
+
+
+def change_records(folder: Path, change: Change) -> None:
     path = folder / "data.csv"
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -87,13 +93,12 @@ def same(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return rows
 
 
-def answered(folder: Path) -> tuple[bytes, np.ndarray | Refusal, list[Callable[[], None]]]:
+def answered(folder: Path, votes: int = 0) -> tuple[bytes, np.ndarray | Refusal, list[Callable[[], None]]]:
     """What the silo sends, what is in it, and what it leaves for afterwards."""
-    for cached in (silo_context._settings, silo_context._own_site):
-        cached.cache_clear()
+    restart()
     config = SiloConfig.read_toml(folder / "silo.toml")
     terms = terms_of(read_study(config.study))
-    question = Instruction(1, Query(0, 50), np.full(terms.num_public, ABSTAIN, dtype=np.int16))
+    question = Instruction(1, Query(0, 50), np.full(terms.num_public, ABSTAIN, dtype=np.int16), votes)
     message = Message(to_record(encode_instruction(question, terms)), dst_node_id=7, message_type="train")
     with gated() as afterwards:
         node = {"silo-file": str(folder / "silo.toml")}
@@ -103,9 +108,7 @@ def answered(folder: Path) -> tuple[bytes, np.ndarray | Refusal, list[Callable[[
 
 @pytest.mark.parametrize("protection", PROTECTIONS)
 @pytest.mark.parametrize("record", [huge, rare])
-def test_no_record_decides_whether_there_is_an_answer(
-    tmp_path: Path, protection: str, record: Callable[[list[dict[str, str]]], list[dict[str, str]]]
-) -> None:
+def test_no_record_decides_whether_there_is_an_answer(tmp_path: Path, protection: str, record: Change) -> None:
     learner = NETWORK if protection == "dp-sgd" else EARLY if record is rare else TREE
     check_one_record_decides_nothing(tmp_path, protection, learner, record)
 
@@ -130,7 +133,7 @@ def check_one_record_decides_nothing(
     tmp_path: Path,
     protection: str,
     learner: dict[str, Any],
-    record: Callable[[list[dict[str, str]]], list[dict[str, str]]],
+    record: Change,
 ) -> None:
     lengths = set()
     for name, change in {"neighbor": same, "attacked": record}.items():
@@ -146,10 +149,77 @@ def check_one_record_decides_nothing(
     assert len(lengths) == 1
 
 
+def cell(column: str, value: str, *, every: bool = False) -> Change:
+    """One record, or each, with this value."""
+
+    def change(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+        for row in rows if every else rows[:1]:
+            row[column] = value
+        return rows
+
+    return change
+
+
+UNREADABLE: dict[str, tuple[Change, int]] = {
+    "neighbor": (same, 168),
+    "no patient": (cell("patient", ""), 167),
+    "one patient": (cell("patient", "x", every=True), 168),
+    "no patients": (cell("patient", "", every=True), 0),
+    "no label": (cell(LABEL, ""), 167),
+    "no class": (cell(LABEL, "maybe"), 167),
+    "no classes": (cell(LABEL, "maybe", every=True), 0),
+    "text": (cell("chol", "high"), 167),
+    "a date": (cell("chol", "2020-01-01"), 167),
+    "infinite": (cell("chol", "1e999"), 167),
+    "a field more": (cell("chol", "7,8"), 167),
+}
+"""Changes of 168 records, and how many can be read then."""
+
+
+@pytest.mark.parametrize("protection", ["dp-linear", "randomized-response", "fedkt-l2"])
+def test_no_record_that_cannot_be_read_decides_it_either(tmp_path: Path, protection: str) -> None:
+    """Before this was mended, the silo sent "no data" and was charged nothing."""
+    privacy = {"protection": protection, "epsilon": 5.0, "delta": 1e-5, "rounds": 1}
+    policy = {"kinds": ["counts" if protection == "fedkt-l2" else "hard"]}
+    data = {"test-file": "", "tables": {"group": "patient"}}
+    write_silo_folder(tmp_path / "whole", learner=TREE, privacy=privacy, policy=policy, data=data)
+    change_records(tmp_path / "whole", lambda rows: [{**row, "patient": str(n // 3)} for n, row in enumerate(rows)])
+    found, others = set(), set()
+    # Public features take seconds.
+    few = ["neighbor", "one patient", "no patients", "a date"]
+    for name in few if protection == "dp-linear" else UNREADABLE:
+        change, size = UNREADABLE[name]
+        folder = Path(shutil.copytree(tmp_path / "whole", tmp_path / name))
+        change_records(folder, change)
+        path = folder / "data.csv"
+        path.write_text(path.read_text("utf-8").replace('"7,8"', "7,8"), "utf-8")
+        payload, outcome, _ = answered(folder, votes=int(protection == "fedkt-l2"))
+        assert isinstance(outcome, np.ndarray), name
+        found.add((len(payload), account_of(SiloConfig.read_toml(folder / "silo.toml"), "heart-disease").epsilon))
+        site = silo_context.read_once(folder / "silo.toml").site
+        assert (site.private.size, len(site.findings) > 0) == (size, name != "neighbor"), name
+        others |= {site.private.X[-160:].tobytes()} if size else set()
+    assert (len(found), len(others)) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["joint", "sum"])
+def test_a_sum_with_noise_is_answered_and_charged_without_any_record(tmp_path: Path, kind: str) -> None:
+    options: dict[str, Any] = {"agreed": AGREED} if kind == "joint" else {"sum_epsilon": 20.0}
+    found = set()
+    for name in ("neighbor", "none"):
+        with ExitStack() as stack:
+            hospital = opened(tmp_path / name, stack, kinds=[kind], **options)["cleveland"]
+            if name == "none":
+                change_records(hospital.silo.config.study.parent, cell(LABEL, "", every=True))
+            reply = hospital.ask(step(hospital) if kind == "joint" else asked(hospital))
+            assert isinstance(reply, bytes)
+            account = DATA_SET if kind == "joint" else WHOLE_SILO
+            found.add((len(reply), account_of(hospital.silo.config, hospital.silo.terms.study, account).epsilon))
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize(("learner", "record"), [(TREE, huge), (EARLY, rare)])
-def test_the_personal_model_does_fail_on_such_a_record(
-    tmp_path: Path, learner: dict[str, Any], record: Callable[[list[dict[str, str]]], list[dict[str, str]]]
-) -> None:
+def test_the_personal_model_does_fail_on_such_a_record(tmp_path: Path, learner: dict[str, Any], record: Change) -> None:
     """Without a protection the same record is a refusal: so the attack is one."""
     for name in ("neighbor", "attacked"):
         write_silo_folder(tmp_path / name, learner=learner)
@@ -161,7 +231,7 @@ def test_the_personal_model_does_fail_on_such_a_record(
 @pytest.mark.parametrize("kind", ["sum", "count-sum"])
 @pytest.mark.parametrize(("learner", "record"), [(TREE, huge), (EARLY, rare)])
 def test_a_sum_with_noise_is_answered_and_charged_whatever_a_record_does_to_the_models(
-    tmp_path: Path, kind: str, learner: dict[str, Any], record: Callable[[list[dict[str, str]]], list[dict[str, str]]]
+    tmp_path: Path, kind: str, learner: dict[str, Any], record: Change
 ) -> None:
     """Before this was mended, the silo sent "training failed" and was charged nothing."""
     found = set()

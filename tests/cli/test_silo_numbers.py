@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig, StudyConfig
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.hospital.keys import create_egress_key
+from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
 from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.summing import ACTION
@@ -182,9 +182,10 @@ def test_what_is_approved_says_range_and_grid(fedct: Fedct, kit: Kit) -> None:
 
 
 def test_what_left_and_what_the_own_model_predicts(fedct: Fedct, silos: Silos) -> None:
-    silos.run(**{"num-server-rounds": 1})
     folder = silos.folder / silos.names[0]
-    create_egress_key(folder / "keys" / "egress.key")
+    create_egress_key(key := folder / "keys" / "egress.key")
+    silos.keys[silos.names[0]] = load_egress_key(key)
+    silos.run(**{"num-server-rounds": 1})
     lines = fedct("silo", "released", folder).out.splitlines()
     assert lines[0] == "line,run,round,example,label,number"
     numbers = np.array([float(line.split(",")[5]) for line in lines[1:]])

@@ -10,6 +10,7 @@ import pytest
 from fedct_flwr.datasets.query import read_query, result_of
 from fedct_flwr.hospital.file_watch import FileWatch
 from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.silo.context import OwnSilo
 from fedct_flwr.silo.site import real_site
 from tests.cli.runner import Outcome
 from tests.cli.silos import YES, Fedct, Kit, words
@@ -78,7 +79,7 @@ def test_what_is_approved_is_shown_and_logged(fedct: Fedct, kit: Kit) -> None:
 
 def test_another_text_is_not_what_was_approved(fedct: Fedct, kit: Kit) -> None:
     approve(fedct, kit)
-    files = FileWatch(kit.file, kit.config)
+    files = FileWatch(OwnSilo.read(kit.file))
     assert kit.is_approved
     assert files.unchanged()
     write(kit, sql(kit).read_text("utf-8") + "-- and no more\n")

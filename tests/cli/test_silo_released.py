@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from fedct_flwr.cli.silo.verify import _rows
 from fedct_flwr.hospital.egress_log import FOLDER
-from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event
 from fedct_flwr.hospital.offline_transport import Question, seal
 from fedct_flwr.types import ConfigError, DataError, RunError
 from fedct_flwr.wire.codec import encode_instruction
@@ -64,9 +65,22 @@ def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo, t
             RunError.exit_code, True
         )  # fmt: skip
     kept.unlink()
+    done = fedct("silo", "verify", "--json", silo.folder)
+    assert (done.code, json.loads(done.out)["missing"]) == (RunError.exit_code, 1)
     done = fedct("silo", "released", silo.folder)
-    assert (done.code, "the log has their digests alone" in done.err) == (0, True)
-    assert "as the log says: 0 of 1" in fedct("silo", "verify", silo.folder).out
+    assert (done.code, "lacks 1 released message of which" in done.sentence) == (RunError.exit_code, True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_labels_are_printed_of_an_intact_log_alone(fedct: Fedct, silo: Silo, tmp_path: Path) -> None:
+    assert fedct("silo", "answer", ask(silo, tmp_path / "question-1.fedct"), "--folder", silo.folder).code == 0
+    log = silo.config.state / LOG_FILE
+    whole = log.read_bytes()
+    for lost in (1, 9, len(whole.splitlines()[-1]) + 1):
+        log.write_bytes(whole[:-lost])
+        done = fedct("silo", "released", silo.folder)
+        assert (done.code, done.out) == (RunError.exit_code, "")
+        assert "the egress log is not intact, line" in done.sentence
 
 
 def test_each_kind_of_answer_has_its_rows() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets import query
-from fedct_flwr.datasets.query import query_text, read_query, result_of
+from fedct_flwr.datasets.query import query_digest, query_text, read_query, result_of
 from fedct_flwr.types import ConfigError, DataError
 from tests import postgresql
 from tests.patience import PATIENCE
@@ -300,8 +300,18 @@ def test_records_come_from_one_place(given: dict[str, str]) -> None:
 
 
 def test_a_query_that_is_not_there(tmp_path: Path) -> None:
+    data = settings(tmp_path, "clinic.db", SELECT)
+    data.source.unlink()
     with pytest.raises(DataError, match="correct query under"):
-        query_text(tmp_path / "cohort.sql")
-    (tmp_path / "cohort.sql").write_bytes("SELECT 'ü'".encode("latin-1"))
+        query_text(data)
+    data.source.write_bytes("SELECT 'ü'".encode("latin-1"))
     with pytest.raises(DataError, match="not UTF-8"):
-        query_text(tmp_path / "cohort.sql")
+        query_text(data)
+
+
+def test_the_text_that_is_approved_is_the_one_that_runs(tmp_path: Path) -> None:
+    data = settings(tmp_path, "clinic.db", SELECT)
+    approved = query_digest(data)
+    data.source.write_text("SELECT 1", "utf-8")
+    assert query_text(data).startswith(SELECT)
+    assert query_digest(data) == approved

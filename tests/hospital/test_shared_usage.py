@@ -1,19 +1,24 @@
 """Limits over several studies about the same records: real gates, real logs, one folder, several processes."""
 
+import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import RecordsSettings
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, terms_digest
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event, Spent
-from fedct_flwr.hospital.shared_usage import SharedUsage
+from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
+from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
@@ -32,9 +37,9 @@ def folder(tmp_path: Path) -> Path:
 def study(tmp_path: Path, folder: Path) -> Callable[..., Silo]:
     """One study's silo folder, whose limits over all studies are these."""
 
-    def made(name: str, *, shares: bool = True, **limits: int) -> Silo:
+    def made(name: str, *, privacy: dict[str, Any] | None = None, **limits: float) -> Silo:
         shared = {"folder": str(folder), **{key.replace("_", "-"): value for key, value in limits.items()}}
-        file = write_silo_folder(tmp_path / name, **({"records": shared} if shares else {}))  # type: ignore[arg-type]
+        file = write_silo_folder(tmp_path / name, records=shared, privacy=privacy or {})
         config = SiloConfig.read_toml(file)
         config = config.model_copy(update={"silo": name})
         silo = Silo(config, read_study(config.study), config.state)
@@ -150,6 +155,56 @@ def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
         shutil.rmtree(folder)
         assert gate.release(to_record(silo.reply(3, silo="one")), payload, RUN, CODE) is None
         assert not folder.exists()
+
+
+def test_all_studies_means_all_whatever_each_of_them_limits(study: Callable[..., Silo], folder: Path) -> None:
+    pytest.importorskip("dp_accounting")
+    from fedct_flwr.privacy.events import pure
+    from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, common_budget
+    from fedct_flwr.silo.release import own_budget
+
+    def spend(silo: Silo, epsilon: float) -> None:
+        with Ledger(silo.state, common=common_budget(silo.config)) as ledger:
+            ledger.charge("study", DATA_SET, own_budget(silo.config), pure(epsilon))
+
+    protected = {"protection": "dp-linear", "delta": 1e-5}
+    one = study("one", epsilon=1.0, privacy={**protected, "epsilon": 1.0})
+    other = study("other", privacy={**protected, "epsilon": 5.0})
+    none = study("none")
+    spend(one, 0.4)
+    spend(other, 4.5)
+    for silo in (one, other, none):
+        assert spent_epsilon(silo.config) == pytest.approx(4.9, abs=0.01)
+    with pytest.raises(BudgetExceeded):
+        spend(one, 0.4)
+    # A refusal tells of no record; the first question that is let in does.
+    assert ask(none, 1, size=2_000) is Refusal.QUERY
+    assert spent_epsilon(one.config) == pytest.approx(4.9, abs=0.01)
+    assert isinstance(ask(none, 1), bytes)
+    assert [spent_epsilon(silo.config) for silo in (one, other, none)] == [math.inf] * 3
+
+
+def test_what_a_study_spent_or_released_before_it_named_the_folder_counts_when_its_agent_starts(
+    study: Callable[..., Silo], tmp_path: Path
+) -> None:
+    pytest.importorskip("dp_accounting")
+    from fedct_flwr.privacy.events import pure
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.silo.release import own_budget
+
+    silo = study("one", privacy={"protection": "dp-linear", "epsilon": 5.0, "delta": 1e-5})
+    with Ledger(silo.state) as ledger:
+        ledger.charge("study", DATA_SET, own_budget(silo.config), pure(2.0))
+    with silo.gate():
+        assert spent_epsilon(silo.config) == pytest.approx(2.0, abs=0.01)
+    bare = study("bare")
+    alone = replace(bare, config=bare.config.model_copy(update={"records": RecordsSettings()}))
+    with EgressLog.open(bare.state, "bare", KEY) as log:
+        approve(log, alone.config, alone.study)
+    assert isinstance(ask(alone, 1), bytes)
+    assert spent_epsilon(silo.config) == pytest.approx(2.0, abs=0.01)
+    with bare.gate():
+        assert spent_epsilon(silo.config) == math.inf
 
 
 def test_the_limits_and_the_folder_are_approved(study: Callable[..., Silo], tmp_path: Path) -> None:

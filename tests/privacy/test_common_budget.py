@@ -33,7 +33,7 @@ def charge(one: Ledger, times: int, study: str = "study") -> None:
 
 
 def spent(folder: Path) -> float:
-    return CommonBudget(folder / "common", Budget(1.0, 0.0)).spent().upper
+    return CommonBudget(folder / "common", None).spent(0.0).upper
 
 
 def own(folder: Path, name: str) -> int:

@@ -46,8 +46,7 @@ def run(config: dict[str, Any], silo_files: list[Path]) -> RunFolder:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        silo_context._settings.cache_clear()
-        silo_context._own_site.cache_clear()
+        silo_context.read_once.cache_clear()
         return client_app(message, context)
 
     nodes = [{"silo-file": str(path)} for path in silo_files]

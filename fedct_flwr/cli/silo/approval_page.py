@@ -1,5 +1,6 @@
 """The page that a person reads before approving: what would leave, in plain words, as titles and sentences."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -143,8 +144,8 @@ class Page:
             return []
         return [
             f"Database: {data.database}",
-            f"SHA-256 of the query: {query_digest(data.query)}",
-            *(f"{number:3} | {line}" for number, line in enumerate(query_text(data.query).splitlines(), 1)),
+            f"SHA-256 of the query: {query_digest(data)}",
+            *(f"{number:3} | {line}" for number, line in enumerate(query_text(data).splitlines(), 1)),
         ]
 
     def _stated(self) -> list[str]:
@@ -194,12 +195,16 @@ class Page:
         if usage is None:
             return []
         (used, studies), epsilon = usage.spent(), spent_epsilon(self.config)
+        # Other studies may count records where this one counts patients.
+        most = f"{records.epsilon:g}" if records.epsilon else "no limit"
+        spent_ = f"{epsilon:.3g} is spent"
+        if epsilon is None or math.isinf(epsilon):
+            spent_ = "nothing is known here" if epsilon is None else "there is no bound: labels left without protection"
         return _lines(
             *_totals(records, used),
-            records.epsilon
-            # Other studies may count records where this one counts patients.
-            and f"Epsilon: {records.epsilon:g} at delta {records.delta:g} for each record, of which {epsilon:.3g} is "
-            "spent",
+            f"Epsilon: {most} at delta {records.delta:g} for each record, of which {spent_}",
+            not self.config.always_answers
+            and "This study has no protection: from its first labels on, that epsilon has no bound",
             f"Counted for {count(studies, 'silo folder')} in {records.folder}; this one is counted from its agent's "
             "start on, with all that has left before",
         )

@@ -3,6 +3,7 @@
 ``fedct silo metrics`` gives the same to Prometheus.
 """
 
+import math
 import shutil
 import time
 from collections import Counter
@@ -128,17 +129,14 @@ def _over_studies(config: SiloConfig, folder: Path) -> dict[str, Any]:
     """Limits and budget that several studies share; None for what is used of them, if that cannot be told."""
     usage = SharedUsage.of(config)
     used, studies = (_told(usage.spent) if usage else (Spent(), 0)) or (None, 0)
-    epsilon = _told(partial(spent_epsilon, config))
+    epsilon, records = _told(partial(spent_epsilon, config)), config.records
+    bounded = epsilon is None or math.isfinite(epsilon)
     return {
         # Studies that name it each from their own folder on show the same.
         "folder": str(folder.resolve()),
         "studies": studies,
-        **_limits(config.records, used),
-        **(
-            {"privacy": _budget_of(config.records.epsilon, config.records.delta, epsilon)}
-            if config.records.epsilon
-            else {}
-        ),
+        **_limits(records, used),
+        "privacy": {**_budget_of(records.epsilon, records.delta, epsilon if bounded else None), "bounded": bounded},
     }
 
 
@@ -224,9 +222,13 @@ def _shared(records: dict[str, Any]) -> Iterator[str]:
         return
     for name, limit in records["limits"].items():
         yield f"{name}: {_used(records['used'][name], limit)}"
-    if privacy := records.get("privacy"):
-        lost = "[bold red]epsilon: what is spent cannot be told, so nothing leaves[/]"
-        yield lost if privacy["spent"] is None else _epsilon(privacy)
+    privacy = records["privacy"]
+    if not privacy["bounded"]:
+        yield "[yellow]epsilon: no bound, as labels have left without a protection[/]"
+    elif privacy["spent"] is not None:
+        yield _epsilon(privacy) if privacy["epsilon"] else f"epsilon {privacy['spent']:.3g} spent"
+    elif privacy["epsilon"]:
+        yield "[bold red]epsilon: what is spent cannot be told, so nothing leaves[/]"
     yield f"{count(records['studies'], 'silo folder')} counted in {escape(records['folder'])}"
 
 

@@ -16,9 +16,9 @@ from fedct_flwr.cli.output import Json, Output, echo
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.egress_log import kept
+from fedct_flwr.hospital.egress_log import FOLDER, kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
-from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries, spent, verify_log
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event, Verdict, read_entries, spent, verify_log
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, RunError, Votes
@@ -41,7 +41,8 @@ def verify(
 ) -> None:
     """Prove that the log of all that left is as it was written, and say what has left.
 
-    Exit code 4 and the first bad line if it is not, or if it lacks the line that was written down.
+    Exit code 4 and the first bad line if it is not, or if it lacks the line that was written down. The same code if a
+    reply is missing of which the log has the digest.
     """
     since = since.strip().lower()
     if since and not _HASH.fullmatch(since):
@@ -58,6 +59,8 @@ def verify(
     # Raises for a reply that was changed after it left.
     released = [entry for entry in proven if entry.event is Event.RELEASED]
     replies = [kept(config.state, entry) for entry in released]
+    # Lines of earlier versions have no request, and their replies were not kept.
+    missing = sum(reply is None and bool(entry.request) for reply, entry in zip(replies, released, strict=True))
     labels, bytes_ = sum(entry.queries for entry in released), spent(proven).bytes
     refused = sum(entry.event is Event.REFUSED for entry in proven)
     document = {
@@ -68,13 +71,13 @@ def verify(
         "bad_line": verdict.bad_line,
         "last_hash": verdict.chain.last or None,
         "sent": {"messages": len(released), "labels": labels, "bytes": bytes_},
+        "missing": missing,
         "refused": refused,
         "since_line": found,
     }
     out.show(document)
     if not verdict.intact:
-        where = f", line {verdict.bad_line}" if verdict.bad_line else ""
-        raise RunError(f"the egress log is not intact{where}: {verdict.sentence}")
+        raise _broken(verdict)
     if since and not found:
         raise RunError(
             f"the egress log has no line with the hash {since}: an older copy was put back, or a new log begun, and "
@@ -93,6 +96,18 @@ def verify(
     if lines:
         out.say(f"Hash of its last line: {verdict.chain.last}")
         out.say("Write that down elsewhere: 'fedct silo verify --since HASH' proves later that nothing is gone.")
+    if missing:
+        raise _missing(config, missing)
+
+
+def _broken(verdict: Verdict) -> RunError:
+    where = f", line {verdict.bad_line}" if verdict.bad_line else ""
+    return RunError(f"the egress log is not intact{where}: {verdict.sentence}")
+
+
+def _missing(config: SiloConfig, number: int) -> RunError:
+    folder, what = config.state / FOLDER, count(number, "released message")
+    return RunError(f"{folder} lacks {what} of which the log has the digest: restore the folder from a backup")
 
 
 def _line_with(digest: str, path: Path, lines: int) -> int | None:
@@ -109,21 +124,25 @@ def _line_with(digest: str, path: Path, lines: int) -> int | None:
 def released(folder: Folder = None) -> None:
     """Print the labels that left in this study as CSV: line of the log, run, round, example, label.
 
-    A reply with counts or probabilities has a line for each example and class, with its number.
+    A reply with counts or probabilities has a line for each example and class, with its number. Exit code 4 if the log
+    is not intact, or if a reply is missing.
     """
     config = SiloConfig.read_toml(silo_file(folder))
+    verdict = verify_log(config.state, load_public_key(public_key_path(config.egress_key)), config.silo)
+    if not verdict.intact:
+        raise _broken(verdict)
     study = read_study(config.study)
-    terms, out = terms_of(study), Output(to_stderr=True)
+    terms = terms_of(study)
     table, missing = io.StringIO(), 0
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["line", "run", "round", "example", "label", "number"])
     for entry in read_entries(config.state):
         ours = (entry.study, entry.public) == (terms.study, terms.public_fingerprint.hex())
-        if entry.event is not Event.RELEASED or not ours:
+        if entry.event is not Event.RELEASED or not ours or entry.number > verdict.chain.number:
             continue
         found = kept(config.state, entry)
         if found is None:
-            missing += 1
+            missing += bool(entry.request)
             continue
         instruction = decode_instruction(found[1], terms)
         outcome = decode_reply(found[0], terms, instruction).outcome
@@ -133,7 +152,7 @@ def released(folder: Folder = None) -> None:
             writer.writerow([entry.number, entry.run, entry.round, example, label, number])
     echo(table.getvalue(), data=True)
     if missing:
-        out.warn(f"replies that are no longer kept: {missing:,}; the log has their digests alone")
+        raise _missing(config, missing)
 
 
 def _rows(query: NDArray[np.intp], votes: Votes, terms: Terms) -> Iterator[tuple[int, str, float | str]]:
