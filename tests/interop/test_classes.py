@@ -26,9 +26,11 @@ from xgboost import XGBClassifier
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.datasets.inspections import quantiles
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.models.model_file import load_model
 from fedct_flwr.simulation.silos import given_learner
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import RunError, TrainingError
@@ -196,6 +198,9 @@ def test_a_run_answers_with_the_labels_and_says_what_is_wrong_with_a_class(tmp_p
     run = simulate(silos, X[:50] + 1, learner=Pressure(), rounds=1, progress=False, run_dir=tmp_path / "run")
     np.testing.assert_array_equal(run.models["a"].predict(X), np.where(X[:, 1] > 140, "yes", "no"))
     assert run.models["a"].classes_.tolist() == ["no", "yes"]
+    kept = load_model(tmp_path / "run" / "models" / "a.skops", ["tests"])
+    np.testing.assert_array_equal(kept.predict(X), X[:, 1] > 140)
+    assert kept.description.quantiles == quantiles(kept.schema, run.dataset.public.X, run.dataset.silos[0].private.X)
     wrong = linear(class_weight={"best": 1})
     with pytest.raises(RunError, match=r"\['no', 'yes'\], are not in class_weight; with other labels ValueError"):
         simulate(silos, X[:50] + 1, learner=wrong, rounds=1, progress=False)
