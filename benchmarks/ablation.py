@@ -10,6 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from benchmarks import progress, report
 from benchmarks.federation import Runs
@@ -54,7 +55,8 @@ def best_of_three(random_state: int | None = None) -> GridSearchCV:
         RandomForestClassifier(50, class_weight="balanced", random_state=random_state),
         HistGradientBoostingClassifier(max_iter=50, class_weight="balanced", random_state=random_state),
     ]
-    return GridSearchCV(Pipeline([("model", models[0])]), {"model": models}, scoring="balanced_accuracy", cv=3)
+    pipeline = Pipeline([("scale", StandardScaler()), ("model", models[0])])
+    return GridSearchCV(pipeline, {"model": models}, scoring="balanced_accuracy", cv=3)
 
 
 def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:

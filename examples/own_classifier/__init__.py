@@ -1,6 +1,6 @@
 """A classifier of one's own: anything that keeps to scikit-learn's rules.
 
-    env PYTHONPATH=examples fedct simulate --learner own_classifier.NearestMean --learner-params '{"shrinkage": 0.2}'
+    env PYTHONPATH=examples fedct simulate --learner own_classifier.NearestMean --set preprocessing=standard
 
 It is cloned and refitted every round, on the silo's records and the consensus labels of the public set.
 """

@@ -12,7 +12,6 @@ import typer
 
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.run_options import Package
-from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.inspections import Unlabeled, read_unlabeled
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.evaluation.references import model_in
@@ -69,7 +68,7 @@ def predict(
     check_new(output)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         schema = found.schema
-        records = read_unlabeled(schema, data, accept=accept or ())
+        records = read_unlabeled(schema, data, accept=accept or (), learned=found.description.quantiles)
         say_findings(records)
         said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])
@@ -136,8 +135,9 @@ def say_findings(records: Unlabeled) -> None:
     Models take these for one of no known kind.
     """
     output = Output(to_stderr=True)
-    for found in gathered(each for each in records.findings if each.code != "unknown-values"):
-        output.warn(found.sentence)
+    for found in records.findings:
+        if found.code != "unknown-values":
+            output.warn(found.sentence)
     for column, count in records.unknown.items():
         output.warn(
             f"{count} of {len(records.names)} records have a value of {quoted(column)} that the study does not know"

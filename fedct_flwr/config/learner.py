@@ -55,8 +55,9 @@ _YOUNGER: Final = ("class_weight", "optimizer", "epochs", "decay_steps", "warm_u
 class Training(Settings):
     """How learners are trained: of a silo under ``[learner]``, and of all silos in a run config."""
 
-    preprocessing: Literal["standard", "none"] = "standard"
-    """Standard: impute and scale numbers, one column for each category. None: for images, or a learner that does it."""
+    preprocessing: Literal["auto", "standard", "none"] = AUTO
+    """Standard: impute and scale numbers, one column for each category. Auto: the same, but numbers in their units for
+    an estimator by import path. None: for images, or a learner that does it."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that it is trained on count the same, however many examples each has."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
@@ -105,6 +106,11 @@ class LearnerSettings(Training):
         return [key for key in super().given if not (key == "pseudo-weight" and self.guarded)]
 
     @property
+    def by_path(self) -> bool:
+        """Whether a person has handed over a learner, by import path: no short name has these signs."""
+        return "." in self.name or ":" in self.name
+
+    @property
     def training(self) -> Training:
         """How it is trained alone: the same for learners of any name."""
         return Training.model_construct(**{name: getattr(self, name) for name in Training.model_fields})
@@ -131,4 +137,7 @@ class LearnerSettings(Training):
     @property
     def decides_model(self) -> dict[str, object]:
         """Settings that decide the model, as JSON types."""
-        return self.as_approved(_YOUNGER)
+        settings = self.as_approved(_YOUNGER)
+        # For a short name both are the same.
+        same = self.preprocessing == AUTO and not self.by_path
+        return settings | ({"preprocessing": "standard"} if same else {})

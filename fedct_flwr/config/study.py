@@ -194,6 +194,8 @@ class ModelDescription(Settings):
     params: dict[str, Any] = Field(default_factory=dict)
     shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
     """Of one example's features, before preprocessing."""
+    quantiles: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    """Of each numeric column, what it held where the model learned: new records are compared with it."""
     any_width: bool = False
     """Whether the network's hidden layers may be wider than its factory makes them: those that were matched are."""
     image_size: tuple[Side, Side] | None = None

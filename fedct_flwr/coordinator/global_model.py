@@ -13,6 +13,7 @@ import numpy as np
 from fedct_flwr.config import LearnerSettings, ModelDescription, RunConfig
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.datasets.inspections import quantiles
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.files import write_atomically, write_json
 from fedct_flwr.learners.base import Learner, Saveable
@@ -24,7 +25,7 @@ from fedct_flwr.models.model_file import can_be_saved, save_model
 from fedct_flwr.scoring import Predictor, both_accuracies
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, RunError
+from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, RunError
 
 FACT: Final = "global_model"
 """Key in ``result.json``."""
@@ -53,7 +54,7 @@ def add_global_model(
         most = float(np.bincount(subject.test.y).max() / subject.test.size)
     try:
         path.parent.mkdir(exist_ok=True)
-        description = description_of(config.study, subject, config.student_settings())
+        description = description_of(config.study, subject, config.student_settings(), subject.public.X)
         content = save_model(path, student.learner, student.transformer, description)
         facts = card(
             config,
@@ -83,14 +84,18 @@ def add_global_model(
     return {FACT: result if most is None else {**result, "most_frequent_class": most}}
 
 
-def description_of(study: str, subject: Subject, settings: LearnerSettings) -> ModelDescription:
-    """Metadata for the file of a model that ``settings`` describe, in a study of this name."""
+def description_of(study: str, subject: Subject, settings: LearnerSettings, *learned: Features) -> ModelDescription:
+    """Metadata for the file of a model that ``settings`` describe, in a study of this name.
+
+    ``learned``, each ``(n, columns)``, are the examples that it has learned from.
+    """
     return ModelDescription.read(
         {
             "study": study,
             "classes": subject.schema.classes,
             "quantity": subject.schema.quantity,
             "columns": [(column.name, column.categories) for column in subject.schema.columns],
+            "quantiles": quantiles(subject.schema, *learned),
             "text": [column.name for column in subject.schema.columns if column.text],
             # An object in memory has an import path, and after it what tells it from others.
             "learner": settings.name.partition("@")[0],

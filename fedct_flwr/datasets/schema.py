@@ -1,8 +1,9 @@
 """The columns and the classes of a study, and what it predicts."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,17 +95,22 @@ class Outcome:
 
     def as_written(self, answers: Answers) -> NDArray[Any]:
         """Numbers, or names of classes, see ``as_labels``."""
-        return answers if self.number else as_labels([self.classes[label] for label in answers])
+        return answers if self.number else as_labels([self.classes[label] for label in answers], self.classes)
 
     def read(self, cells: Iterable[str]) -> NDArray[Any]:
         """Numbers, NaN for none; or names of classes, None for no label."""
         if self.number:
             return np.array([float(cell) if cell else np.nan for cell in cells])
-        return as_labels(cell or None for cell in cells)
+        return as_labels((cell or None for cell in cells), self.classes)
 
 
-def as_labels(names: Iterable[str | None]) -> NDArray[Any]:
+_WHOLE: Final = re.compile(r"0|-?[1-9][0-9]*")
+
+
+def as_labels(names: Iterable[str | None], classes: Sequence[str] = ()) -> NDArray[Any]:
     """Classes by name as the records' labels are written: whole numbers, truth values, or text.
+
+    ``classes`` are all that a label can be, unless each is among the ``names``.
 
     None stands for no label.
 
@@ -112,7 +118,7 @@ def as_labels(names: Iterable[str | None]) -> NDArray[Any]:
     (array([0, 1]), array([ True, False]), array(['ill', None], dtype=object))
     """
     found = list(names)
-    values = _values(sorted({name for name in found if name is not None}))
+    values = _values(classes or sorted({name for name in found if name is not None}))
     labels = [None if name is None else values[name] for name in found]
     return np.array(labels, dtype=object) if None in labels else np.array(labels)
 
@@ -120,10 +126,9 @@ def as_labels(names: Iterable[str | None]) -> NDArray[Any]:
 def _values(classes: Sequence[str]) -> dict[str, Any]:
     if set(classes) <= {"true", "false"}:
         return {name: name == "true" for name in classes}
-    try:
-        return {name: int(name) for name in classes}
-    except ValueError:
-        return {name: name for name in classes}
+    # Codes such as 01 are text.
+    whole = all(_WHOLE.fullmatch(name) for name in classes)
+    return {name: int(name) if whole else name for name in classes}
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,8 @@ def describe_model(
         logger.info("The model of silo %s is in this process alone, as no file can hold it", silo)
         return
     try:
-        described = description_of(config.study, Subject.simulated(dataset), settings)
+        learned = dataset.public.X, dataset.silos[position].private.X
+        described = description_of(config.study, Subject.simulated(dataset), settings, *learned)
         description = described.model_copy(update={"any_width": isinstance(kept, Layered) and bool(kept.layers)})
         for target in {own, path} if position == 0 else {own}:
             describe(path, kept, getattr(kept, "transformer", None), description, target)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import LearnerSettings, RunConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import AXES, FederatedDataset, PublicSet
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.schema import Schema, as_labels
 from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, models_in_memory, packages
@@ -135,7 +135,8 @@ def untrained(
     params, augment = split_augment(settings.params)
     if name in LANGUAGE:
         params, augment = _beside_folder(settings, transformer), ()
-    model = make(name, params, **wanted)
+    by_class = _by_class(params, classes)
+    model = make(name, params | by_class, **wanted)
     if not is_network(model):
         if augment:
             # Perhaps a parameter of its own; if it has none, making it says so.
@@ -158,7 +159,7 @@ def untrained(
             balanced=settings.balanced,
             packages=packages(name),
             num_classes=num_classes,
-            classes=classes,
+            ways=[as_labels(classes), None] if settings.by_path or by_class else [None],
             in_memory=models_in_memory(name),
         )
 
@@ -177,6 +178,16 @@ def untrained(
     )
     learner.check_output(examples)
     return learner
+
+
+def _by_class(params: Mapping[str, Any], classes: Sequence[str]) -> dict[str, Any]:
+    """Parameters by class, such as weights, with the table's labels as keys: JSON and TOML have text alone."""
+    labels = dict(zip(classes, as_labels(classes).tolist(), strict=True))
+    return {
+        key: {labels[name]: each for name, each in value.items()}
+        for key, value in params.items()
+        if isinstance(value, Mapping) and value and labels.keys() >= value.keys()
+    }
 
 
 def _beside_folder(settings: LearnerSettings, transformer: Any) -> dict[str, Any]:

@@ -33,6 +33,24 @@ def classes_of(
     return labels
 
 
+def places_of(answer: Any, labels: NDArray[Any], num_examples: int, *, model: str = "the model") -> HardLabels:
+    """The places ``(num_examples,)`` of an answer's labels among ``labels``. Raises TrainingError for another label.
+
+    >>> places_of([["yes"], ["no"]], np.array(["no", "yes"]), 2)
+    array([1, 0], dtype=int16)
+    """
+    expected = f"give one label for each of {num_examples:,} examples, as fit was given them"
+    found = np.asarray(answer)
+    if np.ma.is_masked(answer) or found.shape not in ((num_examples,), (num_examples, 1)):
+        raise TrainingError(f"{model} answered {found.dtype} of shape {found.shape}: {expected}")
+    # CatBoost answers truth values as text.
+    places = {name: place for place, label in enumerate(labels.tolist()) for name in (label, str(label))}
+    codes = np.array([places.get(label, -1) for label in found.reshape(num_examples).tolist()], dtype=LABEL_DTYPE)
+    if (codes < 0).any():
+        raise TrainingError(f"{model} answered {found.dtype}, not all of them labels: {expected}")
+    return codes
+
+
 def values_of(answer: Any, num_examples: int, *, model: str = "the model") -> Values:
     """An answer as values of a quantity ``(num_examples,)``, finite, in double precision. Raises TrainingError.
 

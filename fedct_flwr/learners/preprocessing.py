@@ -38,8 +38,8 @@ _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
 
 
-def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
-    """A fitted transformer: numeric columns imputed by their mean and scaled, categorical ones one-hot.
+def standard(schema: Schema, *references: Features, texts: Any = None, scaled: bool = True) -> Any:
+    """A fitted transformer: numeric columns imputed by their mean and ``scaled``, categorical ones one-hot.
 
     A missing category becomes one of its own. Columns of text are left out, or become what a copy of ``texts`` makes of
     each; with ``Words`` the result is sparse. ``references``, each ``(n, columns)``, are the public set and the silo's
@@ -56,7 +56,8 @@ def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
     # Strings make all values of an array objects.
     first = [Numbers()] if schema.texts else []
     # A column that has no value stays, as zeros: silos and public set keep the same columns.
-    scale = make_pipeline(*first, SimpleImputer(strategy="mean", keep_empty_features=True), StandardScaler())
+    imputer = SimpleImputer(strategy="mean", keep_empty_features=True)
+    scale = make_pipeline(*first, imputer, *([StandardScaler()] if scaled else []))
     encode = make_pipeline(
         *first,
         SimpleImputer(strategy="constant", fill_value=_MISSING, keep_empty_features=True),

@@ -5,7 +5,7 @@ that a silo or a command needs.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, Self
@@ -19,37 +19,34 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.files import write_atomically
-from fedct_flwr.learners.by_class import by_number, copied, for_classes, wants_dense
 from fedct_flwr.learners.catalog import CLASSIFIERS, LIBRARIES, NOT_SOFT, SOME_REGRESSORS, package
 from fedct_flwr.learners.out_of_fold import balanced_weights
-from fedct_flwr.learners.output_validation import classes_of, probabilities_of, values_of
+from fedct_flwr.learners.output_validation import classes_of, places_of, probabilities_of, values_of
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError, Values
 
 
 class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Trains ``estimator`` on the classes at hand, numbered without gaps, and predicts in the study's label space.
+    """Trains ``estimator`` on ``labels``, one for each class by its number, and predicts these numbers.
 
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> Relabeled(DecisionTreeClassifier()).fit(np.array([[0.0], [1.0]]), np.array([2, 7])).predict(np.array([[1.0]]))
-    array([7])
+    >>> X, labels = np.array([[0.0], [1.0]]), np.array(["low", "mid", "top"])
+    >>> trained = Relabeled(DecisionTreeClassifier(), labels).fit(X, np.array([0, 2]))
+    >>> trained.estimator_.predict(X), trained.predict(X)
+    (array(['low', 'top'], dtype='<U3'), array([0, 2], dtype=int16))
     """
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: Any, labels: NDArray[Any]) -> None:
         self.estimator = estimator
+        self.labels = labels
 
     def fit(self, X: Features, y: HardLabels, **fit_params: Any) -> Self:
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self.estimator_ = copied(self.estimator).fit(X, codes, **fit_params)
+        self.estimator_ = copied(self.estimator).fit(X, self.labels[y], **fit_params)
         return self
 
-    def predict(self, X: Features) -> NDArray[Any]:
-        codes = classes_of(
-            self.estimator_.predict(X), X.shape[0], len(self.classes_), model=type(self.estimator_).__name__
-        )
-        labels: NDArray[Any] = self.classes_[codes]
-        return labels
+    def predict(self, X: Features) -> HardLabels:
+        return self._numbers(self.estimator_.predict(X), X.shape[0])
 
     @available_if(lambda self: hasattr(self.estimator_, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> NDArray[Any]:
@@ -57,8 +54,21 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
         probabilities: NDArray[Any] = self.estimator_.predict_proba(X)
         return probabilities
 
+    @property
+    def classes_(self) -> HardLabels:
+        """The numbers of the classes that the estimator knows, in its order."""
+        known = self.estimator_.classes_
+        return self._numbers(known, np.size(known))
+
+    def _numbers(self, answer: Any, size: int) -> HardLabels:
+        return places_of(answer, self.labels, size, model=type(self.estimator).__name__)
+
 
 _LONGEST_REASON: Final = 300
+_DENSE: Final = ("xgboost", "imodels")
+"""Packages whose classifiers take the classes at hand as 0, 1, ... without gaps alone."""
+_OF_MANY: Final = ("multiclass", "softmax", "multiclassova", "multiclass_ova", "ova", "ovr")
+"""LightGBM's objectives for more than two classes."""
 _OF_A_TABLE: Final = (IndexError, AttributeError)
 """Errors of an array that is asked for columns by name."""
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
@@ -117,9 +127,9 @@ class SklearnLearner:
 
     Satisfies ``Learner`` and ``Saveable``. ``balanced``: all classes that it is trained on count the same. ``packages``
     are those whose types its files may hold, in addition to scikit-learn's and those that the estimator is made of.
-    ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. ``classes`` are their names, by
-    which parameters such as ``class_weight`` may go. Raises LearnerError if it is ``weighted`` or ``balanced`` but
-    takes no sample weights, or if a parameter names another class.
+    ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. ``ways`` are labels for these
+    classes to train on, each ``(num_classes,)`` or None for their numbers: the first that the estimator takes is used.
+    Raises LearnerError if it is ``weighted`` or ``balanced`` but takes no sample weights.
     """
 
     suffix = ".skops"
@@ -134,13 +144,13 @@ class SklearnLearner:
         balanced: bool = False,
         packages: Collection[str] = (),
         num_classes: int = MAX_CLASSES,
-        classes: Sequence[str] = (),
+        ways: Sequence[NDArray[Any] | None] = (None,),
         in_memory: dict[Path, Any] | None = None,
     ) -> None:
         if weighted or balanced:
             weight_parameter(estimator)
         self._balanced = balanced
-        self._template = by_number(estimator, classes, num_classes)
+        self._template, self._ways = estimator, ways
         self._transformer = transformer
         self._packages = {*packages, *packages_in(estimator)}
         self._num_classes = num_classes
@@ -157,36 +167,42 @@ class SklearnLearner:
             sample_weight = balanced_weights(y, sample_weight)
         weights = {} if sample_weight is None or alone else {weight_parameter(self._template): sample_weight}
         if alone:
-            return self._train(lambda template: DummyClassifier(strategy="most_frequent"), X, y, weights)
-        dense = wants_dense(self._template) and classes[-1] != len(classes) - 1
+            return self._train([DummyClassifier(strategy="most_frequent")], X, y, weights)
+        return self._train(list(self._fresh(classes)), X, y, weights)
 
-        def fresh(template: Any) -> Any:
-            own = for_classes(template, classes, self._num_classes, dense=dense)
-            return Relabeled(own) if dense else copied(own)
+    def _fresh(self, classes: NDArray[np.int64]) -> Iterator[Any]:
+        """Untrained estimators for records of these classes ``(k,)``; the first that can learn them is taken."""
+        template, dense = counting(self._template, len(classes)), np.full(classes[-1] + 1, -1)
+        dense[classes] = np.arange(len(classes))
+        ways = self._ways if not wants_dense(template) else (dense if len(dense) > len(classes) else None,)
+        for labels in ways:
+            yield copied(template) if labels is None else Relabeled(template, labels)
 
-        return self._train(fresh, X, y, weights)
-
-    def _train(self, fresh: Callable[[Any], Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
-        """Train what is made ``fresh`` of the template. Raises TrainingError."""
-        kind, given = type(self._template), None
-        try:
-            model, given = fresh(self._template), self._transform(X)
-            model.fit(given, y, **weights)
-        except Exception as error:
-            own = package(kind.__module__) not in LIBRARIES and isinstance(given, np.ndarray)
-            hint = " (with preprocessing = 'none' it gets the table)" if own and isinstance(error, _OF_A_TABLE) else ""
-            raise TrainingError(f"{kind.__name__} could not be trained: {reason_of(error)}{hint}") from error
-        self._trained = model
-        return self
+    def _train(self, models: Sequence[Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
+        """Train the first of these models that can be. Raises TrainingError."""
+        kind, given, errors = type(self._template), None, []
+        for model in models:
+            try:
+                given = self._transform(X) if given is None else given
+                model.fit(given, y, **weights)
+                self._trained = model
+                return self
+            except Exception as error:
+                errors.append(error)
+        own = package(kind.__module__) not in LIBRARIES and isinstance(given, np.ndarray)
+        table = own and isinstance(errors[0], _OF_A_TABLE)
+        hint = " (with preprocessing = 'none' it gets the table)" if table else ""
+        reasons = "; with other labels ".join(dict.fromkeys(map(reason_of, errors)))
+        raise TrainingError(f"{kind.__name__} could not be trained: {reasons}{hint}") from errors[0]
 
     def predict(self, X: Features) -> Answers:
-        return classes_of(self._asked("predict", X), X.shape[0], self._num_classes, model=self._name)
+        return classes_of(self._asked("predict", X), X.shape[0], self._num_classes, model=self.name)
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
         if not hasattr(self._trained, "predict_proba"):
             return None
         shares, known = self._asked("predict_proba", X), getattr(self._trained, "classes_", None)
-        return probabilities_of(shares, known, X.shape[0], num_classes, model=self._name)
+        return probabilities_of(shares, known, X.shape[0], num_classes, model=self.name)
 
     def check_soft(self) -> None:
         """Raise LearnerError unless its models know probabilities and it takes sample weights."""
@@ -268,7 +284,7 @@ class SklearnLearner:
         return self._transformer, self._trained
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
         """The trained model's name in errors."""
         return type(self._trained.estimator if isinstance(self._trained, Relabeled) else self._trained).__name__
 
@@ -279,11 +295,34 @@ class SklearnLearner:
         except TrainingError:
             raise
         except Exception as error:
-            raise TrainingError(f"{self._name} could not predict: {reason_of(error)}") from error
+            raise TrainingError(f"{self.name} could not predict: {reason_of(error)}") from error
 
     def _transform(self, X: Features) -> Features:
         found = X if self._transformer is None else apply(self._transformer, X)
         return found.astype(np.float32) if self._single and getattr(found, "dtype", None) == np.float64 else found
+
+
+def copied(estimator: Any) -> Any:
+    """An untrained copy. CatBoost's estimators do not stand scikit-learn's ``clone`` where a parameter is a list."""
+    try:
+        return clone(estimator)
+    except RuntimeError:
+        return deepcopy(estimator)
+
+
+def wants_dense(estimator: Any) -> bool:
+    """Whether the estimator, or a part of it, knows classes as 0, 1, ... without gaps alone."""
+    return any(package(type(part).__module__) in _DENSE for part in (estimator, *estimator.get_params().values()))
+
+
+def counting(estimator: Any, classes: int) -> Any:
+    """The estimator for this many classes: with two, XGBoost and LightGBM count none, whatever the study has."""
+    params = estimator.get_params() if classes == 2 else {}
+    changed: dict[str, Any] = {key: None for key in params if key.split("__")[-1] == "num_class"}
+    for key, value in params.items():
+        if key.split("__")[-1] == "objective" and (str(value).startswith("multi:") or value in _OF_MANY):
+            changed[key] = "binary:logistic" if value not in _OF_MANY else "binary"
+    return copied(estimator).set_params(**changed) if changed else estimator
 
 
 def _has_network(estimator: Any) -> bool:
@@ -381,10 +420,10 @@ class SklearnRegressor(SklearnLearner):
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
-        return self._train(clone, X, y, weights)
+        return self._train([clone(self._template)], X, y, weights)
 
     def predict(self, X: Features) -> Values:
-        return values_of(self._asked("predict", X), X.shape[0], model=self._name)
+        return values_of(self._asked("predict", X), X.shape[0], model=self.name)
 
     def probabilities(self, X: Features, num_classes: int) -> None:
         """None: a value is no class."""

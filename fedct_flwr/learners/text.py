@@ -91,7 +91,10 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
         raise LearnerError(f"learner {settings.name!r} reads no text, and all columns hold text: {_INSTEAD}")
     if settings.preprocessing == "none" or references[0].ndim == AXES:
         return preprocessing.Numbers(list(schema.without_texts)) if schema.texts else None
-    return preprocessing.standard(schema, *references)
+    # fedct itself trains a network, and scales its numbers.
+    own = settings.by_path and settings.preprocessing == AUTO
+    in_units = own and hasattr(_made(settings, schema) if model is None else model, "get_params")
+    return preprocessing.standard(schema, *references, scaled=not in_units)
 
 
 def reading_of(settings: LearnerSettings, schema: Schema) -> Reading:
@@ -113,15 +116,19 @@ def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
     naming = any(key.split("__")[-1] in _BY_COLUMN and _is_set(value) for key, value in settings.params.items())
     if not schema.columns or (name in NAMES and (schema.texts or not naming)):
         return "nothing", None
-    model = make(name, settings.params, number=schema.outcome.number, **_PROBED)
+    model = _made(settings, schema)
     if not hasattr(model, "get_params"):
-        return "nothing", None
+        return "nothing", model
     if schema.texts and _is_vectorizer(_first(model)):
         return "texts", model
     parts = _parts(model)
     mine = plain and (bool(schema.texts) or any(package(type(part).__module__) not in LIBRARIES for part in parts))
     words = schema.texts and any(map(_is_vectorizer, parts))
     return "table" if mine or words or _columns_named(model) is not None else "nothing", model
+
+
+def _made(settings: LearnerSettings, schema: Schema) -> Any:
+    return make(settings.name, settings.params, number=schema.outcome.number, **_PROBED)
 
 
 def _parts(model: Any) -> list[Any]:

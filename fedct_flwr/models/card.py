@@ -52,6 +52,7 @@ _LIMITS: Final = (
     "Its probabilities say how sure it is of the silos' label. They rank records: calibrate them by labeled "
     "records of your own before you read them as chances.",
     "It is not a medical device. It has not been checked for groups of people whom it may serve worse.",
+    "Its file holds quantiles of the public set's numbers.",
     "Nearest neighbors and support vector machines contain public examples: share such a file only with those who may "
     "see the public set.",
 )

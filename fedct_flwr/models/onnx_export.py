@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner
 from fedct_flwr.models.model_file import Model, blank
 from fedct_flwr.types import ConfigError, Features
 
@@ -52,7 +52,7 @@ def to_onnx(model: Model) -> bytes:
 
 def _kind(model: Model) -> str:
     learner = model.learner
-    return type(learner.parts[1] if isinstance(learner, SklearnLearner) else learner).__name__
+    return learner.name if isinstance(learner, SklearnLearner) else type(learner).__name__
 
 
 def _converted(model: Model) -> "onnx.ModelProto":
@@ -63,7 +63,8 @@ def _converted(model: Model) -> "onnx.ModelProto":
     example = blank(model.description)
     if isinstance(learner, SklearnLearner):
         transformer, classifier = learner.parts
-        core = _classifier(classifier, _prepared(transformer, example).shape[1])
+        width, classes = _prepared(transformer, example).shape[1], len(model.description.classes)
+        core = _classifier(classifier, width, classes)
     else:
         transformer = learner.transformer
         core = onnx.load_from_string(learner.to_onnx(_prepared(transformer, example), (LABEL, PROBABILITIES)))
@@ -87,22 +88,26 @@ def _renamed(network: "onnx.ModelProto") -> "onnx.ModelProto":
     return network
 
 
-def _classifier(classifier: Any, width: int) -> "onnx.ModelProto":
+def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":
     """Scikit-learn's classifiers, XGBoost's and LightGBM's, on features in single precision."""
     from skl2onnx import convert_sklearn
     from skl2onnx.common.data_types import FloatTensorType
 
-    if type(classifier).__module__.startswith("xgboost."):
+    numbers: Any = getattr(classifier, "classes_", None)
+    relabeled = isinstance(classifier, Relabeled)
+    classifier = classifier.estimator_ if relabeled else classifier
+    boosted = type(classifier).__module__.partition(".")[0]
+    if boosted == "xgboost":
         from onnxmltools.convert.xgboost.operator_converters.XGBoost import convert_xgboost
 
         _register(classifier, "XGBoostXGBClassifier", convert_xgboost)
-    elif type(classifier).__module__.startswith("lightgbm."):
+    elif boosted == "lightgbm":
         from onnxmltools.convert.lightgbm.operator_converters.LightGbm import convert_lightgbm
 
         _register(classifier, "LightGbmLGBMClassifier", convert_lightgbm)
-    elif hasattr(classifier, "classes_"):
+    if relabeled or (numbers is not None and boosted not in ("xgboost", "lightgbm")):
         classifier = copy.copy(classifier)
-        classifier.classes_ = classifier.classes_.astype(np.int64)
+        setattr(classifier, "_classes" if boosted == "lightgbm" else "classes_", numbers.astype(np.int64))
     core: onnx.ModelProto = convert_sklearn(
         classifier,
         initial_types=[(_PREPARED, FloatTensorType([None, width]))],
@@ -111,7 +116,21 @@ def _classifier(classifier: Any, width: int) -> "onnx.ModelProto":
     )
     if not hasattr(classifier, "predict_proba"):
         del core.graph.output[1:]
+    elif numbers is not None and numbers.tolist() != [*range(classes)]:
+        _place(core.graph, np.eye(classes, dtype=np.float32)[numbers])
     return core
+
+
+def _place(graph: "onnx.GraphProto", places: Any) -> None:
+    """Give the probabilities of the classes that the model knows their columns ``(known, classes)`` among all."""
+    from onnx import helper, numpy_helper
+
+    for node in graph.node:
+        for names in (node.input, node.output):
+            names[:] = ["known" if name == PROBABILITIES else name for name in names]
+    graph.initializer.append(numpy_helper.from_array(places, "places"))
+    graph.node.append(helper.make_node("MatMul", ["known", "places"], [PROBABILITIES]))
+    graph.output[1].type.tensor_type.shape.dim[1].dim_value = places.shape[1]
 
 
 def _register(classifier: Any, name: str, convert: Callable[..., Any]) -> None:
@@ -154,13 +173,15 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
     for name, fitted, positions in getattr(transformer, "transformers_", numbers_alone):
         if not len(positions):
             continue
-        *_, imputer, last = (step for _, step in fitted.steps)
+        imputer, *last = (step for _, step in fitted.steps)
         values = filled(chosen(name, FEATURES, list(positions)), imputer.statistics_)
         if name == "numeric":
-            centered = node("Sub", [values, constant("mean", last.mean_)], "centered")
-            parts.append(node("Div", [centered, constant("scale", last.scale_)], "scaled"))
+            for scaler in last:
+                centered = node("Sub", [values, constant("mean", scaler.mean_)], "centered")
+                values = node("Div", [centered, constant("scale", scaler.scale_)], "scaled")
+            parts.append(values)
             continue
-        for number, categories in enumerate(last.categories_):
+        for number, categories in enumerate(last[0].categories_):
             known = constant(f"known_{number}", np.asarray(categories, dtype=np.float64)[None])
             same = node("Equal", [chosen(f"value_{number}", values, [number]), known], f"is_{number}")
             parts.append(node("Cast", [same], f"hot_{number}", to=TensorProto.DOUBLE))

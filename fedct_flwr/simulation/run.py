@@ -262,7 +262,7 @@ class Run(RichRepr):
             return outcome.read(cells)
         except FileNotFoundError:
             raise RunError(f"{self.path} has no {path.name}: the run has left no consensus") from None
-        except (OSError, ValueError, IndexError):
+        except (OSError, ValueError, LookupError):
             raise RunError(f"{path} is damaged: start a new run") from None
 
     @cached_property

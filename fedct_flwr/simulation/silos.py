@@ -31,9 +31,8 @@ from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.datasets.table_files import usual, without_blanks
 from fedct_flwr.drawing.simulated import Drawn
 from fedct_flwr.learners.build import is_network
-from fedct_flwr.learners.by_class import copied
 from fedct_flwr.learners.catalog import HeldLearner
-from fedct_flwr.learners.sklearn import functions_in
+from fedct_flwr.learners.sklearn import copied, functions_in
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, LearnerError, SiloName

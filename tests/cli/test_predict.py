@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import LearnerSettings, ModelDescription
-from fedct_flwr.datasets.inspections import read_unlabeled
+from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
@@ -46,7 +46,8 @@ def make(path: Path, name: str, **params: Any) -> Path:
     transformer = preprocessing.standard(SCHEMA, X)
     learner = untrained(LearnerSettings(name=name, params=params), 0, SCHEMA.classes, X[:2], transformer).fit(X, y)
     columns = [(column.name, column.categories) for column in SCHEMA.columns]
-    said = {"study": "s", "classes": SCHEMA.classes, "columns": columns, "learner": name, "shape": (2,)}
+    said: dict[str, Any] = {"study": "s", "classes": SCHEMA.classes, "columns": columns, "learner": name, "shape": (2,)}
+    said["quantiles"] = quantiles(SCHEMA, X)
     save_model(path, learner, transformer, ModelDescription.read(said, "a test"))
     return path
 
@@ -62,6 +63,32 @@ def test_every_column_stays_as_it_is_and_classes_come_after_them(fedct: Fedct, m
     assert said[0] == [*given[0], "predicted", "probability well", "probability ill"]
     assert [row[:4] for row in said[1:]] == given[1:]
     assert [row[4:] for row in (said[1], said[3])] == [["well", "1", "0"], ["ill", "0", "1"]]
+
+
+SOUND = np.random.default_rng(1).integers(20, 80, 60)
+
+
+@pytest.mark.parametrize(
+    ("ages", "code"),
+    [
+        (SOUND, ""),
+        (SOUND[:1], ""),
+        (SOUND * 12, "other-scale:age"),
+        (SOUND / 12, "other-scale:age"),
+        (np.where(np.arange(60) % 9 == 0, -999, SOUND), "missing-as-number:age"),
+        (np.array([-999]), "far-number:age"),
+        (SOUND[:3] * 12, "far-number:age"),
+    ],
+    ids=["sound", "one", "months", "decades", "placeholders", "a placeholder", "three in months"],
+)
+def test_numbers_apart_from_what_the_model_has_learned_from_are_said(
+    fedct: Fedct, model: Path, tmp_path: Path, ages: Any, code: str
+) -> None:
+    (tmp_path / "new.csv").write_text("age,sex\n" + "".join(f"{age},f\n" for age in ages))
+    outcome = fedct("predict", tmp_path / "new.csv", "--model", model)
+    assert (outcome.code, len(rows(outcome.out))) == (0, len(ages) + 1)
+    assert outcome.err.count("column 'age' in the new records") == outcome.err.count("\n") == bool(code)
+    assert not fedct("predict", tmp_path / "new.csv", "--model", model, *(["--accept", code] if code else [])).err
 
 
 def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:

@@ -24,7 +24,15 @@ def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path
     with (tmp_path / "new.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)
     outcome = fedct("silo", "predict", tmp_path / "new.csv", kit.folder)
-    assert outcome.code == 0
+    assert (outcome.code, outcome.err) == (0, "")
     said = list(csv.reader(outcome.out.splitlines()))
     classes = (kit.study.schema.classes[label] for label in labels)
     assert said == [["record", "class"], *([str(number), name] for number, name in enumerate(classes, start=1))]
+    age = rows[0].index("age")
+    with (tmp_path / "months.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [rows[0], *([*row[:age], 12 * float(row[age]), *row[age + 1 :]] for row in rows[1:])]
+        )
+    outcome = fedct("silo", "predict", tmp_path / "months.csv", kit.folder)
+    assert outcome.code == 0
+    assert "column 'age' in the new records lies apart from what the model has learned from" in outcome.err

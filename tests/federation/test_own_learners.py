@@ -26,8 +26,9 @@ def test_an_example_cotrains(
 ) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)
     folder = federation.run(
-        learner=learner, learner_params=params, save_models=True, report_scores=True, num_server_rounds=3
-    )
+        learner=learner, learner_params=params, preprocessing="standard", save_models=True, report_scores=True,
+        num_server_rounds=3,
+    )  # fmt: skip
     assert all(not entry["absent"] for entry in folder.rounds())
     assert {path.name for path in folder.models.iterdir()} >= {f"cleveland.{suffix}", f"zurich.{suffix}"}
     scores = [silo["scores"]["pooled_balanced_accuracy"] for silo in folder.rounds()[-1]["silos"].values()]

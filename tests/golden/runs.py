@@ -82,6 +82,10 @@ NETWORK: Final[dict[str, Any]] = {
     "learning_rate": 0.02,
     "device": "cpu",
 }
+DP_SGD: Final[dict[str, Any]] = {
+    **NETWORK, "protection": "dp-sgd", "epsilon": 2.0, "num_server_rounds": 2, "warm_up_rounds": 1,
+    "preprocessing": "standard",
+}  # fmt: skip
 RESUMED: Final[dict[str, Any]] = {"min_silos": 3, "interrupted": 2}
 WARD: Final[dict[str, Any]] = {"data": "files", "label_column": "colour", "min_silos": 2, "silos": WARDS}
 
@@ -155,10 +159,8 @@ PROTECTED: Final[dict[str, Golden]] = {
     "randomized-response-resumed": _run(
         protection="randomized-response", epsilon=200.0, stop_at_fixed_point=False, **RESUMED
     ),
-    "dp-sgd": _rounding(protection="dp-sgd", epsilon=2.0, num_server_rounds=2, warm_up_rounds=1, **NETWORK),
-    "dp-sgd-resumed": _rounding(
-        protection="dp-sgd", epsilon=2.0, num_server_rounds=2, warm_up_rounds=1, save_models=True, **NETWORK, **RESUMED
-    ),
+    "dp-sgd": _rounding(**DP_SGD),
+    "dp-sgd-resumed": _rounding(save_models=True, **DP_SGD, **RESUMED),
     "hospitals-randomized-response": _hospital(
         {"privacy": {"protection": "randomized-response", "epsilon": 200.0, "rounds": 3}},
         noisy=True,

@@ -1,106 +1,206 @@
-"""Parameters by class, at a silo that lacks one: the learner does what the bare estimator does on the same records."""
+"""What a person hands over is fitted as outside: on the table's labels and numbers, whichever classes a silo lacks."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
-    BaggingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     StackingClassifier,
+    VotingClassifier,
 )
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.metrics import f1_score, make_scorer
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
+from fedct_flwr.config import LearnerSettings
+from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.datasets.inspections import quantiles
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.models.model_file import load_model
+from fedct_flwr.simulation.silos import given_learner
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import LearnerError
+from fedct_flwr.types import RunError, TrainingError
+
+rng = np.random.default_rng(0)
+X = np.column_stack([rng.normal(60, 12, 300).round(), rng.normal(140, 15, 300).round()])
+
+
+class Pressure(ClassifierMixin, BaseEstimator):
+    """A rule in millimeters of mercury."""
+
+    def fit(self, X: Any, y: Any) -> "Pressure":
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[(X[:, 1] > 140).astype(int)]
+
+
+class Codes(Pressure):
+    """Takes whole numbers alone, as torch does."""
+
+    def fit(self, X: Any, y: Any) -> "Codes":
+        assert y.dtype == np.int64
+        return super().fit(X, y)
+
+
+def drawn(classes: tuple[str, ...], without: int | None = None) -> Any:
+    """Numbers of classes that the pressure tells, one of which may be missing."""
+    present = [each for each in range(len(classes)) if each != without]
+    edges = np.quantile(X[:, 1], np.linspace(0, 1, len(present) + 1)[1:-1])
+    return np.array(present, dtype=np.int16)[np.searchsorted(edges, X[:, 1] + rng.normal(0, 8, 300))]
+
+
+def handed(estimator: Any, classes: tuple[str, ...], **settings: Any) -> SklearnLearner:
+    """A learner as ``simulate()`` makes it of an object."""
+    given, schema = given_learner(estimator, "learner"), Schema.numeric(classes, ("age", "pressure"))
+    found = learner_for(
+        LearnerSettings(name=given.name, params=given.params, **settings), "east", schema, PublicSet(X), X
+    )
+    assert isinstance(found, SklearnLearner)
+    return found
+
+
+def tree(**params: Any) -> Any:
+    return DecisionTreeClassifier(max_depth=3, random_state=0, **params)
+
+
+def linear(**params: Any) -> Any:
+    return LogisticRegression(max_iter=5000, random_state=0, **params)
+
+
+LABELS: dict[tuple[str, ...], list[Any]] = {
+    ("no", "yes"): ["no", "yes"],
+    ("yes", "no"): ["yes", "no"],
+    ("1", "2"): [1, 2],
+    ("false", "true"): [False, True],
+    ("01", "02"): ["01", "02"],
+}
+OUTSIDE = {
+    "rule": lambda last: Pressure(),
+    "neighbors": lambda last: KNeighborsClassifier(),
+    "threshold": lambda last: FixedThresholdClassifier(linear(), threshold=0.1, pos_label=last),
+    "tuned": lambda last: TunedThresholdClassifierCV(
+        linear(), scoring=make_scorer(f1_score, pos_label=last), random_state=0
+    ),
+    "search": lambda last: GridSearchCV(
+        linear(), {"C": [1e-9, 1.0]}, scoring=make_scorer(f1_score, pos_label=last), cv=3
+    ),
+    "stacking": lambda last: StackingClassifier([("tree", tree())], linear()),
+    "voting": lambda last: VotingClassifier([("tree", tree()), ("nb", GaussianNB())], voting="soft"),
+    "calibrated": lambda last: CalibratedClassifierCV(tree(), cv=3),
+    "pipeline": lambda last: make_pipeline(StandardScaler(), linear()),
+}
+
+
+@pytest.mark.parametrize("classes", LABELS)
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_an_own_estimator_is_fitted_as_outside(kind: str, classes: tuple[str, ...]) -> None:
+    y, labels = drawn(classes), np.array(LABELS[classes])
+    bare = OUTSIDE[kind](LABELS[classes][1]).fit(X, labels[y])
+    learner = handed(OUTSIDE[kind](LABELS[classes][1]), classes).fit(X, y)
+    assert len(np.unique(learner.predict(X))) == 2
+    np.testing.assert_array_equal(labels[learner.predict(X)], bare.predict(X))
+    shares = learner.probabilities(X, 2)
+    assert (shares is None) == (not hasattr(bare, "predict_proba"))
+    if shares is not None:
+        for place, label in enumerate(bare.classes_.tolist()):
+            np.testing.assert_array_equal(shares[:, LABELS[classes].index(label)], bare.predict_proba(X)[:, place])
+
 
 NAMES = ("low", "mid", "top")
-WEIGHTS = {0: 1.0, 1: 1.0, 2: 20.0}
-rng = np.random.default_rng(0)
-X = rng.normal(size=(300, 2))
-
-
-def labels(without: int) -> Any:
-    first, second = (each for each in range(3) if each != without)
-    return np.where(X[:, 0] + rng.normal(0, 1.5, 300) > 1.2, second, first).astype(np.int16)
-
-
+WEIGHTS = {"low": 1.0, "mid": 1.0, "top": 20.0}
 KEYED = {
-    "linear": lambda weights: LogisticRegression(class_weight=weights),
+    "linear": lambda weights: linear(class_weight=weights),
     "forest": lambda weights: RandomForestClassifier(10, class_weight=weights, random_state=0),
-    "boosting": lambda weights: HistGradientBoostingClassifier(max_iter=5, class_weight=weights),
-    "svm": lambda weights: SVC(class_weight=weights),
-    "pipeline": lambda weights: make_pipeline(StandardScaler(), LogisticRegression(class_weight=weights)),
-    "bagging": lambda weights: BaggingClassifier(
-        DecisionTreeClassifier(class_weight=weights, random_state=0), 5, random_state=0
-    ),
-    "stacking": lambda weights: StackingClassifier(
-        [("tree", DecisionTreeClassifier(class_weight=weights, max_depth=2, random_state=0))],
-        LogisticRegression(class_weight=weights),
-    ),
+    "svm": lambda weights: SVC(class_weight=weights, random_state=0),
+    "pipeline": lambda weights: make_pipeline(StandardScaler(), linear(class_weight=weights)),
 }
 
 
 @pytest.mark.parametrize("without", [0, 1, 2])
 @pytest.mark.parametrize("kind", KEYED)
-def test_a_weight_counts_for_its_class_whichever_way_the_class_is_named(kind: str, without: int) -> None:
-    y = labels(without)
-    present, codes = np.unique(y, return_inverse=True)
-    own = {code: WEIGHTS[each] for code, each in enumerate(present.tolist())}
-    plain = present[KEYED[kind](own).fit(X, codes).predict(X)]
-    for weights in (WEIGHTS, {str(key): value for key, value in WEIGHTS.items()}, {"low": 1, "mid": 1, "top": 20}):
-        learner = SklearnLearner(KEYED[kind](weights), num_classes=3, classes=NAMES)
-        np.testing.assert_array_equal(learner.fit(X, y).predict(X), plain)
+def test_a_weight_counts_for_its_class_at_a_silo_that_lacks_one(kind: str, without: int) -> None:
+    y = drawn(NAMES, without)
+    plain = KEYED[kind](WEIGHTS).fit(X, np.array(NAMES)[y]).predict(X)
+    for weights in (WEIGHTS, dict(enumerate(WEIGHTS.values()))):
+        np.testing.assert_array_equal(np.array(NAMES)[handed(KEYED[kind](weights), NAMES).fit(X, y).predict(X)], plain)
 
 
-def test_priors_go_by_class() -> None:
-    y = labels(1)
-    plain = GaussianNB(priors=[0.25, 0.75]).fit(X, y).predict(X)
-    learner = SklearnLearner(GaussianNB(priors=[0.2, 0.2, 0.6]), num_classes=3, classes=NAMES)
-    np.testing.assert_array_equal(learner.fit(X, y).predict(X), plain)
-
-
-COUNTING = {
+CODES = {
+    "own": Codes,
     "xgboost": lambda: XGBClassifier(n_estimators=5, objective="multi:softprob"),
     "xgboost, counted": lambda: XGBClassifier(n_estimators=5, objective="multi:softmax", num_class=3),
+    "xgboost within": lambda: make_pipeline(StandardScaler(), XGBClassifier(n_estimators=5)),
     "lightgbm": lambda: pytest.importorskip("lightgbm").LGBMClassifier(
         n_estimators=5, objective="multiclass", num_class=3, verbose=-1
     ),
-    "catboost": lambda: pytest.importorskip("catboost").CatBoostClassifier(
-        iterations=5, class_names=["low", "mid", "top"], verbose=0, allow_writing_files=False
-    ),
+    "boosting": lambda: HistGradientBoostingClassifier(max_iter=5),
 }
 
 
-@pytest.mark.parametrize("kind", COUNTING)
-def test_boosting_counts_the_classes_at_hand(kind: str) -> None:
-    for y in (labels(1), rng.integers(0, 3, 300).astype(np.int16)):
-        learner = SklearnLearner(COUNTING[kind](), num_classes=3, classes=NAMES).fit(X, y)
-        assert set(np.unique(learner.predict(X))) <= set(np.unique(y))
+@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize("classes", [NAMES, ("1", "2", "3")])
+def test_where_only_numbers_of_classes_can_work_they_do(kind: str, classes: tuple[str, ...]) -> None:
+    for y in (drawn(classes, without=1), drawn(classes)):
+        learner = handed(CODES[kind](), classes).fit(X, y)
+        assert (learner.predict(X) == y).mean() > (0.5 if kind != "own" else 0.3)
         shares = learner.probabilities(X, 3)
-        assert shares is not None
-        np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-5)
+        if shares is not None:
+            np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-5)
+            assert not shares[:, np.setdiff1d([0, 1, 2], y)].any()
 
 
-def test_a_threshold_names_its_class() -> None:
-    y = labels(0) - np.int16(1)
-    often = FixedThresholdClassifier(LogisticRegression(), threshold=0.01, pos_label="mid")
-    assert SklearnLearner(often, num_classes=2, classes=("low", "mid")).fit(X, y).predict(X).mean() > 0.9
+@pytest.mark.parametrize("name", ["random-forest", "sklearn.ensemble.RandomForestClassifier"])
+@pytest.mark.parametrize("classes", [NAMES, ("1", "0", "2")])
+def test_parameters_in_json_name_classes_as_text(name: str, classes: tuple[str, ...]) -> None:
+    params = {"n_estimators": 5, "max_depth": 1, "random_state": 0}
+    settings = LearnerSettings(name=name, params={**params, "class_weight": dict(zip(classes, [0, 1, 1], strict=True))})
+    found = learner_for(settings, "east", Schema.numeric(classes, ("age", "pressure")), PublicSet(X), X)
+    assert set(found.fit(X, drawn(classes)).predict(X)) == {1, 2}
 
 
-def test_learner_params_name_classes_and_one_that_is_none_is_refused_before_a_round() -> None:
-    silos = {name: (rng.normal(size=(300, 2)), np.array(NAMES)[rng.integers(0, 3, 300)]) for name in ("a", "b")}
-    params = {"class_weight": {"top": 9.0, "mid": 1.0, "low": 1.0}}
-    run = simulate(silos, X[:50], learner="logistic-regression", learner_params=params, rounds=1, progress=False)
-    assert (run.models["a"].predict(X) == "top").mean() > 0.5
-    with pytest.raises(LearnerError, match=r"class_weight names the class 'best', which the study does not have"):
-        simulate(silos, X[:50], learner=LogisticRegression(class_weight={"best": 1}), rounds=1, progress=False)
+def test_scaling_is_asked_for() -> None:
+    y = drawn(("no", "yes"))
+    assert set(handed(Pressure(), ("no", "yes"), preprocessing="standard").fit(X, y).predict(X)) == {0}
+
+
+class Numbered(Pressure):
+    """Answers with numbers, whatever the labels are."""
+
+    def predict(self, X: Any) -> Any:
+        return (X[:, 1] > 140).astype(int)
+
+
+def test_another_answer_than_a_label_is_refused() -> None:
+    learner = handed(Numbered(), ("no", "yes")).fit(X, drawn(("no", "yes")))
+    with pytest.raises(TrainingError, match="Numbered answered int64, not all of them labels"):
+        learner.predict(X)
+
+
+def test_a_run_answers_with_the_labels_and_says_what_is_wrong_with_a_class(tmp_path: Path) -> None:
+    y = np.array(["no", "yes"])[drawn(("no", "yes"))]
+    silos = {"a": (X[:150], y[:150]), "b": (X[150:], y[150:])}
+    run = simulate(silos, X[:50] + 1, learner=Pressure(), rounds=1, progress=False, run_dir=tmp_path / "run")
+    np.testing.assert_array_equal(run.models["a"].predict(X), np.where(X[:, 1] > 140, "yes", "no"))
+    assert run.models["a"].classes_.tolist() == ["no", "yes"]
+    kept = load_model(tmp_path / "run" / "models" / "a.skops", ["tests"])
+    np.testing.assert_array_equal(kept.predict(X), X[:, 1] > 140)
+    assert kept.description.quantiles == quantiles(kept.schema, run.dataset.public.X, run.dataset.silos[0].private.X)
+    wrong = linear(class_weight={"best": 1})
+    with pytest.raises(RunError, match=r"\['no', 'yes'\], are not in class_weight; with other labels ValueError"):
+        simulate(silos, X[:50] + 1, learner=wrong, rounds=1, progress=False)

@@ -19,6 +19,10 @@ class TestNumericColumns:
         reference = np.float64([[1, 10], [3, 30]])
         assert standard(NUMERIC, reference).transform(reference).tolist() == [[-1, -1], [1, 1]]
 
+    def test_keep_their_units_where_nothing_is_to_be_scaled(self):
+        kept = standard(MIXED, np.float64([[0, 1], [1, 3], [0, NAN]]), scaled=False)
+        assert kept.transform(np.float64([[1, 140], [0, NAN]])).tolist() == [[140, 0, 1], [2, 1, 0]]
+
     def test_take_their_statistics_from_the_reference_alone(self):
         transformer = standard(NUMERIC, np.float64([[1, 10], [3, 30]]))
         alone = transformer.transform(np.float64([[5, 20]]))

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import LearnerSettings
+from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.build import learner_for, untrained
 from fedct_flwr.models.model_file import Model, load_model, save_model
 from fedct_flwr.models.onnx_export import to_onnx
 from fedct_flwr.types import ConfigError, DataError
@@ -45,6 +47,27 @@ def test_classifiers(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("classes", [("b", "a", "c"), ("3", "1", "2")])
+@pytest.mark.parametrize(
+    "name", ["sklearn.linear_model.LogisticRegression", "sklearn.ensemble.BaggingClassifier", "lightgbm.LGBMClassifier"]
+)
+def test_an_own_classifier_that_knows_labels_and_not_all_of_them(
+    tmp_path: Path, name: str, classes: tuple[str, ...]
+) -> None:
+    pytest.importorskip(name.partition(".")[0])
+    X, y = table()
+    settings = LearnerSettings(name=name, params={"verbose": -1} if "lightgbm" in name else {})
+    learner = learner_for(settings, "east", Schema(classes, SCHEMA.columns), PublicSet(X), X)
+    learner.fit(X, np.where(y == 1, 2, y).astype(np.int16))
+    save_model(tmp_path / "m", learner, None, description(name, classes=classes))
+    model = load_model(tmp_path / "m", [name.partition(".")[0]])
+    labels, probabilities, _ = run(model, X)
+    assert set(labels) == {0, 2}
+    assert (labels == learner.predict(X)).all()
+    np.testing.assert_allclose(probabilities, model.probabilities(X), atol=1e-5)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
@@ -64,7 +87,7 @@ def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_what_nobody_converts_is_one_sentence(tmp_path: Path) -> None:
-    saved(tmp_path / "m", "hist-gradient-boosting", np.where(table()[1] == 1, 2, table()[1]).astype(np.int16))
+    saved(tmp_path / "m", "xgboost", np.where(table()[1] == 1, 2, table()[1]).astype(np.int16))
     with pytest.raises(ConfigError, match="no converter makes ONNX of this model"):
         to_onnx(load_model(tmp_path / "m"))
 

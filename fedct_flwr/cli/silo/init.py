@@ -126,7 +126,7 @@ def make_silo(new: NewSilo) -> Path:
         # The hospital itself has named the learner, and so trusts its package.
         "learner.packages": [] if new.learner in {*_LEARNERS} - {TORCHVISION} else [package(new.learner)],
         # Images have no label column, and no statistics of columns.
-        "learner.preprocessing": "standard" if new.label else "none",
+        "learner.preprocessing": AUTO if new.label else "none",
         # A silo.toml without the key is one of before there was a safeguard, and stays as it was approved.
         "learner.pseudo-weight": AUTO,
         **({"policy.kinds": [VALUES.policy]} if agreed.number else {}),

@@ -10,7 +10,7 @@ from fedct_flwr.cli.output import Json, check_new
 from fedct_flwr.cli.predict import Accept, CsvFile, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import silo_file
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.inspections import read_unlabeled
+from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.silo.context import model_before, model_of
@@ -47,10 +47,11 @@ def predict(
     check_new(output)
     config = SiloConfig.read_toml(silo_file(folder))
     study = read_study(config.study)
-    records = read_unlabeled(study.schema, data, accept=accept or ())
-    say_findings(records)
     # Networks need the statistics of the silo's records, with which they were trained.
     site = real_site(config, study)
+    learned = quantiles(study.schema, study.public.X, site.private.X)
+    records = read_unlabeled(study.schema, data, accept=accept or (), learned=learned)
+    say_findings(records)
     if not isinstance(site.learner, Saveable):
         raise ConfigError(f"models of the learner {config.learner.name!r} cannot be kept, so there is none to use")
     before = model == _BEFORE

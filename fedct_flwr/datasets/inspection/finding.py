@@ -107,7 +107,8 @@ class Redaction:
     """Redaction of findings: cells are quoted in a simulation, without values and small counts at a real silo.
 
     ``private``: at a real silo, whose findings may be e-mailed. ``settings``: where ``TableSettings`` are written, as
-    sentences name it; empty where tables are in memory. ``place``: where a column is that is at no silo.
+    sentences name it; empty where tables are in memory. ``place``: where a column is that is at no silo. ``others``:
+    what a table is compared with.
 
     Formal guarantee: with ``private``, what the methods return holds no value of a cell, and no count but zero and
     those of ``rounded``. Percentages are whole, and stand only for counts that may be said.
@@ -116,6 +117,7 @@ class Redaction:
     private: bool = False
     settings: str = "data.toml"
     place: str = "of the public set"
+    others: str = "all other tables"
 
     def number(self, amount: int, noun: str) -> str:
         """An amount of something, such as "fewer than 5 records"."""

@@ -142,7 +142,7 @@ def said_of(row: Row, redaction: Redaction) -> Iterator[Finding]:
             yield Finding("class-shares", Severity.SAID, message, fix, silo=site.silo)
         elif site.numbers or all(map(_is_whole, site.words or ())):
             shown = smd if redaction.private else f"{_compared(site)}, {smd}"
-            what = f"lies apart from all other tables ({shown})"
+            what = f"lies apart from {redaction.others} ({shown})"
             yield redaction.finding("other-scale", row.column, site.silo, what, "check unit, coding and join")
 
 
