@@ -41,9 +41,10 @@ _MOST_WORDS: Final = 50_000
 def standard(schema: Schema, *references: Features, texts: Any = None, scaled: bool = True) -> Any:
     """A fitted transformer: numeric columns imputed by their mean and ``scaled``, categorical ones one-hot.
 
-    A missing category becomes one of its own. Columns of text are left out, or become what a copy of ``texts`` makes of
-    each; with ``Words`` the result is sparse. ``references``, each ``(n, columns)``, are the public set and the silo's
-    own private data. Raises DataError where features are no table, or there is nothing to learn.
+    Where numbers are not scaled, a category of two values is one column. A missing category becomes one of its own.
+    Columns of text are left out, or become what a copy of ``texts`` makes of each; with ``Words`` the result is sparse.
+    ``references``, each ``(n, columns)``, are the public set and the silo's own private data. Raises DataError where
+    features are no table, or there is nothing to learn.
     """
     for reference in references:
         if reference.ndim != 2:
@@ -57,11 +58,13 @@ def standard(schema: Schema, *references: Features, texts: Any = None, scaled: b
     first = [Numbers()] if schema.texts else []
     # A column that has no value stays, as zeros: silos and public set keep the same columns.
     imputer = SimpleImputer(strategy="mean", keep_empty_features=True)
+    # As people encode by hand for an estimator of their own: two values are one column.
+    values, drop = _categories(together, categorical), None if scaled else "if_binary"
     scale = make_pipeline(*first, imputer, *([StandardScaler()] if scaled else []))
     encode = make_pipeline(
         *first,
         SimpleImputer(strategy="constant", fill_value=_MISSING, keep_empty_features=True),
-        OneHotEncoder(categories=_categories(together, categorical), handle_unknown="ignore", sparse_output=False),
+        OneHotEncoder(categories=values, drop=drop, handle_unknown="ignore", sparse_output=False),
     )
     parts = [("numeric", scale, numeric), ("categorical", encode, categorical)]
     words = [(f"text{i}", clone(texts), i) for i in schema.texts] if texts is not None else []
