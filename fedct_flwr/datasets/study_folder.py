@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -154,9 +154,9 @@ def table_of(data: DataSettings, study: StudyFolder) -> pa.Table | None:
 
 
 def read_grouped(
-    data: DataSettings, study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
+    data: DataSettings, study: StudyFolder, path: Path | None = None, table: pa.Table | None = None, strict: bool = True
 ) -> tuple[Examples, Groups | None]:
-    """The same records, and their groups, where ``silo.toml`` names a group column.
+    """The same records, and their groups, where ``silo.toml`` names a group column, see ``column_of_groups``.
 
     ``table`` is what ``table_of`` has read of the silo's file, if it has.
     """
@@ -177,7 +177,7 @@ def read_grouped(
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
     if path != data.query:
         _check_named(data.tables, [path])
-    return _read_table(path, data.label, study, data, table)
+    return _read_table(path, data.label, study, data, table, strict)
 
 
 def form_of(data: DataSettings, study: StudyFolder) -> TableSettings:
@@ -233,7 +233,7 @@ def _table_in(
 
 
 def _read_table(
-    path: Path, label: str, study: StudyFolder, data: DataSettings | None = None, table: pa.Table | None = None
+    path: Path, label: str, study: StudyFolder, data: DataSettings | None = None, table: Any = None, strict: bool = True
 ) -> tuple[Examples, Groups | None]:
     """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
     columns, tables = study.schema.columns, form_of(data, study) if data else study.config.tables
@@ -244,7 +244,7 @@ def _read_table(
         raise no_column(path, label, table.column_names)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
-    groups = numbered([column_of_groups(table, group, path)])[0] if group else None
+    groups = numbered([column_of_groups(table, group, path, strict=strict)])[0] if group else None
     X = encode(table.drop_columns(own), columns, path)
     if grid := study.schema.grid:
         y = numbers(table, label, path)
