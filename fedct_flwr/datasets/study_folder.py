@@ -224,7 +224,7 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
 def _table_in(
     path: Path, label: str, study: StudyFolder, tables: TableSettings, data: DataSettings | None = None
 ) -> pa.Table:
-    held = read_query(data) if data and path == data.query else None
+    held = read_query(data, [each.name for each in study.schema.columns]) if data and path == data.query else None
     if held is not None:
         check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
     # Classes are text whatever they look like; numbers are not.
