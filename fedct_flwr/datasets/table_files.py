@@ -219,7 +219,7 @@ def _as_settings_say(
     if name in tables.categories and (is_number(values.type) or is_text(values.type)):
         return as_names(values, f"column {quoted(name)} of {path}"), False
     if tables.dates and name not in text:
-        found = days(values, tables.dates, f"column {quoted(name)} of {path}")
+        found = days(values, tables.dates, f"column {quoted(name)} of {path}", tables.missing)
         return (values, False) if found is None else (found, True)
     return values, False
 
