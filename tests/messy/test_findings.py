@@ -13,7 +13,7 @@ from fedct_flwr.datasets.inspection.finding import CODES, Finding, Severity
 from fedct_flwr.datasets.inspections import inspect_folder, read_unlabeled
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.cases import REFUSED, SAID, Case
-from tests.messy.patients import LABEL, SILOS, load, patients
+from tests.messy.patients import LABEL, PUBLIC, SILOS, load, patients
 
 
 def findings(folder: Path, **settings: object) -> tuple[Finding, ...]:
@@ -148,6 +148,18 @@ def test_new_records_of_other_columns_than_the_models_are_refused(tmp_path: Path
     if case.code == "unknown-values":
         accepted = read_unlabeled(model.schema, path, accept=[case.code])
         assert accepted.unknown == {case.column: 400}
+
+
+@pytest.mark.parametrize("where", [PUBLIC, "essen"])
+@pytest.mark.parametrize(("cells", "empty"), [(["<0.3", "> 90"], False), (["≤0,3", "pending"], True)])
+def test_a_value_beyond_a_limit_is_no_missing_one(tmp_path: Path, where: str, cells: list[str], empty: bool) -> None:
+    spoiled = patients()
+    for row, cell in enumerate(cells):
+        spoiled.some(where, "crp", [row], cell)
+    found = next(each for each in findings(spoiled.write(tmp_path)) if each.code == "number-as-text")
+    assert (found.column, " 2 of " in found.message) == ("crp", True)
+    assert ("the limit itself" in found.fix, "leave the cells empty" in found.fix) == (True, empty)
+    assert not any(f'"{cell}"' in found.fix for cell in cells if cell != "pending")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

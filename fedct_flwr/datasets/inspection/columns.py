@@ -18,6 +18,8 @@ from fedct_flwr.types import SiloName
 _CODES: Final = frozenset(MISSING_CODES)
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
+_BEYOND: Final = re.compile(r"\s*([<>≤≥]|unter\b|über\b)")
+"""As laboratories write a value below the limit of detection, or above their scale."""
 # Names that pandas, R and spreadsheets give to a column of row numbers.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
 
@@ -109,7 +111,7 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
     if cells.kind is not Kind.TEXT or not cells.looks.number.any():
         return None
     looks, words, fix = cells.looks, np.array([*cells.counts], dtype=object), "turn it into numbers"
-    bad = ~looks.plain
+    bad, beyond = ~looks.plain, np.array([bool(_BEYOND.match(word)) for word in words])
     # Text that looks like a number, or marks a missing one, may be quoted: it is not a name.
     known = looks.comma | looks.bound | looks.missing
     shown = known if known.any() else bad if bad.any() else looks.plain
@@ -117,10 +119,11 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
         shown, how = looks.comma, redaction.set("decimal", '","')
         fix = f"write a point as the decimal sign, and no marks between thousands{how}"
     elif bad.any():
-        named = "" if redaction.private else ", ".join(f'"{word}"' for word in words[known][:3])
-        how = redaction.set("missing", f"[{named or '...'}]") if bad.sum() <= 3 else ""
-        fix = f"write only numbers there, or leave the cells empty{how}"
-    if not silo and (how := redaction.set("categories", f'["{name}"]')):
+        named = "" if redaction.private else ", ".join(f'"{word}"' for word in words[known & ~beyond][:3])
+        how = redaction.set("missing", f"[{named or '...'}]") if 0 < (bad & ~beyond).sum() <= 3 else ""
+        fix = "write only numbers there" + ", and for a value beyond a limit the limit itself" * bool(beyond.any())
+        fix += f", or leave the cells empty{how}" if (bad & ~beyond).any() else ""
+    if not silo and not beyond.any() and (how := redaction.set("categories", f'["{name}"]')):
         fix += f"{how} if it holds codes"
     row, word = cells.first(words[shown].tolist())
     quote = bool((looks.number | looks.missing)[shown].any())
