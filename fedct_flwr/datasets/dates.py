@@ -56,11 +56,6 @@ def dated(table: pa.Table) -> frozenset[str]:
     return frozenset(field.name for field in table.schema if field.metadata == _WAS_DATES)
 
 
-def as_date(day: float) -> str:
-    """Days since 1970 as a date, of any year."""
-    return str(np.datetime64(math.floor(day), "D"))
-
-
 def days(values: pa.ChunkedArray, form: str, where: str, missing: Collection[str] = ()) -> pa.ChunkedArray | None:
     """Days since 1970 (float64) of a column of dates; None for a column of something else.
 

@@ -40,9 +40,9 @@ _MOST_BYTES: Final = 1 << 30
 _ROWS: Final = 1 << 14
 """Fetched at a time, at most."""
 _FEW: Final = 1 << 9
-"""Fetched at a time from DuckDB, which makes them whole however long their texts are."""
+"""Fetched at a time where texts may be long."""
 _MOST_CELL: Final = 1 << 20
-"""Bytes of a cell in SQLite."""
+"""Most bytes of a cell in SQLite."""
 _CONNECT_SECONDS: Final = 10
 _GRACE_SECONDS: Final = 1.0
 """Seconds after which PostgreSQL ends a statement that this process has given up."""
@@ -156,21 +156,21 @@ def _gathered(tables: Tables, data: DataSettings, sql: str, columns: Collection[
 
 def _joined(parts: list[pa.Table], at: int, where: str) -> pa.ChunkedArray:
     """One column, text where a part of it is, as in a CSV file. Raises DataError for a type that no reader knows."""
-    pieces = [part.select([at]) for part in parts]
-    if pa.string() in [piece.schema.types[0] for piece in pieces]:
-        pieces = [piece.cast(pa.schema([(piece.column_names[0], pa.string())])) for piece in pieces]
+    pieces, metadata = [part.select([at]) for part in parts], parts[0].schema[at].metadata or {}
     try:
+        if pa.string() in [piece.schema.types[0] for piece in pieces]:
+            pieces = [piece.cast(pa.schema([(piece.column_names[0], pa.string())])) for piece in pieces]
         values = usual(pa.concat_tables(pieces, promote_options="permissive").column(0))
     except pa.ArrowException:
         raise KindError(f"{where} in several kinds: CAST it to one of them") from None
     kind = values.type
-    if (pieces[0].schema[0].metadata or {}).get(b"POSTGRESQL:type") == b"money":
+    if metadata.get(b"POSTGRESQL:type") == b"money":
         # As whole cents, or whatever the server's locale says.
         raise KindError(f"{where} as money: CAST it to numeric")
     if kind == pa.uuid():
         return as_names(values, where)
     if getattr(kind, "type_name", "") == "numeric":
-        # PostgreSQL's, as text, which holds all of its digits.
+        # PostgreSQL's, as text.
         values = pa.chunked_array([piece.storage for piece in values.chunks], pa.string())
     if values.type != kind or pa.types.is_decimal(kind):
         floats = values.cast(pa.float64())

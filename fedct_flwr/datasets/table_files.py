@@ -297,7 +297,7 @@ def as_names(values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     if isinstance(kind, pa.BaseExtensionType):
         values = pa.chunked_array([piece.storage for piece in values.chunks], kind.storage_type)
     try:
-        if pa.types.is_fixed_size_binary(values.type) or pa.types.is_binary(values.type):
+        if re.match("(large_|fixed_size_)?binary", str(values.type)):
             raw = values.to_pylist()
             return pa.chunked_array([[None if each is None else str(UUID(bytes=each)) for each in raw]], pa.string())
         if pa.types.is_floating(values.type):

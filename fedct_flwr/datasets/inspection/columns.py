@@ -1,7 +1,7 @@
 """Findings on a column: text for numbers, row numbers, unknown values, spellings, missing or far numbers, one value."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
-from fedct_flwr.datasets.dates import PLACEHOLDERS, as_date, likely_forms
+from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
 from fedct_flwr.datasets.inspection.cells import FEWEST, MISSING_CODES, Cells, Column, Floats, Ints, Kind, are_dates
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.text.spelling import spelled_alike
@@ -18,8 +18,8 @@ from fedct_flwr.types import SiloName
 _CODES: Final = frozenset(MISSING_CODES)
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
+# A value below the limit of detection, or above a scale.
 _BEYOND: Final = re.compile(r"\s*([<>≤≥]|unter\b|über\b)")
-"""As laboratories write a value below the limit of detection, or above their scale."""
 # Names that pandas, R and spreadsheets give to a column of row numbers.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
 
@@ -148,7 +148,10 @@ def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, redaction: Re
 
 def suspicious(column: Column, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:
     """All that is suspicious of a column in some table, each thing at most once a table; ``dated``: days since 1970."""
-    of_numbers, shown = column.of_numbers, as_date if dated else "{:g}".format
+    of_numbers, shown = (
+        column.of_numbers,
+        (lambda day: str(np.datetime64(int(day // 1), "D"))) if dated else "{:g}".format,
+    )
     for silo, cells in column.tables.items():
         if of_numbers:
             if found := _placeholders(cells) if dated else _sentinels(column, silo):
@@ -229,9 +232,7 @@ def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: 
     )
 
 
-def _far_numbers(
-    column: Column, silo: SiloName, redaction: Redaction, shown: Callable[[float], str]
-) -> Iterator[Finding]:
+def _far_numbers(column: Column, silo: SiloName, redaction: Redaction, shown: Any) -> Iterator[Finding]:
     """Up to half of a table's numbers beyond a gap of 0.7 times the width of all others; or negative ones alone."""
     own = column.tables[silo].ordered
     others = column.ends_of_others(silo)
