@@ -202,6 +202,11 @@ FAULTS = [
     # Readers.
     Fault("datasets/delimited.py", "decimal_point=tables.decimal,", "", "datasets/test_delimited.py"),
     Fault("datasets/delimited.py", ", *tables.missing]", "]", "datasets"),
+    # A query: what an error may quote, and what it may read.
+    Fault("datasets/query.py", "return name in known or", "return True or", "datasets/test_query.py"),
+    Fault("datasets/query.py", 'if statements[0].type.name == "SELECT" else ""', "", "datasets/test_query.py"),
+    Fault("datasets/query.py", "size < _MOST_BYTES >> 6 and", "", "datasets/test_query.py"),
+    Fault("datasets/query.py", "[*map(str, files)]", "[*map(str, place.iterdir())]", "datasets/test_query.py"),
     Fault(
         "datasets/partition.py",
         "rng.permutation(num_examples), num_silos",

@@ -1,9 +1,12 @@
 """Dates as numbers: days since 1970, where the settings say how the dates are written."""
 
+import math
 import re
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +32,12 @@ _MOSTLY: Final = 0.9
 _YEARS: Final = range(1850, 2150)
 _DIGITS_ALONE: Final = re.compile(r"(?:%[YmdHMSy])+")
 _WIDTH: Final = {"Y": 4}
+_ISO: Final = "%Y-%m-%d"
+PLACEHOLDERS: Final = np.array(
+    ["0001-01-01", "1111-11-11", "1753-01-01", "1800-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1970-01-01",
+     "2099-12-31", "2999-12-31", "9999-12-31"], "datetime64[D]",
+).astype(np.float64)  # fmt: skip
+"""Days that programs and people write where no date is known."""
 _WAS_DATES: Final = {b"fedct": b"days since 1970"}
 
 
@@ -47,12 +56,21 @@ def dated(table: pa.Table) -> frozenset[str]:
     return frozenset(field.name for field in table.schema if field.metadata == _WAS_DATES)
 
 
-def days(values: pa.ChunkedArray, form: str, where: str) -> pa.ChunkedArray | None:
+def days(values: pa.ChunkedArray, form: str, where: str, missing: Collection[str] = ()) -> pa.ChunkedArray | None:
     """Days since 1970 (float64) of a column of dates; None for a column of something else.
 
     Text counts as dates if all values have the form; whole numbers if the form has digits alone, as 20241231 for
-    ``%Y%m%d``. Raises DataError for a column, named by ``where``, with values of that form and a few of another.
+    ``%Y%m%d``. Days named in ``missing``, in the form or as 2024-12-31, are missing values. Raises DataError for a
+    column, named by ``where``, with values of that form and a few of another.
     """
+    found = _days(values, form, where)
+    # Both forms: text has gone by letter before.
+    parsed = [_parsed(text, either) for text in missing for either in (form, _ISO)]
+    codes = pa.array([math.floor(day) for day in parsed if day is not None], pa.float64())
+    return found and pc.if_else(pc.is_in(pc.floor(found), value_set=codes), pa.scalar(None, pa.float64()), found)
+
+
+def _days(values: pa.ChunkedArray, form: str, where: str) -> pa.ChunkedArray | None:
     kind = values.type
     if is_dated(kind):
         return _of_type(values)
@@ -82,6 +100,8 @@ def likely_forms(values: list[str]) -> list[str] | None:
 
 
 def _of_type(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_date32(values.type):
+        return values.cast(pa.int32()).cast(pa.float64())
     microseconds = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     return pc.divide(microseconds.cast(pa.float64(), safe=False), _DAY / timedelta(microseconds=1))
 
@@ -119,6 +139,7 @@ def _parsed(text: str, form: str) -> float | None:
 
 
 def _is_plausible(found: pa.ChunkedArray) -> bool:
-    limits = pc.min_max(found).as_py()
+    known = found.filter(pc.invert(pc.is_in(found, value_set=pa.array(PLACEHOLDERS))))
+    limits = pc.min_max(known if len(known) else found).as_py()
     first, last = (_EPOCH.date() + timedelta(days=limits[end]) for end in ("min", "max"))
     return first.year in _YEARS and last.year in _YEARS

@@ -36,6 +36,7 @@ _NEVER_COMPUTED: Final = re.compile(
 _MOST_CELLS: Final = 1 << 24
 """Cells of a sheet, empty ones too."""
 _DIGITS: Final = 8
+_LARGEST: Final = 2.0**53
 
 
 def read_excel(path: Path, text: Collection[str], tables: TableSettings) -> pa.Table:
@@ -194,8 +195,10 @@ def _written(value: Any, tables: TableSettings) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        # Excel knows no integers.
-        return str(int(value)) if value.is_integer() else repr(value).replace(".", tables.decimal)
+        # Excel knows no integers. A longer one was rounded, as the exponent shows.
+        if value.is_integer():
+            return str(int(value)) if abs(value) < _LARGEST else f"{value:.16e}".replace(".", tables.decimal)
+        return repr(value).replace(".", tables.decimal)
     if isinstance(value, date):
         is_day = not isinstance(value, datetime)
         # The same column may hold dates typed in as text.

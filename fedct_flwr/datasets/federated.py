@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.table_files import no_column
+from fedct_flwr.datasets.table_files import as_names, no_column
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
 
@@ -247,7 +247,6 @@ def shuffled(records: Examples, rng: Generator) -> Examples:
     return take(records, rng.permutation(records.size))
 
 
-_WHOLE: Final = r"^(\d+)\.0*$"
 _PADDED: Final = r"^0+(\d+)$"
 
 
@@ -255,28 +254,20 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
     """The column ``name`` as text in small letters without blanks around it, null where a record has no group.
 
     Whole numbers are spelled alike however a table holds them: groups that differ in spelling alone would be on both
-    sides of a split. Raises DataError, which quotes no record.
+    sides of a split. Each record without a group counts as one of its own. Raises DataError, which quotes no record,
+    for a column in which these are the majority.
     """
     if name not in table.column_names:
         raise no_column(where, name, table.column_names, "group column")
-    values = table.column(name)
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type):
-        raise DataError(f"column {name!r} of {where} holds {quoted(str(values.type))}: groups must be numbers or text")
-    if pa.types.is_floating(values.type):
-        values = pc.if_else(pc.is_nan(values), None, values)
-        try:
-            values = values.cast(pa.int64())
-        except pa.ArrowInvalid:
-            # Numbers with a fraction are names like others.
-            values = values.cast(pa.float64())
-    text = pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.string())))
-    # Some of them went through floats in another program.
-    text = pc.replace_substring_regex(text, _WHOLE, r"\1")
+    what = f"group column {quoted(name)} of {where}"
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(as_names(table.column(name), what)))
     # Spreadsheets take zeros in front away.
     text = pc.replace_substring_regex(text, _PADDED, r"\1")
-    return pc.if_else(pc.equal(text, ""), None, text)
+    text = pc.if_else(pc.equal(text, ""), None, text)
+    if text.null_count > len(text) / 2:
+        fix = "fill it in, or name another group column"
+        raise DataError(f"{what} is empty in most records, so one patient's would be on both sides of a split: {fix}")
+    return text
 
 
 def numbered(columns: Sequence[pa.ChunkedArray]) -> list[Groups]:

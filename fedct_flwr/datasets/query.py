@@ -3,36 +3,44 @@
 The database only reads: one statement, in a read-only transaction or of a database opened so, within a time and an
 amount of memory. DuckDB reads no other file. In PostgreSQL the user's rights limit a query: a superuser is refused.
 
-Formal guarantee: an error holds words of a database only of a statement that it has not run yet, so they name tables
-and columns of the query. No error holds a record, an address, a user's name or a password.
+Formal guarantee: an error holds words of a database only of a statement of which it has not run any part yet, so they
+name tables and columns of the query. A PIVOT makes columns of values: an error names a column of the result only where
+the query's text or the settings do. No error holds a record, an address, a user's name or a password.
 """
 
 import hashlib
 import re
 import sqlite3
+import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedct_flwr.config import DataSettings
 from fedct_flwr.config.silo import MOST_SQL, is_server
 from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
-from fedct_flwr.datasets.table_files import is_number, is_text, repeated_names, usual
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.datasets.table_files import LARGEST, as_names, is_number, is_text, repeated_names, usual
+from fedct_flwr.text.printable import count, quoted
 
 _MOST_BYTES: Final = 1 << 30
 """Bytes of memory for a result."""
 _ROWS: Final = 1 << 14
-"""Fetched at a time."""
+"""Fetched at a time, at most."""
+_FEW: Final = 1 << 9
+"""Fetched at a time where texts may be long."""
+_MOST_CELL: Final = 1 << 20
+"""Most bytes of a cell in SQLite."""
 _CONNECT_SECONDS: Final = 10
 _GRACE_SECONDS: Final = 1.0
 """Seconds after which PostgreSQL ends a statement that this process has given up."""
@@ -40,6 +48,8 @@ _LONGEST: Final = 200
 # No comment within a comment: PostgreSQL takes it for one, and the others do not.
 _SELECT: Final = re.compile(r"(?>\s|--[^\n]*\n|/\*(?:(?!/\*).)*?\*/)*+(?:select|with)\b", re.IGNORECASE | re.DOTALL)
 _SQLITE: Final = b"SQLite format 3\0"
+_QUOTED: Final = re.compile(r"""["'`](.*?)["'`]""")
+_TOO_MUCH: Final = re.compile("out of memory|too big|could not allocate|failed to allocate", re.IGNORECASE)
 _STATE: Final = re.compile(r"SQLSTATE: (\w{5})")
 
 Tables = Generator[pa.Table, None, None]
@@ -71,11 +81,12 @@ def query_digest(data: DataSettings) -> str:
     return hashlib.sha256(query_text(data).encode()).hexdigest()
 
 
-def read_query(data: DataSettings) -> pa.Table:
+def read_query(data: DataSettings, columns: Collection[str] = ()) -> pa.Table:
     """Result of the query in ``silo.toml``, sorted by its columns, as a database promises no order.
 
-    Columns are numbers, truth values, text or dates. Raises DataError for a query that fails, that gives too much or
-    takes too long, for a database that is away, and for a missing driver.
+    Columns are numbers, truth values, text or dates; with a study's ``columns`` no others than those that it, the
+    settings or the query's text name. Raises DataError for a query that fails, that gives too much or takes too long,
+    for a database that is away, and for a missing driver.
     """
     path, seconds = data.source, data.query_timeout
     # Drivers write more behind it, which a comment at its end would take in.
@@ -85,7 +96,7 @@ def read_query(data: DataSettings) -> pa.Table:
 
     def work() -> None:
         try:
-            outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), path))
+            outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), data, sql, columns))
         except BaseException as error:
             outcome.set_exception(error)
 
@@ -114,46 +125,64 @@ def result_of(data: DataSettings, table: pa.Table | None) -> dict[str, Any]:
     return {"query": query_digest(data), "result": digest.hexdigest(), "records": table.num_rows}
 
 
-def _gathered(tables: Tables, path: Path) -> pa.Table:
+def _is_named(name: str, sql: str, known: Collection[str] = ()) -> bool:
+    """Whether an error may quote a name: it is ``known``, or in the query's text and not within a longer word."""
+    word = rf"(?!(?<=\w)\w){re.escape(name)}(?<!\w(?=\w))"
+    return name in known or bool(name.strip() and re.search(word, sql, re.IGNORECASE))
+
+
+def _gathered(tables: Tables, data: DataSettings, sql: str, columns: Collection[str]) -> pa.Table:
     """All of a result, in types that every reader of tables knows. Raises DataError."""
     parts: list[pa.Table] = []
-    room = _MOST_BYTES
+    room, gives = _MOST_BYTES, f"the query {data.source} gives"
+    with closing(tables):
+        for part in tables:
+            room -= part.nbytes
+            if room < 0:
+                raise KindError(f"{gives} more than {_MOST_BYTES >> 30} GiB: narrow it")
+            parts.append(part)
+    names, known = parts[0].column_names, {data.label, *columns, *chain(*data.tables.named.values())}
+    named = [_is_named(name, sql, known) for name in names]
+    shown = [quoted(name) if named[at] else f"column {at + 1}" for at, name in enumerate(names)]
+    if repeated := [shown[names.index(name)] for name in repeated_names(names)]:
+        raise KindError(f"{gives} several columns of the same name, {', '.join(repeated)}: name them apart, with AS")
+    if columns and not all(named):
+        what = f"{count(named.count(False), 'column')} that neither its text nor the study names"
+        raise KindError(f"{gives} {what}: name all columns in the SELECT")
+    return pa.table([_joined(parts, at, f"{gives} {shown[at]}") for at in range(len(names))], names=names)
+
+
+def _joined(parts: list[pa.Table], at: int, where: str) -> pa.ChunkedArray:
+    """One column, text where a part of it is, as in a CSV file. Raises DataError for a type that no reader knows."""
+    pieces, metadata = [part.select([at]) for part in parts], parts[0].schema[at].metadata or {}
     try:
-        with closing(tables):
-            for part in tables:
-                room -= part.nbytes
-                if room < 0:
-                    raise KindError(f"the query {path} gives more than {_MOST_BYTES >> 30} GiB: narrow it")
-                parts.append(part)
-        if repeated := repeated_names(parts[0].column_names):
-            fix = "name them apart, with AS"
-            raise KindError(f"the query {path} gives several columns of the same name, {listed(repeated)}: {fix}")
-        table = pa.concat_tables(parts, promote_options="permissive")
+        if pa.string() in [piece.schema.types[0] for piece in pieces]:
+            pieces = [piece.cast(pa.schema([(piece.column_names[0], pa.string())])) for piece in pieces]
+        values = usual(pa.concat_tables(pieces, promote_options="permissive").column(0))
     except pa.ArrowException:
-        fix = "CAST that to one of them"
-        raise KindError(f"the query {path} gives numbers and text in one column: {fix}") from None
-    plain = [_plain(values, name, path) for name, values in zip(table.column_names, table.columns, strict=True)]
-    return pa.table(plain, names=table.column_names)
-
-
-def _plain(values: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
+        raise KindError(f"{where} in several kinds: CAST it to one of them") from None
     kind = values.type
-    if isinstance(kind, pa.BaseExtensionType):
-        # PostgreSQL's numeric arrives as text, which holds all of its digits.
-        numeric = getattr(kind, "type_name", "") == "numeric"
-        values = pa.chunked_array([piece.storage for piece in values.chunks], kind.storage_type)
-        values = values.cast(pa.float64()) if numeric else values
-    elif pa.types.is_decimal(kind):
-        values = values.cast(pa.float64())
-    values = usual(values)
-    if not (is_number(values.type) or is_text(values.type) or is_dated(values.type)):
-        raise KindError(f"the query {path} gives {quoted(name)} as {kind}: CAST it to a number or text")
+    if metadata.get(b"POSTGRESQL:type") == b"money":
+        # As whole cents, or whatever the server's locale says.
+        raise KindError(f"{where} as money: CAST it to numeric")
+    if kind == pa.uuid():
+        return as_names(values, where)
+    if getattr(kind, "type_name", "") == "numeric":
+        # PostgreSQL's, as text.
+        values = pa.chunked_array([piece.storage for piece in values.chunks], pa.string())
+    if values.type != kind or pa.types.is_decimal(kind):
+        floats = values.cast(pa.float64())
+        # A patient's number may have more digits than a float.
+        return values.cast(pa.string()) if pc.any(pc.greater_equal(pc.abs(floats), LARGEST)).as_py() else floats
+    if not (is_number(kind) or is_text(kind) or is_dated(kind)):
+        # The fields of a struct may be named by values.
+        raise KindError(f"{where} as {re.split('<(?!arrow)', str(kind))[0]}: CAST it to a number or text")
     return values
 
 
 @contextmanager
-def _failing(path: Path, *, words: bool = False) -> Iterator[None]:
-    """Raise DataError for whatever a driver raises, with the database's own ``words`` where they hold no record."""
+def _failing(path: Path, words: str = "") -> Iterator[None]:
+    """Raise DataError for whatever a driver raises; in its own words where all that it quotes are ``words`` of SQL."""
     try:
         yield
     except Exception as error:
@@ -161,9 +190,11 @@ def _failing(path: Path, *, words: bool = False) -> Iterator[None]:
         state = found[1] if (found := _STATE.search(text)) else ""
         if state == "57014" or "interrupted" in text.lower():
             raise TimeoutError from None
-        if words:
-            # The first line, without the driver's words in front.
-            line = re.split(r"E(?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
+        # The first line, without the driver's words in front.
+        line = re.split(r"E(?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
+        if isinstance(error, MemoryError) or _TOO_MUCH.search(line):
+            why = "needs too much memory: narrow it, to fewer records or shorter texts"
+        elif words and all(_is_named(word, words) for word in _QUOTED.findall(line)):
             why = f"does not fit the database: correct it, {quoted(line, _LONGEST)}"
         else:
             why = f"fails in the database{f' (SQLSTATE {state})' * bool(state)}: run it there to see why"
@@ -212,7 +243,7 @@ def _postgresql(data: DataSettings, sql: str, stops: Stops) -> Tables:
             (powerful,) = cursor.fetchone()
         if powerful == "on":
             raise KindError("the database's user is a superuser: make one that may only SELECT, and set PGUSER to it")
-        with _failing(data.source, words=True):
+        with _failing(data.source, sql):
             cursor.adbc_prepare(sql)
         with _failing(data.source):
             cursor.execute(sql)
@@ -223,46 +254,65 @@ def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Tables:
     # Of its own library: the driver of Arrow takes a column's type from its first rows, and cannot be interrupted.
     with closing(sqlite3.connect(f"file:{quote(data.database)}?mode=ro", uri=True)) as connection:
         stops.append(connection.interrupt)
-        with _failing(data.source, words=True):
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_CELL)
+        with _failing(data.source, sql):
             connection.execute(f"EXPLAIN {sql}").close()
         with _failing(data.source):
             cursor = connection.execute(sql)
         names = [column[0] for column in cursor.description]
         yield pa.table([pa.nulls(0)] * len(names), names)
-        while True:
-            with _failing(data.source):
-                rows = cursor.fetchmany(_ROWS)
-            if not rows:
-                return
-            yield pa.table([pa.array(values) for values in zip(*rows, strict=True)], names)
+        while rows := _some(cursor, data.source):
+            yield pa.table(list(map(_array, zip(*rows, strict=True))), names)
+
+
+def _array(values: Sequence[Any]) -> pa.Array:
+    """Cells as SQLite has them, each of any type; text where they are of several, as in a CSV file."""
+    try:
+        return pa.array(values)
+    except pa.ArrowException:
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _some(cursor: sqlite3.Cursor, path: Path) -> list[tuple[Any, ...]]:
+    """Next rows, few where they are long; none at the end."""
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    with _failing(path):
+        while len(rows) < _ROWS and size < _MOST_BYTES >> 6 and (more := cursor.fetchmany(_FEW >> 3)):
+            rows += more
+            size += sum(map(sys.getsizeof, chain.from_iterable(more)))
+    return rows
 
 
 def _duckdb(data: DataSettings, sql: str, stops: Stops) -> Tables:
     duckdb, place = _driver("duckdb", "duckdb"), Path(data.database)
     # Nothing is written, not even what does not fit into memory.
-    closed = {"enable_external_access": False, "temp_directory": ""}
+    closed = {"temp_directory": "", "memory_limit": f"{_MOST_BYTES}B"}
     try:
         if place.is_dir():
-            connection = duckdb.connect(config={"temp_directory": ""})
-            for file in sorted(place.glob("*.parquet")):
+            connection, files = duckdb.connect(config=closed), sorted(place.glob("*.parquet"))
+            for file in files:
                 connection.read_parquet(str(file)).create_view(file.stem)
-            inside = str(place).replace("'", "''")
-            connection.execute(f"SET allowed_directories = ['{inside}']")
+            # Other files may lie next to the tables.
+            connection.execute("SET allowed_paths = $files", {"files": [*map(str, files)]})
             connection.execute("SET enable_external_access = false")
         else:
-            connection = duckdb.connect(str(place), read_only=True, config=closed)
+            connection = duckdb.connect(str(place), read_only=True, config={"enable_external_access": False} | closed)
         connection.execute("SET lock_configuration = true")
     except duckdb.Error:
         fix = "close what has it open, or correct database under [data]"
         raise KindError(f"the database is neither SQLite nor one that this DuckDB opens: {fix}") from None
     with closing(connection):
         stops.append(connection.interrupt)
-        with _failing(data.source, words=True):
-            if len(connection.extract_statements(sql)) > 1:
+        with _failing(data.source, sql):
+            statements = connection.extract_statements(sql)
+            if len(statements) > 1:
                 raise duckdb.Error("there is more than one statement in it")
+        # A PIVOT is a statement of several parts, of which the first read records.
+        with _failing(data.source, sql if statements[0].type.name == "SELECT" else ""):
             relation = connection.sql(sql)
         with _failing(data.source):
-            yield from _batches(relation.to_arrow_reader(_ROWS))
+            yield from _batches(relation.to_arrow_reader(_FEW))
 
 
 def _batches(reader: pa.RecordBatchReader) -> Tables:

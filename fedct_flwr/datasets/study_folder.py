@@ -158,7 +158,7 @@ def table_of(data: DataSettings, study: StudyFolder) -> pa.Table | None:
 def read_grouped(
     data: DataSettings, study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
-    """The same records, and their groups, where ``silo.toml`` names a group column.
+    """The same records, and their groups, where ``silo.toml`` names a group column, see ``column_of_groups``.
 
     ``table`` is what ``table_of`` has read of the silo's file, if it has.
     """
@@ -232,7 +232,7 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
 def _table_in(
     path: Path, label: str, study: StudyFolder, tables: TableSettings, data: DataSettings | None = None
 ) -> pa.Table:
-    held = read_query(data) if data and path == data.query else None
+    held = read_query(data, [each.name for each in study.schema.columns]) if data and path == data.query else None
     if held is not None:
         check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
     return read_table(path, _spelled(label, study), tables, held)
@@ -290,7 +290,8 @@ def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) 
         return _labeled_images(images.take(np.concatenate(blocks)), data, study)
     form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
     names |= {data.label} if study.schema.grid else set()
-    raw = read_query(data) if path == data.query else read_as_text(path, form)
+    columns = [column.name for column in study.schema.columns]
+    raw = read_query(data, columns) if path == data.query else read_as_text(path, form)
 
     def plain(rows: NDArray[np.intp]) -> pa.Table:
         """These records in types that depend on none of them."""

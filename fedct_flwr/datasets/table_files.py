@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
@@ -118,6 +120,10 @@ _NO_FILE: Final = {
     errno.EISDIR: "it is a folder, so name the table in it",
     errno.EINVAL: "it is a pipe or a device, so save the table as a file",
 }
+LARGEST: Final = 2.0**53
+"""Floats from here on each stand for several whole numbers."""
+_ROUNDED: Final = r"^\s*[+-]?[0-9]+([.,][0-9]+)?[eE]\+[0-9]+\s*$"
+"""As spreadsheets write long numbers."""
 _WITH_ZEROS: Final = r"^([+-]?[0-9]+)[.,]0*$"
 
 
@@ -210,13 +216,10 @@ def _as_settings_say(
     values = without_blanks(values)
     if tables.missing:
         values = _without(values, tables.missing)
-    if name in tables.categories and is_number(values.type):
-        values = values.cast(pa.string())
-    if name in tables.categories and is_text(values.type):
-        # A column of whole numbers with gaps went through floats somewhere.
-        return pc.replace_substring_regex(values.cast(pa.string()), _WITH_ZEROS, r"\1"), False
+    if name in tables.categories and (is_number(values.type) or is_text(values.type)):
+        return as_names(values, f"column {quoted(name)} of {path}"), False
     if tables.dates and name not in text:
-        found = days(values, tables.dates, f"column {quoted(name)} of {path}")
+        found = days(values, tables.dates, f"column {quoted(name)} of {path}", tables.missing)
         return (values, False) if found is None else (found, True)
     return values, False
 
@@ -290,6 +293,35 @@ def usual(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
     return values.cast(pa.string()) if pa.types.is_string_view(kind) else values
+
+
+def as_names(values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    """Patients' numbers, codes and other names as text of one form, whatever type holds them; none is rounded.
+
+    Raises DataError for numbers that a float has rounded somewhere, and for a type that holds no names.
+    """
+    values, kind = usual(values), values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        values = pa.chunked_array([piece.storage for piece in values.chunks], kind.storage_type)
+    try:
+        if re.match("(large_|fixed_size_)?binary", str(values.type)):
+            raw = values.to_pylist()
+            return pa.chunked_array([[None if each is None else str(UUID(bytes=each)) for each in raw]], pa.string())
+        if pa.types.is_floating(values.type):
+            values = pc.if_else(pc.is_nan(values), None, values)
+            # The largest number up to which all whole ones are there.
+            rounded = pc.greater_equal(pc.abs(values), 2 / np.finfo(values.type.to_pandas_dtype()).eps)
+            whole = pc.cast(values, pa.int64(), safe=False).cast(pa.string())
+            text = pc.if_else(pc.equal(pc.floor(values), values), whole, values.cast(pa.string()))
+        else:
+            text = values.cast(pa.string())
+            rounded = pc.match_substring_regex(text, _ROUNDED)
+    except (pa.ArrowException, ValueError):
+        raise DataError(f"{where} holds {quoted(str(kind))}: it must hold numbers or text") from None
+    if pc.any(rounded).as_py():
+        raise DataError(f"{where} holds numbers that were rounded as they are too long: write them as text")
+    # A column of whole numbers with gaps went through floats somewhere.
+    return pc.replace_substring_regex(text, _WITH_ZEROS, r"\1")
 
 
 def is_number(kind: pa.DataType) -> bool:

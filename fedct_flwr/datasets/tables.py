@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedct_flwr.datasets.schema import Column, check_names
-from fedct_flwr.datasets.table_files import NUMBER, is_number, is_text, usual
+from fedct_flwr.datasets.table_files import LARGEST, NUMBER, is_number, is_text, usual
 from fedct_flwr.text.printable import count, listed, normalized, quoted, suggest
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, Values
@@ -158,8 +158,6 @@ def _fits(values: pa.ChunkedArray, column: Column) -> bool:
 
 
 _WHOLE: Final = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:\.0*)?")
-_LARGEST: Final = float(2**53)
-"""Floats from here on each stand for several whole numbers."""
 
 
 def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:
@@ -175,7 +173,7 @@ def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:
     # Each spelling is looked at once: a million records have a handful.
     spellings = pc.unique(labels)
     values = [None if value != value or _is_blank(value) else value for value in spellings.to_pylist()]
-    if any(isinstance(value, float) and abs(value) > _LARGEST for value in values):
+    if any(isinstance(value, float) and abs(value) > LARGEST for value in values):
         raise DataError(
             f"column {label!r} of {path} holds numbers too large to tell apart: check that the label column is the "
             "right one, or write the labels as text"

@@ -144,7 +144,7 @@ class PublicFeatures:
         X = as_numbers(X).astype(np.float64).reshape(len(X), -1)
         if self._scaled:
             # Infinite values must not fail: that would reveal one record.
-            X = np.asarray(self._transformer.transform(np.clip(X, -_HUGE, _HUGE)))
+            X = np.asarray(preprocessing.apply(self._transformer, np.clip(X, -_HUGE, _HUGE)))
         limit = _REACH / _COLUMN
         return np.asarray(np.rint(np.nan_to_num(np.clip(X, -limit, limit)) * _COLUMN))
 

@@ -4,10 +4,12 @@ Beyond ``MOST_VALUES`` the rarest categories get no column: their examples have 
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -32,6 +34,8 @@ class Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 MOST_VALUES: Final = 1 << 26
 """Values of one-hot columns, of all examples that are learned from (512 MB in double precision)."""
+_ARRAYS: Final = partial(config_context, transform_output="default")
+"""A user may have set scikit-learn to give DataFrames, whose names of columns our steps do not keep."""
 _MISSING: Final = -1
 """The category of a missing value."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
@@ -75,7 +79,8 @@ def standard(schema: Schema, *references: Features, texts: Any = None, scaled: b
     else:
         transformer = ColumnTransformer(parts + words, sparse_threshold=1.0 if isinstance(texts, Words) else 0.3)
     try:
-        transformer.fit(table)
+        with _ARRAYS():
+            transformer.fit(table)
     except ValueError as error:
         raise DataError(f"the features cannot be preprocessed: {error}") from error
     return transformer
@@ -103,13 +108,8 @@ def transformed(transformer: Any, X: Features) -> Features:
 
 def apply(transformer: Any, X: Features) -> Features:
     """Transform examples ``(n, columns)``."""
-    found: Features = transformer.transform(as_input(X))
-    return found
-
-
-def rows(X: Features, which: NDArray[Any]) -> Features:
-    """These rows of what went through a transformer, by a mask or by positions: of an array or of a DataFrame."""
-    found: Features = X.iloc[which] if hasattr(X, "iloc") else X[which]
+    with _ARRAYS():
+        found: Features = transformer.transform(as_input(X))
     return found
 
 

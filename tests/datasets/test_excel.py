@@ -13,6 +13,7 @@ from openpyxl.xml.constants import SHARED_STRINGS, SHEET_MAIN_NS
 
 from fedct_flwr.config import TableSettings
 from fedct_flwr.datasets.excel import other_sheets
+from fedct_flwr.datasets.federated import column_of_groups
 from fedct_flwr.datasets.table_files import column_names, read_table
 from fedct_flwr.types import ConfigError, DataError
 from tests.sentences import sentence
@@ -82,6 +83,12 @@ def test_cells_are_what_a_csv_file_would_have(path: Path) -> None:
         "year": [2020, 2021],
     }
     assert column_names(path) == rows[0]
+
+
+def test_a_number_that_the_sheet_has_rounded_is_no_patients(path: Path) -> None:
+    write(path, [["p"], [276_000_000_000_000_001], [5]])
+    with pytest.raises(DataError, match="group column 'p' of t holds numbers that were rounded"):
+        column_of_groups(read_table(path, ["p"]), "p", "t")
 
 
 def test_dates_in_cells_are_days_once_a_form_is_told(path: Path) -> None:

@@ -1,6 +1,8 @@
 """One patient's records stay on one side of every split, and what test sets share with training is said."""
 
+from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -100,6 +102,9 @@ def test_a_group_that_is_not_there_or_is_the_label_is_refused(
         pa.array(["7", " 8", "", "7 "]),
         pa.array(["7", "08", "", "000007"]),
         pa.array(["7", "8", None, "7"]).dictionary_encode(),
+        pa.array([7.0, 8.0, None, 7.0], pa.float32()),
+        pa.array([Decimal("7.00"), Decimal(8), None, Decimal("7.00")]),
+        pa.array(["7.0", "8,", None, "7"]),
     ],
 )
 def test_a_number_is_the_same_patient_however_a_table_holds_it(values: pa.Array) -> None:
@@ -110,6 +115,61 @@ def test_a_number_is_the_same_patient_however_a_table_holds_it(values: pa.Array)
     assert found[1] == of_other[0]
     # A record without a group is nobody else's.
     assert len({*found, *of_other}) == 4
+
+
+LONG = 276_000_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([LONG + number for number in range(4)]),
+        pa.array([LONG + number for number in range(4)], pa.uint64()),
+        pa.array([Decimal(LONG + number) for number in range(4)], pa.decimal128(38, 0)),
+        pa.array([f"{LONG + number}.00" for number in range(4)], pa.large_string()),
+    ],
+)
+def test_long_numbers_stay_apart(values: pa.Array) -> None:
+    column = column_of_groups(pa.table({"patient": values}), "patient", "t")
+    assert column.to_pylist() == [str(LONG + number) for number in range(4)]
+
+
+def test_uuids_are_their_text() -> None:
+    ids = [UUID(int=number << number) for number in range(20)]
+    for values in (
+        pa.array(ids),
+        pa.array([each.bytes for each in ids], pa.large_binary()),
+        pa.array([*map(str, ids)]),
+    ):
+        assert column_of_groups(pa.table({"p": values}), "p", "t").to_pylist() == [*map(str, ids)]
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (pa.array([2.0**53, 1.0]), "were rounded"),
+        (pa.array([2.0**24, None], pa.float32()), "were rounded"),
+        (pa.array(["2,76E+17", "1"]), "were rounded"),
+        (pa.array([b"short"]), "must hold numbers or text"),
+        (pa.array([[1], [2]]), "must hold numbers or text"),
+        (pa.array([{"binary": 1}]), "must hold numbers or text"),
+        (pa.array([None, None, "a"]), "is empty in most records"),
+        (pa.array([" ", "", "a"]), "is empty in most records"),
+        (pa.array([float("nan"), None, 1.0], from_pandas=False), "is empty in most records"),
+        (pa.nulls(3), "is empty in most records"),
+    ],
+)
+def test_what_keeps_no_patient_together_is_refused(values: pa.Array, why: str) -> None:
+    said = sentence(DataError, column_of_groups, pa.table({"patient": values}), "patient", "the table of silo 'a'")
+    assert said.startswith("group column 'patient' of the table of silo 'a' ")
+    assert why in said
+
+
+def test_a_silo_whose_patients_have_no_number_is_refused(folder: Path) -> None:
+    table = patients(30, 5, 1)
+    table["patient"] = table["patient"].where(table.index % 10 == 0)
+    table.to_csv(folder / "b.csv", index=False)
+    assert f"{folder / 'b.csv'} is empty in most records" in sentence(DataError, read, folder, group_column="patient")
 
 
 # --- own test files

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn import config_context
 
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
@@ -42,6 +43,12 @@ class TestCategoricalColumns:
     def test_are_one_hot(self):
         reference = np.float64([[0, 1], [1, 3]])
         assert standard(MIXED, reference).transform(reference).tolist() == [[-1, 1, 0], [1, 0, 1]]
+
+    def test_are_arrays_whatever_scikit_learn_is_set_to(self):
+        reference = np.float64([[0, 1], [1, NAN]])
+        with config_context(transform_output="pandas"):
+            found = apply(standard(MIXED, reference), reference)
+        assert found.tolist() == apply(standard(MIXED, reference), reference).tolist()
 
     def test_that_are_missing_are_a_category_of_their_own(self):
         reference = np.float64([[NAN, 1], [0, 3], [1, 2]])

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 
 from fedct_flwr.config import RunConfig
@@ -11,7 +13,7 @@ from fedct_flwr.datasets.inspection.finding import CODES, Finding, Severity
 from fedct_flwr.datasets.inspections import inspect_folder, read_unlabeled
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.cases import REFUSED, SAID, Case
-from tests.messy.patients import LABEL, SILOS, load, patients
+from tests.messy.patients import LABEL, PUBLIC, SILOS, load, patients
 
 
 def findings(folder: Path, **settings: object) -> tuple[Finding, ...]:
@@ -147,3 +149,45 @@ def test_new_records_of_other_columns_than_the_models_are_refused(tmp_path: Path
     if case.code == "unknown-values":
         accepted = read_unlabeled(model.schema, path, accept=[case.code])
         assert accepted.unknown == {case.column: 400}
+
+
+@pytest.mark.parametrize("where", [PUBLIC, "essen"])
+@pytest.mark.parametrize(("cells", "empty"), [(["<0.3", "> 90"], False), (["≤0,3", "pending"], True)])
+def test_a_value_beyond_a_limit_is_no_missing_one(tmp_path: Path, where: str, cells: list[str], empty: bool) -> None:
+    spoiled = patients()
+    for row, cell in enumerate(cells):
+        spoiled.some(where, "crp", [row], cell)
+    found = next(each for each in findings(spoiled.write(tmp_path)) if each.code == "number-as-text")
+    assert (found.column, " 2 of " in found.message) == ("crp", True)
+    assert ("the limit itself" in found.fix, "leave the cells empty" in found.fix) == (True, empty)
+    assert not any(f'"{cell}"' in found.fix for cell in cells if cell != "pending")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("first", ["1935", "2015"])
+@pytest.mark.parametrize("written", [("1970-01-01",), ("1900-01-01", "9999-12-31")])
+def test_placeholders_of_dates_are_said_as_dates_and_go_as_advised(
+    tmp_path: Path, ending: str, first: str, written: tuple[str, ...]
+) -> None:
+    spread = 25_000 if first == "1935" else 3000
+    days = np.datetime64(first) + np.random.default_rng(0).integers(0, spread, 400).astype("timedelta64[D]")
+    spoiled = patients().add("day", lambda name, row: str(days[row]))
+    for number, day in enumerate(written):
+        spoiled.some("essen", "day", range(20 * number, 20 * number + 20), day)
+    folder = spoiled.write(tmp_path / "wards")
+    for path in [*folder.glob("*.csv")] if ending == "parquet" else []:
+        # As dates by type.
+        pyarrow.parquet.write_table(pyarrow.csv.read_csv(path), path.with_suffix(".parquet"))
+        path.unlink()
+    toml = folder / "data.toml"
+    toml.write_text('dates = "%Y-%m-%d"\n', "utf-8")
+    (found,) = findings(folder)
+    assert (found.code, found.column, found.silo) == ("missing-as-number", "day", "essen")
+    assert " has " + ", ".join(written) + " where" in found.message
+    (advised,) = re.findall(r"missing = \[.*\]", found.fix)
+    toml.write_text(f'dates = "%Y-%m-%d"\n{advised}\n', "utf-8")
+    assert not findings(folder)
+    dataset = load(folder)
+    at = [column.name for column in dataset.schema.columns].index("day")
+    essen = dataset.silos[SILOS.index("essen")]
+    assert np.isnan(np.concatenate([essen.private.X, essen.test.X])[:, at]).sum() == 20 * len(written)

@@ -91,6 +91,7 @@ def _table(silo: Silo) -> Iterator[Finding]:
         (data.label not in found, "the label column that silo.toml names is not there", correct.format("label")),
         (missing, f"missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does"),
         (group and group not in found, "the group column that silo.toml names is not there", correct.format("group")),
+        (group in found and table[group].null_count > len(table) / 2, "most have no group", correct.format("group")),
         (extra, f"{message} not the study's", more),
         (unfit, f"of another kind than in the public set: {listed(unfit, _LISTED)}", "numbers, or text, as there"),
     )

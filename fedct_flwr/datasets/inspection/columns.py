@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
-from fedct_flwr.datasets.dates import likely_forms
+from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
 from fedct_flwr.datasets.inspection.cells import FEWEST, MISSING_CODES, Cells, Column, Floats, Ints, Kind, are_dates
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.text.spelling import spelled_alike
@@ -18,6 +18,8 @@ from fedct_flwr.types import SiloName
 _CODES: Final = frozenset(MISSING_CODES)
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
+# A value below the limit of detection, or above a scale.
+_BEYOND: Final = re.compile(r"\s*([<>≤≥]|unter\b|über\b)")
 # Names that pandas, R and spreadsheets give to a column of row numbers.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
 
@@ -109,7 +111,7 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
     if cells.kind is not Kind.TEXT or not cells.looks.number.any():
         return None
     looks, words, fix = cells.looks, np.array([*cells.counts], dtype=object), "turn it into numbers"
-    bad = ~looks.plain
+    bad, beyond = ~looks.plain, np.array([bool(_BEYOND.match(word)) for word in words])
     # Text that looks like a number, or marks a missing one, may be quoted: it is not a name.
     known = looks.comma | looks.bound | looks.missing
     shown = known if known.any() else bad if bad.any() else looks.plain
@@ -117,10 +119,11 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
         shown, how = looks.comma, redaction.set("decimal", '","')
         fix = f"write a point as the decimal sign, and no marks between thousands{how}"
     elif bad.any():
-        named = "" if redaction.private else ", ".join(f'"{word}"' for word in words[known][:3])
-        how = redaction.set("missing", f"[{named or '...'}]") if bad.sum() <= 3 else ""
-        fix = f"write only numbers there, or leave the cells empty{how}"
-    if not silo and (how := redaction.set("categories", f'["{name}"]')):
+        named = "" if redaction.private else ", ".join(f'"{word}"' for word in words[known & ~beyond][:3])
+        how = redaction.set("missing", f"[{named or '...'}]") if 0 < (bad & ~beyond).sum() <= 3 else ""
+        fix = "write only numbers there" + ", and for a value beyond a limit the limit itself" * bool(beyond.any())
+        fix += f", or leave the cells empty{how}" if (bad & ~beyond).any() else ""
+    if not silo and not beyond.any() and (how := redaction.set("categories", f'["{name}"]')):
         fix += f"{how} if it holds codes"
     row, word = cells.first(words[shown].tolist())
     quote = bool((looks.number | looks.missing)[shown].any())
@@ -143,15 +146,18 @@ def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, redaction: Re
         yield make("unknown-values", name, silo, what, fix)
 
 
-def suspicious(column: Column, redaction: Redaction, categories: bool) -> Iterator[Finding]:
-    """All that is suspicious of a column in some table, each thing at most once a table."""
-    of_numbers = column.of_numbers
+def suspicious(column: Column, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:
+    """All that is suspicious of a column in some table, each thing at most once a table; ``dated``: days since 1970."""
+    of_numbers, shown = (
+        column.of_numbers,
+        (lambda day: str(np.datetime64(int(day // 1), "D"))) if dated else "{:g}".format,
+    )
     for silo, cells in column.tables.items():
         if of_numbers:
-            if found := _sentinels(column, silo):
-                yield _sentinel(column.name, [f"{value:g}" for value in found], silo, redaction)
+            if found := _placeholders(cells) if dated else _sentinels(column, silo):
+                yield _sentinel(column.name, [*map(shown, found)], silo, redaction)
             else:
-                yield from _far_numbers(column, silo, redaction)
+                yield from _far_numbers(column, silo, redaction, shown)
         elif cells.kind is Kind.TEXT:
             # Numbers such as 999 where all other values are words.
             words = [word for word in cells.counts if re.fullmatch(r"\s*(-?(9{1,5}|8{2,5}|7{2,5})|-1)\s*", word)]
@@ -175,8 +181,20 @@ def _spellings(column: Column, silo: SiloName, redaction: Redaction) -> Iterator
 
 def _sentinel(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> Finding:
     how = "" if redaction.private else redaction.set("missing", "[" + ", ".join(f'"{value}"' for value in values) + "]")
-    what = f"has {'a number' if redaction.private else ', '.join(values)} where a value seems to be missing"
+    kind = "a date" if "-" in values[0][1:] else "a number"
+    what = f"has {kind if redaction.private else ', '.join(values)} where a value seems to be missing"
     return redaction.finding("missing-as-number", name, silo, what, f"leave the cell empty where nothing is known{how}")
+
+
+def _placeholders(cells: Cells) -> list[float]:
+    """Dates that stand for a missing one: far from all others, or four times as frequent as any of them."""
+    values, often = cells.tally
+    codes = np.isin(np.floor(values), PLACEHOLDERS)
+    rest, there = values[~codes], often[~codes]
+    if len(rest) < 2:
+        return []
+    far = np.maximum(rest[0] - values, values - rest[-1]) > rest[-1] - rest[0]
+    return sorted({*np.floor(values[codes & (far | (often >= max(5, 0.02 * cells.valid, 4 * there.max())))]).tolist()})
 
 
 def _sentinels(column: Column, silo: SiloName) -> list[float]:
@@ -214,7 +232,7 @@ def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: 
     )
 
 
-def _far_numbers(column: Column, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
+def _far_numbers(column: Column, silo: SiloName, redaction: Redaction, shown: Any) -> Iterator[Finding]:
     """Up to half of a table's numbers beyond a gap of 0.7 times the width of all others; or negative ones alone."""
     own = column.tables[silo].ordered
     others = column.ends_of_others(silo)
@@ -229,7 +247,7 @@ def _far_numbers(column: Column, silo: SiloName, redaction: Redaction) -> Iterat
         ends = np.concatenate([rest[[0, -1]], sign * others[:, [0, 2]].ravel()])
         negative = sign < 0 < far[0] and smallest > middle / 4 > 0
         if negative or _is_far(float(far[0]), ends.min(), float(np.median(rest)), ends.max()):
-            value = f" ({sign * far[0]:g})" if far[0] == far[-1] and not redaction.private else ""
+            value = f" ({shown(sign * far[0])})" if far[0] == far[-1] and not redaction.private else ""
             what = f"has numbers far from all others{value}, in {redaction.number(len(far), 'cell')}"
             fix = "check unit and sign, correct them, leave the cells empty, or take a line of sums out"
             yield redaction.finding("far-number", column.name, silo, what, fix)

@@ -95,7 +95,7 @@ def inspect_tables(
         here = here or [each for silo in column.silos for each in columns.of_silo(column, silo, redaction)]
         if all(each.severity is not Severity.REFUSED for each in here):
             more = [*columns.constant(column.trained, redaction)]
-            more += columns.suspicious(column, redaction, column.name in categories)
+            more += columns.suspicious(column, redaction, column.name in categories, column.name in days)
             spelled = {each.silo for each in more if each.code == "value-spellings"}
             here = [each for each in here if each.silo not in spelled] + more
         found += [*here, *leakage(column, y, len(every), label, redaction)]
