@@ -42,21 +42,30 @@ def decided(votes: np.ndarray, num_classes: int, incumbent: HardLabels | None = 
 
 
 class TestOneStep:
-    """Shares of class 0: 2/3, 2/3, 1/3; every count plus 0.5."""
+    """Shares of class 0: 2/3, 2/3, 1/3; every count plus 0.5, and no examples of the average silo but in one test."""
+
+    def test_what_all_silos_do_is_the_prior_of_each(self) -> None:
+        # Of class 0 all together vote 0, 1: 4/3 + 2/3 + 1, and 1/3 + 1 + 2/3; of class 1: 2/3 + 1/3 + 1, 2/3 + 1 + 1/3.
+        average = np.array([[3.5, 2.5], [2.5, 2.5]]) / [[6], [5]]
+        own = np.array([[4 / 3, 1 / 3], [2 / 3, 2 / 3]]) + 0.5 + 4 * average
+        first = estimate(matrix(VOTES, 2), shared=4, cap=1).confusion[0]
+        np.testing.assert_allclose(first, own / own.sum(axis=1, keepdims=True))
 
     def test_priors(self) -> None:
         # Class 0 has 2/3 + 2/3 + 1/3 = 5/3 examples, class 1 4/3.
-        np.testing.assert_allclose(estimate(matrix(VOTES, 2), cap=1).priors, [(5 / 3 + 0.5) / 4, (4 / 3 + 0.5) / 4])
+        np.testing.assert_allclose(
+            estimate(matrix(VOTES, 2), shared=0, cap=1).priors, [(5 / 3 + 0.5) / 4, (4 / 3 + 0.5) / 4]
+        )
 
     def test_confusion(self) -> None:
         # Silo 0 votes 0, 0, 1: of class 0, 2/3 + 2/3 right and 1/3 wrong; of class 1, 1/3 + 1/3 wrong and 2/3 right.
-        first = estimate(matrix(VOTES, 2), cap=1).confusion[0]
+        first = estimate(matrix(VOTES, 2), shared=0, cap=1).confusion[0]
         np.testing.assert_allclose(
             first, [[(4 / 3 + 0.5) / (8 / 3), (1 / 3 + 0.5) / (8 / 3)], [(2 / 3 + 0.5) / (7 / 3)] * 2]
         )
 
     def test_posterior(self) -> None:
-        found = estimate(matrix(VOTES, 2), cap=1)
+        found = estimate(matrix(VOTES, 2), shared=0, cap=1)
         # The first example has the votes 0, 0, 1: the product of what the silos do, times the prior.
         likely = [
             found.priors[c] * found.confusion[0, c, 0] * found.confusion[1, c, 0] * found.confusion[2, c, 1]
@@ -68,7 +77,7 @@ class TestOneStep:
 
     def test_an_abstention_is_no_evidence(self) -> None:
         votes = np.int16([[0, 1, ABSTAIN], [0, ABSTAIN, ABSTAIN]])
-        found = estimate(matrix(votes, 2), cap=1)
+        found = estimate(matrix(votes, 2), shared=0, cap=1)
         # Nobody voted on the third: shares 1/2 and 1/2, then the priors.
         np.testing.assert_allclose(found.priors, [0.5, 0.5])
         np.testing.assert_allclose(found.posterior[2], found.priors)
