@@ -54,8 +54,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         {"secure": True},
         [
             {"algorithm": "fedct-dawid-skene"},
-            {"algorithm": "prediction-consensus"},
-            {"algorithm": "prediction-consensus", "trust": "dynamic"},
+            {"algorithm": "dd"},
             {"algorithm": "fedct", "may_collude": 3},
             {"algorithm": "fedct", "secure": False, "may_collude": 2},
         ],
