@@ -204,7 +204,7 @@ FAULTS = [
     Fault("silo/noisy_sum.py", "+ noise.share(purse.noise(question))", "", "hospital/test_drawing.py"),
     Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_drawing.py"),
     # Training on a table, and with networks.
-    Fault("learners/sklearn.py", "self.classes_[codes]", "codes", "learners/test_sklearn.py"),
+    Fault("learners/sklearn.py", "self.labels[y], **fit_params", "y, **fit_params", "learners interop/test_classes.py"),
     Fault("silo/weights.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
     Fault("labelers/dp_linear.py", "residuals = _clipped(residuals, longest)", "pass", "labelers/test_joint_linear.py"),
     # Readers.
