@@ -41,17 +41,7 @@ def with_inflated_others(public: Table, copies: Table, rng: np.random.Generator)
     return planted(1e6 * public, copies)
 
 
-def hardly_changed(public: Table, copies: Table, rng: np.random.Generator) -> Table:
-    """And an outlier."""
-    spread = np.nanstd(public, axis=0)
-    return with_an_outlier(public, copies + 1e-3 * spread * rng.normal(size=copies.shape), rng)
-
-
-EXACT: tuple[Disguise, ...] = (
-    with_an_outlier,
-    with_the_largest_number,
-    with_inflated_others,
-)
+EXACT: tuple[Disguise, ...] = (with_an_outlier, with_the_largest_number, with_inflated_others)
 
 
 def reports(disguise: Disguise, silo: str) -> list[DuplicateReport]:
@@ -74,12 +64,6 @@ def test_exact_copies_are_always_found_whatever_stands_beside_them(disguise: Dis
     for report in reports(disguise, silo):
         assert report.exact >= PATIENTS
         assert report.alarm
-
-
-def test_hardly_changed_copies_are_found() -> None:
-    found = reports(hardly_changed, "cleveland")
-    assert all(report.alarm for report in found)
-    assert np.mean([report.rounded for report in found]) >= PATIENTS - 1
 
 
 def test_categories_that_are_renamed_hide_no_copy() -> None:
