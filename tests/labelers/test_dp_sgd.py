@@ -24,7 +24,6 @@ PRIVATE, PUBLIC = Examples(X[:200], Y[:200]), X[200:]
 NO_TARGETS = np.full(100, ABSTAIN, dtype=np.int16)
 EVERYTHING = np.arange(100)
 CALIBRATED = dp_sgd._least_noise
-PUBLIC_WEIGHT = 0.3
 
 
 @pytest.fixture(autouse=True)
@@ -45,17 +44,9 @@ def network() -> nn.Module:
 
 def labeler(make: Any = network, **settings: Any) -> DpSgdLabeler:
     values: dict[str, Any] = {
-        "num_records": 200,
-        "batch_size": 20,
-        "total_steps": 40,
-        "steps_per_round": 10,
-        "learning_rate": 0.01,
-        "clipping_norm": 1.0,
-        "epsilon": 2.0,
-        "delta": 1e-5,
-        "seed": 0,
-        "device": "cpu",
-    }
+        "num_records": 200, "batch_size": 20, "total_steps": 40, "steps_per_round": 10, "learning_rate": 0.01,
+        "clipping_norm": 1.0, "epsilon": 2.0, "delta": 1e-5, "seed": 0, "device": "cpu",
+    }  # fmt: skip
     return DpSgdLabeler(make, 2, **values | settings)
 
 
@@ -67,11 +58,11 @@ def seeded(seed: int = 0) -> SimulatedNoise:
     return SimulatedNoise(np.random.default_rng(seed))
 
 
-def gradient(model: DpSgdLabeler, X: Any, y: Any, weight: float = 1.0) -> Tensor:
-    """The clipped gradients' sum, each with this weight, as one vector."""
+def gradient(model: DpSgdLabeler, X: Any, y: Any) -> Tensor:
+    """The clipped gradients' sum as one vector."""
     inputs, labels = torch.from_numpy(np.array(X, np.float32)), torch.from_numpy(np.array(y, np.int64))
     model._network.train()
-    gradients = model._clipped_sum(inputs, labels, torch.full((len(labels),), weight))
+    gradients = model._clipped_sum(inputs, labels, torch.ones(len(labels)))
     return torch.cat([part.flatten() for part in gradients])
 
 
@@ -126,10 +117,7 @@ def test_dropout_is_left_out_so_that_one_record_less_moves_no_other() -> None:
     for first in (0, 1):
         model._ready_to_train()
         torch.manual_seed(0)
-        rows = slice(first, 9)
-        inputs, labels = torch.from_numpy(PRIVATE.X[rows]), torch.from_numpy(PRIVATE.y[rows].astype(np.int64))
-        gradients = model._clipped_sum(inputs.float(), labels, torch.ones(len(labels)))
-        sums.append(torch.cat([part.flatten() for part in gradients]))
+        sums.append(gradient(model, PRIVATE.X[first:9], PRIVATE.y[first:9]))
     assert float((sums[0] - sums[1]).norm()) <= 0.5 + 1e-5
 
 
@@ -231,9 +219,6 @@ def test_the_secure_noise_decides_and_nothing_else() -> None:
     first = weights(SecureNoise())
     torch.manual_seed(0)
     assert not torch.equal(first, weights(SecureNoise()))
-
-
-# --- public examples
 
 
 # --- the plan and what it costs
