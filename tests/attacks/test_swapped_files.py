@@ -23,11 +23,6 @@ pytestmark = pytest.mark.usefixtures("in_a_run")
 PRIVACY = {"protection": "dp-linear", "epsilon": 1.0, "delta": 1e-5, "rounds": 2}
 
 
-def without_privacy(text: str) -> str:
-    """The same settings without a protection, in as many letters."""
-    return re.sub(r"\[privacy\]\n(?:[^\[\n]*\n?)*", lambda found: "#" * (len(found[0]) - 1) + "\n", text)
-
-
 def put(path: Path, text: str) -> None:
     """Write other contents of the same size, and set the time back."""
     before = path.stat()
@@ -42,7 +37,8 @@ def test_no_reading_of_the_settings_lets_bare_labels_out(
 ) -> None:
     silo = make(privacy=PRIVACY, learner={"name": "naive-bayes"})
     protected, readings = silo.file.read_text("utf-8"), 0
-    bare, read = without_privacy(protected), SiloConfig.read_toml.__func__  # type: ignore[attr-defined]
+    bare = re.sub(r"\[privacy\]\n(?:[^\[\n]*\n?)*", lambda found: "#" * (len(found[0]) - 1) + "\n", protected)
+    read = SiloConfig.read_toml.__func__  # type: ignore[attr-defined]
     put(silo.file, bare)
     assert not SiloConfig.read_toml(silo.file).privacy.enabled
     put(silo.file, protected)

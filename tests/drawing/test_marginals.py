@@ -45,13 +45,12 @@ def drawn(
     y: NDArray[np.intp] | None = None,
     seed: int = 0,
     rows: int = 4000,
-    noisy: bool = True,
     columns: dict[str, Any] = COLUMNS,
 ) -> tuple[Features, str]:
     rng, form, y = np.random.default_rng(seed), form_of(columns), np.zeros(len(X), int) if y is None else y
     plan = Plan(form, epsilon, 1e-5, classes=int(y.max()) + 1)
     opened = plan.counts(form.place(X)[0], y)
-    noise = rng.normal(0, noisy * plan.noise.scale, opened.shape)
+    noise = rng.normal(0, plan.noise.scale, opened.shape)
     return draw(plan, opened + noise.astype(np.int64), rows, rng)
 
 

@@ -159,19 +159,6 @@ def test_without_noise_and_clipping_a_round_is_plain_training_on_the_same_batche
 # --- noise and sampling
 
 
-def noise_of_one_step(model: DpSgdLabeler, private: Examples, monkeypatch: pytest.MonkeyPatch) -> Tensor:
-    """What the optimizer is given, times the average batch: the noise alone where gradients are zero."""
-    taken: list[Tensor] = []
-
-    def step() -> None:
-        taken.append(torch.cat([parameter.grad.flatten() for parameter in model._trained]))  # type: ignore[union-attr]
-
-    monkeypatch.setattr(model._optimizer, "step", step)
-    model.answer(asked(private), SecureNoise())
-    assert len(taken) == 1
-    return taken[0] * 20
-
-
 @pytest.mark.parametrize("norm", [0.1, 3.0])
 def test_the_noise_is_normal_with_noise_multiplier_times_clipping_norm(
     norm: float, monkeypatch: pytest.MonkeyPatch
@@ -179,7 +166,16 @@ def test_the_noise_is_normal_with_noise_multiplier_times_clipping_norm(
     model = labeler(
         lambda: nn.Sequential(nn.Linear(4, 14_000), nn.Linear(14_000, 2)), clipping_norm=norm, steps_per_round=1
     )
-    drawn = noise_of_one_step(model, Examples(X[:0], Y[:0]), monkeypatch).double().numpy()
+    taken: list[Tensor] = []
+
+    def step() -> None:
+        taken.append(torch.cat([parameter.grad.flatten() for parameter in model._trained]))  # type: ignore[union-attr]
+
+    # What the optimizer is given, times the average batch: the noise alone, as there are no records.
+    monkeypatch.setattr(model._optimizer, "step", step)
+    model.answer(asked(Examples(X[:0], Y[:0])), SecureNoise())
+    assert len(taken) == 1
+    drawn = (taken[0] * 20).double().numpy()
     std = model.noise_multiplier * norm
     assert len(drawn) == 5 * 14_000 + 2 * 14_000 + 2
     assert stats.kstest(drawn, "norm", args=(0, std)).pvalue > 1e-4
