@@ -7,7 +7,7 @@ with certainty, whatever epsilon promised. DP-SGD stopped at a loss that was not
 
 import csv
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospital.agents import Make, silos_in
+from tests.hospital.agents import Make
 from tests.hospital.test_adding import opened
 from tests.hospital.test_joint import AGREED, step
 from tests.hospital.test_noise_in_shares import asked
@@ -41,21 +41,32 @@ from tests.patience import eventually
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
-PROTECTIONS: dict[str, dict[str, Any]] = {
-    "dp-linear": {},
-    "randomized-response": {},
-    "dp-sgd": {},
-}
 NETWORK = {
     "name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 2, "batch-size": 16,
     "preprocessing": "none",
 }  # fmt: skip
 LOOKING_UP = {**NETWORK, "name": "tests.federation.learners.looking_up", "local-steps": 50}
 TREE = {"name": "decision-tree", "preprocessing": "none"}
+OUTSIDE = {**TREE, "name": "tests.federation.learners.SometimesOutside", "packages": ["tests"]}
 EARLY = {"name": "hist-gradient-boosting", "params": {"early_stopping": True, "max_iter": 2}}
 
 
 Change = Callable[[list[dict[str, str]]], list[dict[str, str]]]
+
+
+def cell(column: str, value: str, *, every: bool = False) -> Change:
+    """One record, or each, with this value."""
+
+    def change(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+        for row in rows if every else rows[:1]:
+            row[column] = value
+        return rows
+
+    return change
+
+
+huge = cell("chol", "1e155")
+"""No model can be trained on it."""
 
 
 def change_records(folder: Path, change: Change) -> None:
@@ -69,24 +80,12 @@ def change_records(folder: Path, change: Change) -> None:
         writer.writerows(rows)
 
 
-def huge(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """One record with a value that no model can be trained on."""
-    rows[0]["chol"] = "1e155"
-    return rows
-
-
 def rare(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     """One record of a class that no other has: nothing can be held out to stop early by."""
     label = list(rows[0])[-1]
     kinds = sorted({row[label] for row in rows})
     common = [row for row in rows if row[label] == kinds[0]]
     return [*common, next(row for row in rows if row[label] == kinds[1])]
-
-
-def unknown(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """One record with a category that a network has no row for."""
-    rows[0]["sex"] = "77"
-    return rows
 
 
 def same(rows: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -106,39 +105,35 @@ def answered(folder: Path, votes: int = 0) -> tuple[bytes, np.ndarray | Refusal,
     return payload, decode_reply(payload, terms, question).outcome, afterwards
 
 
-@pytest.mark.parametrize("protection", PROTECTIONS)
+@pytest.mark.parametrize("protection", ["dp-linear", "randomized-response", "dp-sgd"])
 @pytest.mark.parametrize("record", [huge, rare])
 def test_no_record_decides_whether_there_is_an_answer(tmp_path: Path, protection: str, record: Change) -> None:
     learner = NETWORK if protection == "dp-sgd" else EARLY if record is rare else TREE
     check_one_record_decides_nothing(tmp_path, protection, learner, record)
 
 
-@pytest.mark.parametrize("protection", ["dp-sgd", "randomized-response"])
-def test_no_record_that_a_network_raises_an_exception_for_decides_it_either(tmp_path: Path, protection: str) -> None:
-    check_one_record_decides_nothing(tmp_path, protection, LOOKING_UP, unknown)
-
-
-def odd(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """One record by which a learner says what is no class."""
-    rows[0]["chol"] = "1e100"
-    return rows
-
-
-def test_no_record_by_which_a_learner_says_what_is_no_class_decides_it_either(tmp_path: Path) -> None:
-    learner = {"name": "tests.federation.learners.SometimesOutside", "packages": ["tests"], "preprocessing": "none"}
-    check_one_record_decides_nothing(tmp_path, "randomized-response", learner, odd)
-
-
-def check_one_record_decides_nothing(
-    tmp_path: Path,
-    protection: str,
-    learner: dict[str, Any],
-    record: Change,
+@pytest.mark.parametrize(
+    ("protection", "learner", "record"),
+    [
+        # A category that a network has no row for.
+        ("dp-sgd", LOOKING_UP, cell("sex", "77")),
+        ("randomized-response", LOOKING_UP, cell("sex", "77")),
+        # A value by which a learner says what is no class.
+        ("randomized-response", OUTSIDE, cell("chol", "1e100")),
+    ],
+    ids=range(3),
+)
+def test_no_record_that_a_learner_fails_at_decides_it_either(
+    tmp_path: Path, protection: str, learner: dict[str, Any], record: Change
 ) -> None:
+    check_one_record_decides_nothing(tmp_path, protection, learner, record)
+
+
+def check_one_record_decides_nothing(tmp_path: Path, protection: str, learner: dict[str, Any], record: Change) -> None:
     lengths = set()
     for name, change in {"neighbor": same, "attacked": record}.items():
         folder = tmp_path / name
-        privacy = {"protection": protection, "epsilon": 5.0, "delta": 1e-5, "rounds": 1, **PROTECTIONS[protection]}
+        privacy = {"protection": protection, "epsilon": 5.0, "delta": 1e-5, "rounds": 1}
         write_silo_folder(folder, learner=learner, privacy=privacy)
         change_records(folder, change)
         payload, outcome, afterwards = answered(folder)
@@ -147,17 +142,6 @@ def check_one_record_decides_nothing(
         for each in afterwards:
             each()  # whatever comes of that stays here, and is no exception
     assert len(lengths) == 1
-
-
-def cell(column: str, value: str, *, every: bool = False) -> Change:
-    """One record, or each, with this value."""
-
-    def change(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-        for row in rows if every else rows[:1]:
-            row[column] = value
-        return rows
-
-    return change
 
 
 UNREADABLE: dict[str, tuple[Change, int]] = {
@@ -250,12 +234,6 @@ def test_a_sum_with_noise_is_answered_and_charged_whatever_a_record_does_to_the_
             assert not isinstance(reply, Refusal)
             found.add((len(reply), account_of(hospital.silo.config, hospital.silo.terms.study, WHOLE_SILO).epsilon))
     assert len(found) == 1
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    with silos_in(tmp_path) as make:
-        yield make
 
 
 def test_the_answer_leaves_before_the_personal_model_trains(make: Make) -> None:

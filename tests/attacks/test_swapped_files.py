@@ -6,7 +6,6 @@ there for the third reading alone, let bare labels out under an approved epsilon
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,22 +16,11 @@ from fedct_flwr.hospital.file_watch import FileWatch
 from fedct_flwr.silo.context import OwnSilo
 from fedct_flwr.silo.release import account_of
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospital.agents import Make, silos_in
+from tests.hospital.agents import Make
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
 PRIVACY = {"protection": "dp-linear", "epsilon": 1.0, "delta": 1e-5, "rounds": 2}
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    with silos_in(tmp_path) as make:
-        yield make
-
-
-def without_privacy(text: str) -> str:
-    """The same settings without a protection, in as many letters."""
-    return re.sub(r"\[privacy\]\n(?:[^\[\n]*\n?)*", lambda found: "#" * (len(found[0]) - 1) + "\n", text)
 
 
 def put(path: Path, text: str) -> None:
@@ -49,7 +37,8 @@ def test_no_reading_of_the_settings_lets_bare_labels_out(
 ) -> None:
     silo = make(privacy=PRIVACY, learner={"name": "naive-bayes"})
     protected, readings = silo.file.read_text("utf-8"), 0
-    bare, read = without_privacy(protected), SiloConfig.read_toml.__func__  # type: ignore[attr-defined]
+    bare = re.sub(r"\[privacy\]\n(?:[^\[\n]*\n?)*", lambda found: "#" * (len(found[0]) - 1) + "\n", protected)
+    read = SiloConfig.read_toml.__func__  # type: ignore[attr-defined]
     put(silo.file, bare)
     assert not SiloConfig.read_toml(silo.file).privacy.enabled
     put(silo.file, protected)

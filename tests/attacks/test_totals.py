@@ -6,7 +6,6 @@ same label went out as "repeated", another one was refused only after training.
 """
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 from flwr.app import RecordDict
 
 from fedct_flwr.datasets.federated import Query
-from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, Spent, read_entries
 from fedct_flwr.types import ABSTAIN
@@ -22,18 +20,10 @@ from fedct_flwr.wire.codec import encode_instruction, encode_refusal
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospital.agents import Make, silos_in
 from tests.hospital.gates import CODE, Silo, open_silo, outcome
 
 ROUNDS = 9
 REFUSAL = len(encode_refusal("cleveland", Refusal.ROUND))
-
-
-@pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.01)
-    with silos_in(tmp_path) as make:
-        yield make
 
 
 def one_label(silo: Silo, position: int, label: int) -> bytes:

@@ -119,13 +119,6 @@ def kit(fedct: Fedct, silos: Silos) -> Kit:
 # --- a whole run
 
 
-def mean_scores(run: RunFolder) -> list[float]:
-    """R² on the pooled test set, by round, of the honest silos."""
-    honest = [[silo["scores"]["pooled_r_squared"] for silo in line["silos"].values() if silo["scores"]]
-              for line in run.rounds()]  # fmt: skip
-    return [float(np.mean(scores)) for scores in honest]
-
-
 @pytest.mark.parametrize("algorithm", ["dd", "prediction-consensus"])
 def test_silos_answer_through_their_gates_and_gain(silos: Silos, algorithm: str) -> None:
     run = silos.run(algorithm=algorithm, **{"report-scores": True})
@@ -138,7 +131,10 @@ def test_silos_answer_through_their_gates_and_gain(silos: Silos, algorithm: str)
         assert [(entry.kind, entry.queries) for entry in released] == [("soft", 180)] * 3
         # Two bytes each, and what is around them.
         assert all(360 < entry.bytes < 560 for entry in released)
-    first, *_, last = mean_scores(run)
+    # R² on the pooled test set.
+    first, *_, last = (
+        np.mean([silo["scores"]["pooled_r_squared"] for silo in line["silos"].values()]) for line in run.rounds()
+    )
     assert last > first + 0.1
 
 

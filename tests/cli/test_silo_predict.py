@@ -3,6 +3,7 @@
 import csv
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fedct_flwr.learners.base import Saveable
@@ -28,11 +29,8 @@ def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path
     said = list(csv.reader(outcome.out.splitlines()))
     classes = (kit.study.schema.classes[label] for label in labels)
     assert said == [["record", "class"], *([str(number), name] for number, name in enumerate(classes, start=1))]
-    age = rows[0].index("age")
-    with (tmp_path / "months.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(
-            [rows[0], *([*row[:age], 12 * float(row[age]), *row[age + 1 :]] for row in rows[1:])]
-        )
+    months = pd.read_csv(tmp_path / "new.csv").assign(age=lambda table: 12 * table.age)
+    months.to_csv(tmp_path / "months.csv", index=False)
     outcome = fedct("silo", "predict", tmp_path / "months.csv", kit.folder)
     assert outcome.code == 0
     assert "column 'age' in the new records lies apart from what the model has learned from" in outcome.err

@@ -22,6 +22,7 @@ from tests.cli.silos import Fedct
 from tests.hospital.agents import Silo, silos_in
 
 REFUSED = 1
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
@@ -37,7 +38,6 @@ def ask(silo: Silo, path: Path, payload: bytes = b"") -> Path:
     return path
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_question_is_answered_once_and_a_bad_one_is_refused(fedct: Fedct, silo: Silo, tmp_path: Path) -> None:
     question = ask(silo, tmp_path / "question-1.fedct")
     assert fedct("silo", "answer", question, "--folder", silo.folder).code == 0
@@ -49,7 +49,6 @@ def test_a_question_is_answered_once_and_a_bad_one_is_refused(fedct: Fedct, silo
     assert fedct("silo", "answer", silo.file, "--folder", silo.folder).code == DataError.exit_code
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo, tmp_path: Path) -> None:
     assert fedct("silo", "answer", ask(silo, tmp_path / "question-1.fedct"), "--folder", silo.folder).code == 0
     (entry,) = [entry for entry in silo.entries() if entry.event is Event.RELEASED]
@@ -72,7 +71,6 @@ def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo, t
     assert (done.code, "lacks 1 released message of which" in done.sentence) == (RunError.exit_code, True)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_labels_are_printed_of_an_intact_log_alone(fedct: Fedct, silo: Silo, tmp_path: Path) -> None:
     assert fedct("silo", "answer", ask(silo, tmp_path / "question-1.fedct"), "--folder", silo.folder).code == 0
     log = silo.config.state / LOG_FILE

@@ -108,9 +108,6 @@ def test_a_missing_key_is_named(key: str) -> None:
     assert message(left) == f"{key!r} is missing in the run config"
 
 
-# --- values
-
-
 # --- settings that must fit together
 
 
@@ -170,10 +167,7 @@ def test_parameters_that_are_no_json_are_quoted_with_the_place_of_the_fault(
 def test_several_learners_go_by_position_with_parameters_of_their_own() -> None:
     config = read(learner="svm,decision-tree", learner_params='[{"C": 2}, {"max_depth": 3}]')
     found = [config.learner_settings(silo, 2) for silo in range(2)]
-    assert [(settings.name, settings.params) for settings in found] == [
-        ("svm", {"C": 2}),
-        ("decision-tree", {"max_depth": 3}),
-    ]
+    assert [(one.name, one.params) for one in found] == [("svm", {"C": 2}), ("decision-tree", {"max_depth": 3})]
 
 
 def test_how_a_learner_trains_is_the_run_configs_for_every_silo() -> None:

@@ -111,11 +111,6 @@ class TestQualified:
             counts = np.int32([[k - 1] + [1] * (voters - k + 1)])
             assert qualified(counts, NOBODY[:1], rng, quorum=k / voters) == ABSTAIN
 
-    @pytest.mark.parametrize(("quorum", "votes"), [(0.7, 7), (0.6, 6), (0.3, 3), (0.9, 9), (0.1, 1)])
-    def test_a_quorum_written_as_a_decimal_is_met_exactly(self, quorum: float, votes: int, rng: Generator):
-        counts = np.int32([[votes] + [1] * (10 - votes)])
-        assert qualified(counts, NOBODY[:1], rng, quorum=quorum) != ABSTAIN
-
     def test_abstaining_silos_are_not_counted_as_voters(self, rng: Generator):
         votes = [np.int16([1]), np.int16([ABSTAIN]), np.int16([ABSTAIN])]
         assert qualified(tally(votes, 1, 2), NOBODY[:1], rng, quorum=1.0).tolist() == [1]

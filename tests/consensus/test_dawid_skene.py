@@ -2,9 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.random import Generator
 from sklearn.metrics import recall_score
 
@@ -163,15 +160,6 @@ class TestWhatVotesTell:
             taken_for, right = rng.choice(known, 10), rng.random(1000) < 0.85
             row[:] = np.where(np.isin(truth, known) & right, truth, taken_for[truth])
         assert balanced(truth, decided(votes, 10)) > balanced(truth, majority(votes, 10)) + 0.1
-
-    @settings(deadline=None, max_examples=30)
-    @given(arrays(np.int16, st.tuples(st.integers(1, 5), st.integers(1, 12)), elements=st.integers(ABSTAIN, 2)))
-    def test_unanimous_votes_stand_and_names_and_order_of_silos_and_classes_change_nothing(self, votes) -> None:  # type: ignore[no-untyped-def]
-        labels = decided(votes, 3)
-        for label, column in zip(labels, votes.T, strict=True):
-            cast = set(column.tolist()) - {ABSTAIN}
-            assert int(label) in (cast or {ABSTAIN}) if len(cast) < 2 else int(label) in {0, 1, 2, ABSTAIN}
-        assert decided(votes[::-1], 3).tolist() == labels.tolist()
 
 
 class TestWhatIsDefined:

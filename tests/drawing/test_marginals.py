@@ -45,13 +45,12 @@ def drawn(
     y: NDArray[np.intp] | None = None,
     seed: int = 0,
     rows: int = 4000,
-    noisy: bool = True,
     columns: dict[str, Any] = COLUMNS,
 ) -> tuple[Features, str]:
     rng, form, y = np.random.default_rng(seed), form_of(columns), np.zeros(len(X), int) if y is None else y
     plan = Plan(form, epsilon, 1e-5, classes=int(y.max()) + 1)
     opened = plan.counts(form.place(X)[0], y)
-    noise = rng.normal(0, noisy * plan.noise.scale, opened.shape)
+    noise = rng.normal(0, plan.noise.scale, opened.shape)
     return draw(plan, opened + noise.astype(np.int64), rows, rng)
 
 
@@ -156,19 +155,3 @@ def test_a_record_changes_counts_by_no_more_than_the_noise_is_made_for() -> None
 def test_an_epsilon_that_no_noise_keeps_is_one_sentence() -> None:
     with pytest.raises(ConfigError, match="lower it"):
         _ = Plan(form_of(), 1000.0, 1e-5).noise
-
-
-def leak(*, noisy: bool) -> float:
-    """How much likelier the best guess about one record is with it than without it, as a logarithm; from drawn sets."""
-    columns: dict[str, Any] = {"ward": {"kind": "category", "categories": ["a", "b"]}}
-    without = np.zeros((60, 1))
-    seen = []
-    for X in (without, np.concatenate([without, [[1.0]]])):
-        shares = [
-            (drawn(X, 1.0, seed=seed, rows=2000, noisy=noisy, columns=columns)[0] == 1).mean() for seed in range(400)
-        ]
-        seen.append(np.array(shares))
-    cut = np.quantile(seen[0], 0.9)
-    # One count more on both sides, so that chance accuses nothing.
-    right, wrong = ((side > cut).sum() + 1 for side in seen[::-1])
-    return float(np.log(right / wrong))

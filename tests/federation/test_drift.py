@@ -147,12 +147,6 @@ def test_they_do_so_too_if_a_silo_was_away_for_some_rounds(
     np.testing.assert_allclose(reached(algorithm, 35, **settings), optimum(), atol=1e-5)
 
 
-def one_round(federation: Federation, algorithm: str, **settings: Any) -> dict[str, Any]:
-    path = str(federation.path / f"{algorithm} {len(federation.sent)}")
-    values = {**NETWORK, "num_server_rounds": 1, "algorithm": algorithm, "run_dir": path, **settings}
-    return global_weights(federation.run(**values))
-
-
 def watched(federation: Federation) -> dict[str, dict[str, Any]]:
     """The weights that each silo has sent last."""
     seen: dict[str, dict[str, Any]] = {}
@@ -185,7 +179,7 @@ def test_feddf_teaches_the_average_as_the_paper_does(federation: Federation, mon
     monkeypatch.setattr(torch, "randint", everything)
     seen, steps = watched(federation), 30
     settings = {"learner": "tests.federation.learners.linear", "batch_size": 228, "distillation_steps": steps}
-    found = one_round(federation, "feddf", **settings)
+    found = global_weights(federation.run(**{**NETWORK, "num_server_rounds": 1, "algorithm": "feddf", **settings}))
     config = RunConfig.from_flower({"study": "test", "data": "heart-disease", "learner": settings["learner"]})
     dataset = datasets.load(config)
     model = build_learner(config, dataset, 0, dataset.silos[0].private.X)

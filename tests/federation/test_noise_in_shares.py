@@ -37,10 +37,9 @@ def test_each_silo_charges_the_sum_and_the_result_says_what_it_costs(federation:
     assert sorted(line["silos"]) == sorted(SILOS)
     assert "agreement" not in line
     told = result(folder)["privacy"]
-    votes = RUNS[name].get("partitions", 1)
     scale = 1 / RUNS[name]["gamma"]
     assert (told["unit"], told["where"], told["honest"], told["scale"]) == ("silo", "silos together", 3, scale)
-    event = VoteShares(scale / votes, QUERIES, 2, 3).event()
+    event = VoteShares(scale, QUERIES, 2, 3).event()
     assert told["epsilon"] == pytest.approx(epsilon_in_time(event, 1e-5).upper, rel=1e-3)
     for silo in SILOS:
         assert charged(folder, silo) == (1, PrivacyUnit.SILO)

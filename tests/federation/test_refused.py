@@ -15,7 +15,6 @@ from tests.federation.test_noise_in_shares import PATE as SHARES
 from tests.sentences import sentence
 
 MLP = {"learner": "tests.federation.learners.network", "learner_params": "{}"}
-LINEAR = {"learner": "tests.federation.learners.linear", "learner_params": "{}"}
 TREE = {"learner": "decision-tree", "learner_params": "{}"}
 NUMBERS: dict[str, Any] = {
     "silos": 5, "data": "diabetes", "algorithm": "prediction-consensus", "learner": "ridge", "learner_params": "{}",

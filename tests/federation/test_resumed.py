@@ -29,22 +29,6 @@ def models(folder: RunFolder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.models.iterdir() if path.suffix == ".safetensors"}
 
 
-def ends_like(one: RunFolder, other: RunFolder) -> None:
-    first, second = one.load_checkpoint(), other.load_checkpoint()
-    assert first.round == second.round == 3
-    np.testing.assert_array_equal(first.targets, second.targets)
-    assert first.state.keys() == second.state.keys()
-    for name, value in first.state.items():
-        np.testing.assert_array_equal(value, second.state[name])
-    assert len(models(one)) == 2
-    assert models(one) == models(other)
-    scores = [
-        [{name: silo["scores"] for name, silo in entry["silos"].items()} for entry in folder.rounds()]
-        for folder in (one, other)
-    ]
-    assert scores[0] == scores[1]
-
-
 @pytest.mark.parametrize("settings", [LABELS, PROBABILITIES], ids=["labels", "probabilities"])
 @pytest.mark.parametrize("times", [1, 2])
 def test_killed_between_answers_and_checkpoint(
@@ -63,7 +47,20 @@ def test_killed_between_answers_and_checkpoint(
         for resume in range(times):
             with pytest.raises(Killed):
                 federation.run(**settings, resume=bool(resume))
-    ends_like(federation.run(**settings, resume=True), whole)
+    resumed = federation.run(**settings, resume=True)
+    first, second = resumed.load_checkpoint(), whole.load_checkpoint()
+    assert first.round == second.round == 3
+    np.testing.assert_array_equal(first.targets, second.targets)
+    assert first.state.keys() == second.state.keys()
+    for name, value in first.state.items():
+        np.testing.assert_array_equal(value, second.state[name])
+    assert len(models(resumed)) == 2
+    assert models(resumed) == models(whole)
+    scores = [
+        [{name: silo["scores"] for name, silo in entry["silos"].items()} for entry in folder.rounds()]
+        for folder in (resumed, whole)
+    ]
+    assert scores[0] == scores[1]
 
 
 def test_networks_that_were_not_kept_cannot_go_on(federation: Federation) -> None:

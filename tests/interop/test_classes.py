@@ -1,5 +1,6 @@
 """What a person hands over is fitted as outside: on the table's labels and numbers, whichever classes a silo lacks."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +76,12 @@ def handed(estimator: Any, classes: tuple[str, ...], **settings: Any) -> Sklearn
     return found
 
 
-def tree(**params: Any) -> Any:
-    return DecisionTreeClassifier(max_depth=3, random_state=0, **params)
+tree = partial(DecisionTreeClassifier, max_depth=3, random_state=0)
+linear = partial(LogisticRegression, max_iter=5000, random_state=0)
 
 
-def linear(**params: Any) -> Any:
-    return LogisticRegression(max_iter=5000, random_state=0, **params)
+def f1(last: Any) -> Any:
+    return make_scorer(f1_score, pos_label=last)
 
 
 LABELS: dict[tuple[str, ...], list[Any]] = {
@@ -94,12 +95,8 @@ OUTSIDE = {
     "rule": lambda last: Pressure(),
     "neighbors": lambda last: KNeighborsClassifier(),
     "threshold": lambda last: FixedThresholdClassifier(linear(), threshold=0.1, pos_label=last),
-    "tuned": lambda last: TunedThresholdClassifierCV(
-        linear(), scoring=make_scorer(f1_score, pos_label=last), random_state=0
-    ),
-    "search": lambda last: GridSearchCV(
-        linear(), {"C": [1e-9, 1.0]}, scoring=make_scorer(f1_score, pos_label=last), cv=3
-    ),
+    "tuned": lambda last: TunedThresholdClassifierCV(linear(), scoring=f1(last), random_state=0),
+    "search": lambda last: GridSearchCV(linear(), {"C": [1e-9, 1.0]}, scoring=f1(last), cv=3),
     "stacking": lambda last: StackingClassifier([("tree", tree())], linear()),
     "voting": lambda last: VotingClassifier([("tree", tree()), ("nb", GaussianNB())], voting="soft"),
     "calibrated": lambda last: CalibratedClassifierCV(tree(), cv=3),

@@ -106,16 +106,8 @@ def bench_of(learner: Any, pseudo_weight: float = 1.0) -> SiloTools:
     public = PublicSet(np.arange(NUM_PUBLIC, dtype=np.float64)[:, np.newaxis])
     private = Examples(np.float64([[10], [11]]), np.int16([0, 1]))
     settings = LearnerSettings.read({"name": "logistic-regression", "pseudo-weight": pseudo_weight}, "a test")
-    found = SimpleNamespace(
-        learner=learner,
-        public=public,
-        private=private,
-        settings=settings,
-        terms=TERMS,
-        safeguard=None,
-        soft_safeguard=None,
-    )  # fmt: skip
-    return cast(SiloTools, found)
+    parts = {"learner": learner, "public": public, "private": private, "settings": settings, "terms": TERMS}
+    return cast(SiloTools, SimpleNamespace(**parts, safeguard=None, soft_safeguard=None))
 
 
 def test_a_learner_is_taught_each_share_and_nothing_of_ties_of_all_classes() -> None:

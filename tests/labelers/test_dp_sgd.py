@@ -24,7 +24,6 @@ PRIVATE, PUBLIC = Examples(X[:200], Y[:200]), X[200:]
 NO_TARGETS = np.full(100, ABSTAIN, dtype=np.int16)
 EVERYTHING = np.arange(100)
 CALIBRATED = dp_sgd._least_noise
-PUBLIC_WEIGHT = 0.3
 
 
 @pytest.fixture(autouse=True)
@@ -45,17 +44,9 @@ def network() -> nn.Module:
 
 def labeler(make: Any = network, **settings: Any) -> DpSgdLabeler:
     values: dict[str, Any] = {
-        "num_records": 200,
-        "batch_size": 20,
-        "total_steps": 40,
-        "steps_per_round": 10,
-        "learning_rate": 0.01,
-        "clipping_norm": 1.0,
-        "epsilon": 2.0,
-        "delta": 1e-5,
-        "seed": 0,
-        "device": "cpu",
-    }
+        "num_records": 200, "batch_size": 20, "total_steps": 40, "steps_per_round": 10, "learning_rate": 0.01,
+        "clipping_norm": 1.0, "epsilon": 2.0, "delta": 1e-5, "seed": 0, "device": "cpu",
+    }  # fmt: skip
     return DpSgdLabeler(make, 2, **values | settings)
 
 
@@ -67,11 +58,11 @@ def seeded(seed: int = 0) -> SimulatedNoise:
     return SimulatedNoise(np.random.default_rng(seed))
 
 
-def gradient(model: DpSgdLabeler, X: Any, y: Any, weight: float = 1.0) -> Tensor:
-    """The clipped gradients' sum, each with this weight, as one vector."""
+def gradient(model: DpSgdLabeler, X: Any, y: Any) -> Tensor:
+    """The clipped gradients' sum as one vector."""
     inputs, labels = torch.from_numpy(np.array(X, np.float32)), torch.from_numpy(np.array(y, np.int64))
     model._network.train()
-    gradients = model._clipped_sum(inputs, labels, torch.full((len(labels),), weight))
+    gradients = model._clipped_sum(inputs, labels, torch.ones(len(labels)))
     return torch.cat([part.flatten() for part in gradients])
 
 
@@ -126,10 +117,7 @@ def test_dropout_is_left_out_so_that_one_record_less_moves_no_other() -> None:
     for first in (0, 1):
         model._ready_to_train()
         torch.manual_seed(0)
-        rows = slice(first, 9)
-        inputs, labels = torch.from_numpy(PRIVATE.X[rows]), torch.from_numpy(PRIVATE.y[rows].astype(np.int64))
-        gradients = model._clipped_sum(inputs.float(), labels, torch.ones(len(labels)))
-        sums.append(torch.cat([part.flatten() for part in gradients]))
+        sums.append(gradient(model, PRIVATE.X[first:9], PRIVATE.y[first:9]))
     assert float((sums[0] - sums[1]).norm()) <= 0.5 + 1e-5
 
 
@@ -171,19 +159,6 @@ def test_without_noise_and_clipping_a_round_is_plain_training_on_the_same_batche
 # --- noise and sampling
 
 
-def noise_of_one_step(model: DpSgdLabeler, private: Examples, monkeypatch: pytest.MonkeyPatch) -> Tensor:
-    """What the optimizer is given, times the average batch: the noise alone where gradients are zero."""
-    taken: list[Tensor] = []
-
-    def step() -> None:
-        taken.append(torch.cat([parameter.grad.flatten() for parameter in model._trained]))  # type: ignore[union-attr]
-
-    monkeypatch.setattr(model._optimizer, "step", step)
-    model.answer(asked(private), SecureNoise())
-    assert len(taken) == 1
-    return taken[0] * 20
-
-
 @pytest.mark.parametrize("norm", [0.1, 3.0])
 def test_the_noise_is_normal_with_noise_multiplier_times_clipping_norm(
     norm: float, monkeypatch: pytest.MonkeyPatch
@@ -191,7 +166,16 @@ def test_the_noise_is_normal_with_noise_multiplier_times_clipping_norm(
     model = labeler(
         lambda: nn.Sequential(nn.Linear(4, 14_000), nn.Linear(14_000, 2)), clipping_norm=norm, steps_per_round=1
     )
-    drawn = noise_of_one_step(model, Examples(X[:0], Y[:0]), monkeypatch).double().numpy()
+    taken: list[Tensor] = []
+
+    def step() -> None:
+        taken.append(torch.cat([parameter.grad.flatten() for parameter in model._trained]))  # type: ignore[union-attr]
+
+    # What the optimizer is given, times the average batch: the noise alone, as there are no records.
+    monkeypatch.setattr(model._optimizer, "step", step)
+    model.answer(asked(Examples(X[:0], Y[:0])), SecureNoise())
+    assert len(taken) == 1
+    drawn = (taken[0] * 20).double().numpy()
     std = model.noise_multiplier * norm
     assert len(drawn) == 5 * 14_000 + 2 * 14_000 + 2
     assert stats.kstest(drawn, "norm", args=(0, std)).pvalue > 1e-4
@@ -231,9 +215,6 @@ def test_the_secure_noise_decides_and_nothing_else() -> None:
     first = weights(SecureNoise())
     torch.manual_seed(0)
     assert not torch.equal(first, weights(SecureNoise()))
-
-
-# --- public examples
 
 
 # --- the plan and what it costs

@@ -18,6 +18,7 @@ from fedct_flwr.types import ConfigError, DataError
 from tests.models.test_model_file import LISTED, SCHEMA, description, saved, table
 
 onnxruntime = pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 
 
 def run(model: Model, X: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -30,7 +31,6 @@ def run(model: Model, X: Any) -> tuple[Any, Any, dict[str, Any]]:
     return outputs["label"], outputs.get("probabilities"), said
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("name", LISTED)
 def test_classifiers(tmp_path: Path, name: str) -> None:
     saved(tmp_path / "m", name)
@@ -46,7 +46,6 @@ def test_classifiers(tmp_path: Path, name: str) -> None:
     assert said == json.loads(json.dumps(model.description.model_dump(by_alias=True)))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("classes", [("b", "a", "c"), ("3", "1", "2")])
 @pytest.mark.parametrize(
     "name", ["sklearn.linear_model.LogisticRegression", "sklearn.ensemble.BaggingClassifier", "lightgbm.LGBMClassifier"]
@@ -69,7 +68,6 @@ def test_an_own_classifier_that_knows_labels_and_not_all_of_them(
     np.testing.assert_allclose(probabilities, model.probabilities(X), atol=1e-5)  # type: ignore[arg-type]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
@@ -87,14 +85,12 @@ def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.Mo
     np.testing.assert_allclose(probabilities, model.probabilities(new), atol=1e-5)  # type: ignore[arg-type]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_what_nobody_converts_is_one_sentence(tmp_path: Path) -> None:
     saved(tmp_path / "m", "xgboost", np.where(table()[1] == 1, 2, table()[1]).astype(np.int16))
     with pytest.raises(ConfigError, match="no converter makes ONNX of this model"):
         to_onnx(load_model(tmp_path / "m"))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_an_exported_model_is_used_as_one_from_elsewhere(tmp_path: Path) -> None:
     saved(tmp_path / "m.skops", "random-forest")
     own = load_model(tmp_path / "m.skops")

@@ -16,7 +16,7 @@ from fedct_flwr.report.scores import accuracy, clinical
 from fedct_flwr.report.sections import table_of_silos
 from fedct_flwr.report.summary import Course, Run, read_course
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import OnTest, save
+from fedct_flwr.runs.scores import save
 from fedct_flwr.types import RunError
 from tests.report.folders import (
     CLASSES,
@@ -125,14 +125,9 @@ def test_a_name_with_html_is_text_everywhere(tmp_path: Path):
     assert "&lt;img" in drawn
 
 
-def scored(path: Path, tests: list[tuple[OnTest, OnTest]]) -> Path:
-    folder = finished(path)
-    save([row(silo, *found) for silo, found in zip(SILOS, tests, strict=False)], folder.path / "scores.json")
-    return folder.path
-
-
 def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    path = scored(tmp_path / "run", [(GOOD, RARE), (ONE_CLASS, RARE), (EMPTY, RARE)])
+    path, tests = finished(tmp_path / "run").path, (GOOD, ONE_CLASS, EMPTY)
+    save([row(silo, test, RARE) for silo, test in zip(SILOS, tests, strict=False)], path / "scores.json")
     section = clinical(Run(path))
     assert [title for title, _ in section.tables] == wording
     own, confusion = (table for title, table in section.tables if "own" in title)

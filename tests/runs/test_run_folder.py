@@ -78,15 +78,11 @@ class TestCreate:
         assert (folder.path / "config.json").read_bytes() == before
 
 
-def written_by(folder: RunFolder, version: str) -> None:
-    config = folder.read_json("config.json")
-    (folder.path / "config.json").write_text(json.dumps(config | {"versions": {"fedct-flwr": version}}))
-
-
 class TestVersion:
     @pytest.mark.parametrize("version", ["99.0.0", "0.999", "9" * 5000])
     def test_a_newer_one_is_refused(self, folder: RunFolder, version: str):
-        written_by(folder, version)
+        config = folder.read_json("config.json")
+        (folder.path / "config.json").write_text(json.dumps(config | {"versions": {"fedct-flwr": version}}))
         with pytest.raises(RunError, match=f"of fedct-flwr {version[:40]} and this is .*: update fedct-flwr"):
             folder.settings()
         with pytest.raises(RunError, match="update fedct-flwr"):

@@ -247,12 +247,6 @@ class Answers:
         return self._labels
 
 
-def score(truth: list[int], predicted: list[int]) -> float:
-    return balanced_accuracy(
-        Answers(predicted), Examples(np.zeros((len(truth), 1)), np.array(truth, dtype=LABEL_DTYPE))
-    )
-
-
 @given(
     truth=st.lists(st.integers(0, 3), min_size=1, max_size=30).filter(lambda labels: len(set(labels)) > 1),
     seed=st.integers(0, 9),
@@ -260,6 +254,6 @@ def score(truth: list[int], predicted: list[int]) -> float:
 def test_numbers_are_scikit_learns_to_the_last_bit(truth: list[int], seed: int) -> None:
     predicted = np.random.default_rng(seed).integers(0, 4, len(truth)).tolist()
     expected = recall_score(truth, predicted, labels=np.unique(truth), average="macro", zero_division=0)
-    assert score(truth, predicted) == float(expected)
-    test = Examples(np.zeros((len(truth), 1)), np.array(truth, dtype=LABEL_DTYPE))
+    test = examples(labels(*truth))
+    assert balanced_accuracy(Answers(predicted), test) == float(expected)
     assert accuracy(Answers(predicted), test) == float(accuracy_score(truth, predicted))
