@@ -17,7 +17,7 @@ from fedct_flwr.datasets import LOADERS
 _TABLES: Final = ("fedkt-table3", "fedkt-table6", "fedkt-table7", "fedkt-table8", "fedkt-table9")
 _NETWORKS: Final = (
     "fedct-fashion-mnist", "fedct-non-iid", "fedct-non-iid-rules", "fedct-communication",
-    "fedct-public-shift", "weight-sharing",
+    "fedct-public-shift", "weight-sharing", "pfnm",
 )  # fmt: skip
 EXPERIMENTS: Final[dict[str, str]] = {
     "heart-disease": "heart_disease.run",

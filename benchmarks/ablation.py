@@ -23,6 +23,7 @@ _SEEDS: Final = 10
 ROWS: Final = (
     "heart-disease", "few-adult-by-workclass", "few-adult-by-education", "few-mushroom-by-habitat", "few-wine-by-type",
     "fractures", "burns", "covid-tests",
+    "transplants",
 )  # fmt: skip
 SCRIPT: Final = "benchmarks.ablation:best_of_three"
 _PARAMS: Final[dict[str, dict[str, Any]]] = {"random-forest": {"n_estimators": 50, "class_weight": "balanced"}}
@@ -78,7 +79,8 @@ def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
                     **_of_alone(title, scores),
                 )
     text = f"# What each piece of the default is worth, {seeds or _SEEDS} seeds\n\n{_ABOUT}\n{_tables(names, runs)}"
-    report.write("ablation", text, runs, {"rows": names})
+    name = "-".join(["ablation", *rows])
+    report.write(name, text, runs, {"rows": names})
 
 
 def _scores(known: dict[str, Silos], name: str, seed: int, variant: Variant) -> Scores:

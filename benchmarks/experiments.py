@@ -141,6 +141,17 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         fast_steps=300,
         seeds=3,
     ),
+    "pfnm": Experiment(
+        title="neurons that do the same are matched and averaged once, 5 silos",
+        about="Yurochkin et al., ICML 2019 (PFNM), in one round; the network is 784-128-128-10.",
+        rows=tuple(
+            Row(name, {**_SGD, **skew, "local-steps": 500}, ("local only", "FedAvg", "PFNM"), {})
+            for name, skew in _SKEWS.items()
+        ),
+        steps=500,
+        fast_steps=500,
+        seeds=3,
+    ),
     "weight-sharing": Experiment(
         title="FedCT beside what shares weights, 5 silos",
         about=(

@@ -9,13 +9,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
+from benchmarks.pfnm import matched
 from benchmarks.variants import change
 from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.evaluation.references import centralized
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.learners.base import Layered, Saveable
+from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
@@ -81,9 +82,8 @@ def _averaged(algorithm: str, config: RunConfig, **settings: Any) -> Measured:
         dataset = datasets.load(config)
         model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
         assert isinstance(model, Saveable)
-        assert isinstance(model, Layered)
         kept = Path(config.run_dir) / "models" / f"global{model.suffix}"
-        reached = accuracy(model.load_any_width(kept), dataset.test)
+        reached = accuracy(model.load(kept), dataset.test)
     simulated_site.cache_clear()
     return Measured(reached, _bytes(rounds), seconds)
 
@@ -99,6 +99,11 @@ def _alone(config: RunConfig) -> Measured:
     with ThreadPoolExecutor(WORKERS) as threads:
         reached = fmean(threads.map(train, range(len(dataset.silos))))
     return Measured(reached, 0.0, time.perf_counter() - start)
+
+
+def _matched(config: RunConfig) -> Measured:
+    start = time.perf_counter()
+    return Measured(*matched(config), time.perf_counter() - start)
 
 
 def _centralized(config: RunConfig) -> Measured:
@@ -124,7 +129,7 @@ METHODS: Final[dict[str, Callable[..., Measured]]] = {
     "SCAFFOLD": partial(_averaged, "scaffold"),
     "FedDyn": partial(_averaged, "feddyn"),
     "FedDF": partial(_averaged, "feddf"),
-    "PFNM": partial(_averaged, "pfnm"),
+    "PFNM": _matched,
     "centralized": _centralized,
 }
 """QM: qualified majority, with the paper's quorum of 0.9. Shares: of votes, as soft targets.

@@ -68,6 +68,7 @@ SOURCES: Final = {
     "fractures": Source("sites", "glow500.csv.gz", "site", "fracture", "Yes", ("No", "Yes")),
     "burns": Source("sites", "burn1000.csv.gz", "site", "death", "Dead", ("Alive", "Dead")),
     "covid-tests": Source("sites", "covid_clinics.csv.gz", "site", "result", "positive", ("negative", "positive")),
+    "transplants": Source("sites", "bmt.csv.gz", "site", "relapse_or_death", "yes", ("no", "yes")),
     "schools": Source(
         "chem97", "chem97.csv.gz", "school", "score", 8, ("below 8", "8 or more"), ["lea", "student"], most=10**9
     ),

@@ -25,12 +25,14 @@ def majority(votes, classes, before):
 def dawid_skene(votes, classes, before):
     """Votes weighed by how often each silo takes one class for another (Dawid and Skene 1979), found by EM."""
     voted = np.stack([votes == c for c in range(classes)], axis=2).astype(float)  # (silos, examples, classes)
-    truth = voted.mean(axis=0)
+    truth, several = voted.mean(axis=0), (voted.sum(axis=1) > 0).sum(axis=1) > 1
     for even in (np.inf, 10):  # classes are equally probable at first, then as frequent as they look
         for _ in range(200):
             shares = np.ones(classes) if even == np.inf else truth.sum(axis=0) + even
             shares = shares / shares.sum()
-            confusion = np.einsum("et,sev->stv", truth, voted) + 0.5  # (silos, true class, voted class)
+            confusion = np.einsum("et,sev->stv", truth, voted)  # (silos, true class, voted class)
+            average = confusion[several].sum(axis=0) + 0.5  # seven examples of what all silos do, for each of them
+            confusion += 0.5 + 7 * several[:, None, None] * average / average.sum(axis=1, keepdims=True)
             confusion /= confusion.sum(axis=2, keepdims=True)
             scores = np.log(shares) + np.einsum("sev,stv->et", voted, np.log(confusion))
             new = np.exp(scores - scores.max(axis=1, keepdims=True))

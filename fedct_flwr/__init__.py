@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from fedct_flwr.baselines.client_drift import FedDyn, FedProx, Scaffold
     from fedct_flwr.baselines.dp_fedavg import PrivateFedAvg
     from fedct_flwr.baselines.feddf import FedDF
-    from fedct_flwr.baselines.pfnm import PFNM
     from fedct_flwr.baselines.weight_sharing import FedAvg
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.datasets.partition import IID, Dirichlet
@@ -38,7 +37,6 @@ _WHERE: Final = {
     "baselines.weight_sharing": ("FedAvg",),
     "baselines.feddf": ("FedDF",),
     "baselines.client_drift": ("FedDyn", "FedProx", "Scaffold"),
-    "baselines.pfnm": ("PFNM",),
     "drawing.simulated": ("Drawn",),
     "privacy.budget": ("PrivacyWarning",),
     "simulation.repeats": ("Repeats", "repeat"),
@@ -53,7 +51,6 @@ _MODULES: Final = {name: f"{__name__}.{module}" for module, names in _WHERE.item
 __all__ = [
     "IID",
     "PATE",
-    "PFNM",
     "Comparison",
     "ConfigError",
     "DataError",

@@ -51,6 +51,13 @@ FAULTS = [
     ),
     Fault("hospital/file_watch.py", "return digest_of(path) if", "return '' if", "attacks/test_swapped_files.py"),
     # Under a promise a record that cannot be read is left out, and no other.
+    Fault(
+        "silo/site.py",
+        "read_each if config.always",
+        "read_each if not config.always",
+        "attacks/test_protected_answers.py",
+    ),
+    Fault("datasets/delimited.py", "strict=True))) == 1", "))) == 1", "attacks/test_protected_answers.py"),
     Fault("silo/site.py", "if not config.always_answers:", "if True:", "attacks/test_protected_answers.py"),
     Fault(
         "datasets/study_folder.py", "if len(rows) > 1 else []", "if False else []", "attacks/test_protected_answers.py"
@@ -73,6 +80,7 @@ FAULTS = [
         "hospital/test_egress_log.py",
     ),
     # Labels are printed of an intact log alone.
+    Fault("cli/silo/verify.py", "verdict.intact and (line", "False and (line", "cli/test_silo_released.py"),
     Fault("cli/silo/verify.py", "raise _broken(verdict)\n    study", "pass\n    study", "cli/test_silo_released.py"),
     # Carried files open with the silo's own secret alone.
     Fault(
@@ -196,7 +204,7 @@ FAULTS = [
     Fault("silo/noisy_sum.py", "+ noise.share(purse.noise(question))", "", "hospital/test_drawing.py"),
     Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_drawing.py"),
     # Training on a table, and with networks.
-    Fault("learners/sklearn.py", "self.classes_[codes]", "codes", "learners/test_sklearn.py"),
+    Fault("learners/sklearn.py", "self.labels[y], **fit_params", "y, **fit_params", "learners interop/test_classes.py"),
     Fault("silo/weights.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
     Fault("labelers/dp_linear.py", "residuals = _clipped(residuals, longest)", "pass", "labelers/test_joint_linear.py"),
     # Readers.

@@ -56,12 +56,6 @@ def check_run(
     """
     algorithm = find_algorithm(config)
     if algorithm.in_sums:
-        # The check below names what other algorithms lack for a quantity.
-        if algorithm.predicts_quantities and not subject.schema.grid:
-            subject.schema.outcome.check_classes(
-                "secure = true adds labels, probabilities of classes, or numbers on the grid of a study with real "
-                f"silos, and this data set predicts {subject.schema.quantity} without one: leave secure out"
-            )
         # Either raises ConfigError for too few silos.
         if dataset is None:
             real_terms(subject, config.roster)

@@ -9,7 +9,7 @@ that passes for the authors' (diogenes0319/FedMD_clean) averages logits and fits
 probabilities, by cross-entropy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -19,7 +19,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
-from fedct_flwr.coordinator.algorithm import IN_ROUNDS, IN_SUMS, Summable
+from fedct_flwr.coordinator.algorithm import IN_ROUNDS, LabelSharing
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import PROBABILITIES
 from fedct_flwr.kinds.base import Kind
@@ -34,11 +34,15 @@ Weight: TypeAlias = Annotated[float, Field(gt=0, le=1e6)]
 
 
 @dataclass(frozen=True)
-class ProbabilitySharing(Summable):
+class ProbabilitySharing(LabelSharing):
     """Base of the algorithms in which silos share probabilities."""
 
     kind: ClassVar[Kind] = PROBABILITIES
-    used: ClassVar[Uses] = IN_ROUNDS | IN_SUMS
+    used: ClassVar[Uses] = IN_ROUNDS
+    refused: ClassVar[Mapping[str, str]] = {
+        "secure": "secure = true adds labels and votes of students, neither probabilities nor values: set algorithm to "
+        "'fedct' or 'fedct-qualified', or leave secure out"
+    }
 
     def wrong(self, config: Any) -> str:
         if config.pseudo_weight in (AUTO, 1.0):
@@ -100,14 +104,6 @@ class PredictionConsensus(ProbabilitySharing):
         from fedct_flwr.coordinator.questions import Learning
 
         return Learning(self.consensus_weight)
-
-    def wrong(self, config: Any) -> str:
-        if self.secure and self.trust != "naive":
-            return (
-                f"trust = {self.trust!r} weighs the probabilities of each silo, of which secure = true shows the sum "
-                "alone: set trust to 'naive', or leave secure out"
-            )
-        return super().wrong(config)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Each silo learns the others' probabilities by its trust in them (Fan et al., arXiv:2305.18497, Alg. 1)."""

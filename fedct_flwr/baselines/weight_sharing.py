@@ -77,17 +77,11 @@ class Averaging(FlowerFedAvg):
         # As Flower's own does; a silo knows by it that it is asked another question, whatever the weights.
         config["server-round"] = server_round
         self._sent = self._outgoing(arrays)
-        return self._questions.ask(
-            grid, lambda silo: to_question(self._outgoing_to(silo), config), server_round, self._deadline
-        )
+        return self._questions.ask(grid, lambda silo: to_question(self._sent, config), server_round, self._deadline)
 
     def _outgoing(self, arrays: ArrayRecord) -> ArrayRecord:
         """The part of the global weights that silos get; replies have its names and shapes."""
         return arrays
-
-    def _outgoing_to(self, silo: SiloName) -> ArrayRecord:
-        """The weights for this silo: the same for all silos."""
-        return self._sent
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -204,14 +198,6 @@ class WeightSharing(Algorithm):
         """Further arguments of the strategy. Raises ConfigError."""
         return {}
 
-    def _take_over(self, model: Network, weights: Weights) -> None:
-        """Make an untrained network of a silo the one that global weights are of."""
-        model.set_weights(weights)
-
-    def _facts(self, weights: Weights) -> dict[str, Any]:
-        """Facts on the global weights for ``result.json``."""
-        return {}
-
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
         """All silos end with the same model."""
         return folder.global_model(suffix)
@@ -229,7 +215,7 @@ class WeightSharing(Algorithm):
         model = network(config, dataset, 0)
 
         def score(arrays: ArrayRecord) -> dict[str, float]:
-            self._take_over(model, to_weights(arrays))
+            model.set_weights(to_weights(arrays))
             found = dict(zip(("accuracy", "balanced_accuracy"), both_accuracies(model, test), strict=True))
             # Of one class alone there is no balanced accuracy.
             return {name: value for name, value in found.items() if not math.isnan(value)}
@@ -250,11 +236,10 @@ class WeightSharing(Algorithm):
             timeout=config.round_deadline,
             evaluate_fn=strategy.evaluate,
         )
-        weights = to_weights(result.arrays)
         if config.save_models:
-            self._take_over(model, weights)
+            model.set_weights(to_weights(result.arrays))
             _save(model, study.folder.global_model(model.suffix))
-        return self._facts(weights)
+        return {}
 
 
 @dataclass(frozen=True)

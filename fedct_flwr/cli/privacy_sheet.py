@@ -18,6 +18,7 @@ from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo, promises_of
 from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.shared_usage import spent_on_records
 from fedct_flwr.labelers.labeler import check_installed
 from fedct_flwr.privacy.budget import WHOLE_SILO, Spending
 from fedct_flwr.privacy.sheet import Answers, Together, more_of_run, page, sheet
@@ -45,7 +46,11 @@ def privacy_sheet(
     check_new(output)
     if (folder / SILO_FILE).is_file():
         with Output.doing(_ADDING):
-            page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
+            config = SiloConfig.read_toml(folder / SILO_FILE)
+            page = _of_silo(config)
+            if config.records.folder:
+                together = f"\n## All studies of these records\n\nEpsilon: {spent_on_records(config)}.\n"
+                page = page._replace(markdown=page.markdown + together)
     elif RunFolder(folder).exists():
         with Output.doing(_ADDING):
             page = _of_run(RunFolder(folder))

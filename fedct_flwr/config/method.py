@@ -49,8 +49,6 @@ class Method:
     """Settings of simulated silos that it takes with real ones too."""
     trains_together: ClassVar[bool] = False
     """Whether silos train one labeler together, for epsilon and delta, which each silo's ledger is charged with."""
-    one_architecture: ClassVar[bool] = True
-    """Whether all weights that are shared are those of networks of one shape."""
     predicts_quantities: ClassVar[bool] = False
     """Whether it can also predict a quantity instead of a class."""
     refused: ClassVar[Mapping[str, str]] = {}
@@ -188,7 +186,8 @@ def read_method(raw: Mapping[str, Any], of_run: Collection[str], where: str) -> 
     known = methods()
     name = raw.get("algorithm", default_method())
     if not isinstance(name, str) or name not in known:
-        raise ConfigError(f"unknown algorithm {name!r}: {suggest(str(name), known)}")
+        moved = "python -m benchmarks pfnm measures it; choose fedavg here"
+        raise ConfigError(f"unknown algorithm {name!r}: {moved if name == 'pfnm' else suggest(str(name), known)}")
     method, defaults = known[name], defaults_of_all()
     own = method.own()
     for key, value in raw.items():

@@ -145,13 +145,11 @@ class Policy(Settings):
     was approved in between. That of the consensus's weight holds for each question.
     """
 
-    kinds: tuple[Literal["hard", "shares", "soft", "counts", "sum", "count-sum", "soft-sum", "joint", "draw"], ...] = (
-        "hard",
-    )
+    kinds: tuple[Literal["hard", "shares", "soft", "counts", "sum", "count-sum", "joint", "draw"], ...] = ("hard",)
     """Messages that may leave: one class for each queried example (hard; shares, where other silos learn the share of
     the votes that each class has), probabilities (soft), votes (counts), parts of secure sums of labels (sum), of votes
-    (count-sum), of probabilities (soft-sum), of gradients with noise (joint, which stands alone), or of counts of each
-    column's values with noise (draw, which stands alone)."""
+    (count-sum), of gradients with noise (joint, which stands alone), or of counts of each column's values with noise
+    (draw, which stands alone)."""
     metrics: bool = False
     """Whether test scores may leave: four numbers on each reply, or two where a number is predicted."""
     max_rounds: int = Field(default=100, ge=1, le=MAX_INT)
@@ -173,6 +171,16 @@ class Policy(Settings):
     add noise in shares, and even the coordinator learns no more. 0: sums without noise leave."""
     sum_delta: float = Field(default=1e-5, gt=0, lt=1)
     """The delta of ``sum-epsilon``."""
+
+    @field_validator("kinds", mode="before")
+    @classmethod
+    def _check_kinds(cls, kinds: Any) -> Any:
+        if isinstance(kinds, list | tuple) and "soft-sum" in kinds:
+            raise ValueError(
+                "soft-sum is not a kind of answer, as secure sums add neither probabilities nor values: write sum for "
+                "sums of labels, or soft, of which the coordinator sees each silo's"
+            )
+        return kinds
 
     @property
     def adds(self) -> tuple[str, ...]:
@@ -232,13 +240,11 @@ class RecordsSettings(Settings):
 
 _NOISY: Final = ("joint", "draw")
 """Kinds that stand alone, as their guarantee covers no other."""
-_ADDED: Final = ("sum", "count-sum", "soft-sum", *_NOISY)
 _WITH_NOISE: Final = ("sum", "count-sum")
 """Kinds to whose sums silos can add noise in shares."""
+_ADDED: Final = (*_WITH_NOISE, *_NOISY)
 _TAUGHT: Final = ("counts", "count-sum")
 """Kinds that students answer, whom teachers have taught."""
-_UNCOVERED: Final = ("soft", "soft-sum")
-"""Kinds that no protection covers."""
 
 _PROTECTED: Final = tuple(name for name in PROTECTIONS if name != "none")
 _EFFECTS: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
@@ -246,12 +252,12 @@ _EFFECTS: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
     ("privacy", ("rounds", "queries"), _PROTECTED),
     *(("privacy", PROTECTIONS[name].own, (name,)) for name in _PROTECTED),
     ("policy", [*map(kebab, AT_LEAST)], _ADDED),
-    ("policy", ("max-consensus-weight",), _UNCOVERED),
+    ("policy", ("max-consensus-weight",), ("soft",)),
     ("transfer", [*map(kebab, TransferSettings.model_fields)], _TAUGHT),
     ("transfer", ("noise", "gamma", "lessons"), (OF_STUDENTS,)),
     ("learner", ("pseudo-weight",), ("hard", "shares", "sum", "joint")),
     ("learner", ("epochs",), _TAUGHT),
-    ("learner", ("warm-up-rounds",), ("hard", "shares", "soft", "sum", "soft-sum", "joint")),
+    ("learner", ("warm-up-rounds",), ("hard", "shares", "soft", "sum", "joint")),
 )
 """Tables, keys in them, and the kinds and protections of which these keys need one to have an effect."""
 
@@ -420,11 +426,10 @@ class SiloConfig(Settings):
                 f"protection = {OF_STUDENTS!r} covers votes of students alone: set kinds = ['counts'] under [policy], "
                 "or choose another protection under [privacy]"
             )
-        uncovered = [kind for kind in self.policy.kinds if kind in _UNCOVERED]
-        if self.privacy.enabled and uncovered:
+        if self.privacy.enabled and "soft" in self.policy.kinds:
             raise ValueError(
-                f"protection = {self.privacy.protection!r} covers labels and not probabilities: leave {uncovered[0]!r} "
-                "out of kinds under [policy], or set protection = 'none' under [privacy]"
+                f"protection = {self.privacy.protection!r} covers labels and not probabilities: leave 'soft' out "
+                "of kinds under [policy], or set protection = 'none' under [privacy]"
             )
         if self.records.folder and self.records.folder.resolve() == self.state.resolve():
             raise ValueError(

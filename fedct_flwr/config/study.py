@@ -196,8 +196,6 @@ class ModelDescription(Settings):
     """Of one example's features, before preprocessing."""
     quantiles: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """Of each numeric column, what it held where the model learned: new records are compared with it."""
-    any_width: bool = False
-    """Whether the network's hidden layers may be wider than its factory makes them: those that were matched are."""
     image_size: tuple[Side, Side] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"

@@ -24,13 +24,6 @@ class Trust(NamedTuple):
     matrix: NDArray[np.float64]
 
 
-class Total(NamedTuple):
-    """The sum ``numbers`` ``(examples, classes)`` of these silos' votes, whose single votes are unknown."""
-
-    numbers: VoteCounts
-    silos: Sequence[SiloName]
-
-
 class Consensus(NamedTuple):
     """Turns the silos' votes on the queried examples into targets.
 
@@ -50,7 +43,7 @@ class Consensus(NamedTuple):
     report: Callable[[State], dict[SiloName, dict[str, Any]]] = lambda state: {}
     targets: Callable[[State, SiloName], SoftVotes | None] | None = None
     trust: Callable[[State], Trust] | None = None
-    of_sum: Callable[[Total, Answers, State, Generator], tuple[Answers, State]] | None = None
+    of_sum: Callable[[VoteCounts, Answers, State, Generator], tuple[Answers, State]] | None = None
     """Like ``apply``, for the sum of all silos' votes; None where the rule needs each silo's."""
     alike: Callable[[State], SoftVotes | None] | None = None
     """Like ``targets``, where they are the same for every silo, also for one that has not voted yet."""
@@ -178,8 +171,8 @@ def counting(num_classes: int, decide: Decide) -> Consensus:
         counts = tally((votes for _, votes in ballots), len(incumbent), num_classes)
         return decide(counts, incumbent, rng), state
 
-    def of_sum(total: Total, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
-        return decide(total.numbers, incumbent, rng), state
+    def of_sum(total: VoteCounts, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
+        return decide(total, incumbent, rng), state
 
     return Consensus(init, apply, of_sum=of_sum)
 

@@ -9,6 +9,8 @@ iteration confirms it, and rare classes vanish. So the shares serve one thing on
 
 1. EM begins with all classes equally probable, and goes on from there with their estimated shares. A Dirichlet prior
    holds these even unless the votes speak against it: they often do not, as with two silos.
+   Another prior is for few public examples, which say little of one silo: seven examples of each class, as all silos
+   vote on average, count with a silo's own (benchmarks/results/ablation-transplants.md).
 2. The label is the class under which the votes are most probable; shares are no evidence. This is Bayes' decision where
    an error in a rare class costs as much as one in a frequent class, thus for balanced accuracy.
 
@@ -34,6 +36,8 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
 
 _PSEUDO_COUNT: Final = 0.5
 """Added to each count, so that unseen votes are not impossible."""
+_SHARED: Final = 7.0
+"""Examples of each class, voted on as all silos do on average, that are added to a silo's own."""
 _EVEN: Final = 10.0
 """Examples of each class added when the classes' shares are estimated."""
 _TOLERANCE: Final = 1e-3
@@ -66,22 +70,24 @@ def estimate(
     *,
     begin: NDArray[np.float64] | None = None,
     even: float = _PSEUDO_COUNT,
+    shared: float = _SHARED,
     tolerance: float = _TOLERANCE,
     cap: int = _CAP,
 ) -> Estimate:
     """Dawid and Skene's estimate from the votes of at least one silo.
 
     ``begin`` ``(examples, classes)`` is the posterior to begin with, by default the vote shares. ``even`` is added to
-    the number of examples of each class, so infinity holds all classes equally probable. Ends when no probability
-    changes by more than ``tolerance``, or after ``cap`` iterations. An abstention tells nothing; an example without
-    votes has the classes' shares among the others. Memory is that of the votes, of a few tables ``(examples, classes)``
-    of floats, and of 12 bytes for each of the votes that are looked at together.
+    the number of examples of each class, so infinity holds all classes equally probable. ``shared`` examples of each
+    class, voted on as all silos do on average, are added to each silo's. Ends when no probability changes by more than
+    ``tolerance``, or after ``cap`` iterations. An abstention tells nothing; an example without votes has the classes'
+    shares among the others. Memory is that of the votes, of a few tables ``(examples, classes)`` of floats, and of 12
+    bytes for each of the votes that are looked at together.
 
     crowd-kit's ``DawidSkene`` does the same in pandas frames with a row of three columns for each vote: many times
     slower, and many bytes for one.
 
     >>> votes = np.uint8([[0, 0, 1], [0, 1, 1], [1, 0, 0]])
-    >>> estimate(LabelMatrix(["a", "b", "c"], votes, 2), cap=1).confusion[2].round(3)
+    >>> estimate(LabelMatrix(["a", "b", "c"], votes, 2), shared=0, cap=1).confusion[2].round(3)
     array([[0.562, 0.437],
            [0.643, 0.357]])
     """
@@ -94,7 +100,11 @@ def estimate(
         iterations += 1
         counts = posterior.sum(axis=0) + even
         priors = counts / counts.sum() if np.isfinite(even) else np.full(classes, 1 / classes)
-        confusion = votes.counted(posterior)[:, :classes].transpose(0, 2, 1) + _PSEUDO_COUNT
+        confusion = votes.counted(posterior)[:, :classes].transpose(0, 2, 1)
+        # A silo that names a single class has no part in the average, and nothing of it.
+        several = (confusion.sum(axis=1) > 0).sum(axis=1) > 1
+        average = confusion[several].sum(axis=0) + _PSEUDO_COUNT
+        confusion += _PSEUDO_COUNT + np.multiply.outer(several * shared, average / average.sum(axis=1, keepdims=True))
         confusion /= confusion.sum(axis=2, keepdims=True)
         logs = np.zeros((silos, classes + 1, classes))
         logs[:, :classes] = np.log(confusion).transpose(0, 2, 1)

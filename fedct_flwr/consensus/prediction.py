@@ -13,8 +13,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.consensus.counting import Ballot, Consensus, State, Total, Trust, plurality
-from fedct_flwr.consensus.trust import TrustRule, targets_of, uniform
+from fedct_flwr.consensus.counting import Ballot, Consensus, State, Trust, plurality
+from fedct_flwr.consensus.trust import TrustRule, targets_of
 from fedct_flwr.types import Answers, HardLabels, SiloName, SoftVotes, Values
 from fedct_flwr.wire.packing import UNITS
 
@@ -46,60 +46,26 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
 
     The labels that all share, for ``labels.csv`` and a student, are the likeliest classes of the mean of the targets.
     The state keeps the last votes ``(voters, examples, classes)``, of which targets are made when they are asked for.
-
-    Where all count the same, targets are the mean, for which the sum of all votes in whole units (``Total``) is enough:
-    the labels and targets of probabilities that travelled are then the same to the bit, and the state keeps the mean.
     """
 
     def likeliest(mean: SoftVotes, incumbent: HardLabels, rng: Generator) -> HardLabels:
         return plurality(np.rint(_UNIT * mean).astype(np.int32), incumbent, rng)
 
-    if not rule.even:
-        return _by_trust(num_classes, rule, likeliest, targets_of)
-
-    def of_sum(total: Total, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
-        mean = _shares(total.numbers.astype(np.int64), len(total.silos))
-        return likeliest(mean, incumbent, rng), _of_mean(mean, total, state)
-
-    def alike(state: State) -> SoftVotes | None:
-        votes = state[_VOTES]
-        return _mean(np.empty(0), votes) if len(votes) else None
-
-    return _by_trust(num_classes, rule, likeliest, _mean)._replace(of_sum=of_sum, alike=alike)
+    return _by_trust(num_classes, rule, likeliest, _mean if rule.even else targets_of)
 
 
 def consensus_of_values(rule: TrustRule) -> Consensus:
     """The same for a quantity: votes are values ``(examples, 1)``, and all silos share the mean of the targets.
 
     Where all silos count the same, targets are their median, as one silo's values could move a mean anywhere (D. Yin et
-    al., "Byzantine-robust distributed learning", ICML 2018, Def. 1); of a sum only the mean is known. ``rule`` has a
+    al., "Byzantine-robust distributed learning", ICML 2018, Def. 1). ``rule`` has a
     measure of values, such as ``trust.similarity_of_values``. Guarantees are the same.
     """
 
     def mean_value(mean: SoftVotes, incumbent: Values, rng: Generator) -> Values:
         return mean[:, 0]
 
-    if not rule.even:
-        return _by_trust(1, rule, mean_value, targets_of)
-
-    def of_sum(total: Total, incumbent: Values, state: State, rng: Generator) -> tuple[Values, State]:
-        mean = (total.numbers / len(total.silos)).astype(np.float32)
-        return mean[:, 0], _of_mean(mean, total, state)
-
-    def alike(state: State) -> SoftVotes | None:
-        return _median(np.empty(0), state[_VOTES]) if len(state[_VOTES]) else None
-
-    return _by_trust(1, rule, mean_value, _median)._replace(of_sum=of_sum, alike=alike)
-
-
-def _of_mean(mean: SoftVotes, total: Total, state: State) -> State:
-    """State after a sum: only the mean of its silos is known, which all count the same."""
-    voters = sorted(total.silos)
-    return {
-        **_with_rows(state, voters, uniform(len(voters))),
-        _VOTERS: np.array(voters, dtype=np.str_),
-        _VOTES: mean[np.newaxis],
-    }
+    return _by_trust(1, rule, mean_value, _median if rule.even else targets_of)
 
 
 def _by_trust(width: int, rule: TrustRule, share: _Share, mixed: _Mix) -> Consensus:
@@ -150,19 +116,14 @@ def _mean(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
         if np.abs(exact - whole).max(initial=0.0) > _OFF:
             return targets_of(np.full(len(votes), 1 / len(votes)), votes)
         units += whole.astype(np.int64)
-    return _shares(units, len(votes))
+    shares: SoftVotes = (units / (UNITS * len(votes))).astype(np.float32)
+    return shares
 
 
 def _median(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
     """The median of all, whose weights are equal."""
     middle: SoftVotes = np.median(votes, axis=0)
     return middle
-
-
-def _shares(units: NDArray[np.int64], silos: int) -> SoftVotes:
-    """Probabilities from the sum of ``silos`` silos' whole units."""
-    shares: SoftVotes = (units / (UNITS * silos)).astype(np.float32)
-    return shares
 
 
 def _rows_among(state: State, silos: Sequence[SiloName], voters: Sequence[SiloName]) -> NDArray[np.float64]:

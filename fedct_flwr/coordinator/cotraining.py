@@ -17,7 +17,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
-from fedct_flwr.consensus.counting import Consensus, State, Total
+from fedct_flwr.consensus.counting import Consensus, State
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
 from fedct_flwr.coordinator.study import Roster, introduce
@@ -200,7 +200,7 @@ class CoTraining(Strategy):
                 absent[silo] = NOT_IN_SUM
                 logger.warning("Round %s: without %s: %s", server_round, silo, NOT_IN_SUM)
             valid, votes = added, dict.fromkeys(added, total)
-            decided, self._state = self._consensus.of_sum(Total(total, tuple(added)), incumbent, before, rng)
+            decided, self._state = self._consensus.of_sum(total, incumbent, before, rng)
         else:
             votes = {silo: answer.votes for silo, (answer, _) in valid.items()}
             against = self._opposed(server_round, votes, len(positions))

@@ -43,6 +43,8 @@ _MOST_TIMES: Final = 64
 """Tables of text are packed to a tenth, and hardly ever to a hundredth."""
 _MIN_BLOCK: Final = 1 << 20
 _MAX_BLOCK: Final = 1 << 28
+_LONGEST_LINE: Final = _MIN_BLOCK >> 2
+"""Letters, of four bytes at most."""
 _ROWS_IN_BLOCK: Final = 1024
 """A record is never longer than a block, and each block costs time for each of its columns."""
 
@@ -73,18 +75,17 @@ class Look(NamedTuple):
     longest: int
 
 
-def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettings, *, skip: bool = False) -> pa.Table:
+def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa.Table:
     """The table in a CSV file, perhaps packed by gzip; the columns named in ``text`` are text whatever they look like.
 
-    None: all are, and no field is missing. ``skip`` lines of another length than the header. Raises DataError, which
-    quotes no record.
+    None: all are, and no field is missing. Raises DataError, which quotes no record.
     """
     try:
         look = _look_into(path, tables)
         columns = names_in_delimited(path, tables) if text is None else text
         try:
             with _opened(path) as file:
-                table = parse(file, columns, tables, look, to_the_letter=text is None, skip=skip)
+                table = parse(file, columns, tables, look, to_the_letter=text is None)
         except pa.ArrowInvalid:
             # One thread alone knows the numbers of rows.
             with _opened(path) as file:
@@ -98,11 +99,42 @@ def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettin
     return table
 
 
+def read_lines(path: Path, tables: TableSettings) -> pa.Table:
+    """The table in a CSV file as text, of those lines that each are a record.
+
+    Formal guarantee: whether a line is one, and of which fields, depends on that line, the header and the settings
+    alone, so no field goes over several lines. Raises DataError for a header that is not read.
+    """
+    try:
+        with _opened(path) as file, io.TextIOWrapper(file, _encoding(tables), errors="replace", newline="") as text:
+            # Names may go over several lines.
+            begin = text.readline()
+            separator = _checked_separator([_QUOTED.sub('""', begin)], path, tables)
+            names = next(csv.reader(itertools.chain([begin], text), delimiter=separator), [])
+            lines = [line.rstrip("\r\n") for line in text if _is_alone(line, separator)]
+        csv.writer(header := io.StringIO(), delimiter=separator).writerow(names)
+        content = "\n".join([header.getvalue().rstrip("\r\n"), *lines, ""])
+        form, look = tables.model_copy(update={"encoding": "utf-8"}), Look(separator, _LONGEST_LINE)
+        return parse(io.BytesIO(content.encode()), names, form, look, skip=True)
+    except (pa.ArrowException, OSError, ValueError, csv.Error) as error:
+        raise _unreadable(error, path, tables) from None
+
+
+def _is_alone(line: str, separator: str) -> bool:
+    """Whether a line is text, with all of its quotation marks closed, and no longer than any record."""
+    if len(line) > _LONGEST_LINE or "\0" in line or "\ufffd" in line:
+        return False
+    try:
+        return '"' not in line or len(list(csv.reader([line], delimiter=separator, strict=True))) == 1
+    except csv.Error:
+        return False
+
+
 def names_in_delimited(path: Path, tables: TableSettings) -> list[str]:
     """The names in the header of a CSV file. Raises DataError like ``read_delimited``."""
     try:
-        look, encoding = _look_into(path, tables), "utf-8-sig" if _is_utf_8(tables.encoding) else tables.encoding
-        with _opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+        look = _look_into(path, tables)
+        with _opened(path) as file, io.TextIOWrapper(file, encoding=_encoding(tables), newline="") as text:
             return next(csv.reader(itertools.islice(text, _LINES), delimiter=look.separator), [])
     except (pa.ArrowException, OSError, ValueError, csv.Error) as error:
         raise _unreadable(error, path, tables) from None
@@ -259,6 +291,11 @@ def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> FormE
         )
         remedy += "old Mac), or save it as CSV UTF-8"
     return FormError(f"the text of {path} is not in {stated}: {remedy}")
+
+
+def _encoding(tables: TableSettings) -> str:
+    """Encoding for Python, which would take the mark at the beginning for a letter."""
+    return "utf-8-sig" if _is_utf_8(tables.encoding) else tables.encoding
 
 
 def _is_utf_8(encoding: str) -> bool:

@@ -23,6 +23,7 @@ from fedct_flwr.datasets.delimited import (
     most_unpacked,
     names_in_delimited,
     read_delimited,
+    read_lines,
 )
 from fedct_flwr.datasets.excel import names_in_excel, read_excel
 from fedct_flwr.files import check_is_file
@@ -246,10 +247,10 @@ def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArr
 
 
 def read_as_text(path: Path, tables: TableSettings) -> pa.Table:
-    """A file's table whose form depends on no record: as text, and of CSV without lines that have too many fields."""
-    names = column_names(path, tables)
+    """A file's table whose form depends on no record: as text, and of CSV with one record in each line."""
+    _check_regular(path)
     plain = path.name.lower().endswith((".xlsx", ".parquet"))
-    return _read(path, names, tables) if plain else read_delimited(path, names, tables, skip=True)
+    return _read(path, column_names(path, tables), tables) if plain else read_lines(path, tables)
 
 
 def as_written(path: Path) -> pa.Table:

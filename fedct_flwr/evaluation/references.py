@@ -18,7 +18,7 @@ from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import description_of
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets.federated import FederatedDataset, pool
-from fedct_flwr.learners.base import Choosing, Layered, Learner, Resumable, Saveable
+from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner, named_learner
 from fedct_flwr.learners.catalog import packages
 from fedct_flwr.learners.meeting import together
@@ -131,8 +131,7 @@ def kept_model(
     path = find_algorithm(config).model_path(folder, silo.name, learner.suffix)
     try:
         if learner.has(path) if isinstance(learner, SklearnLearner) else path.exists():
-            # The network made of the silos' networks may be wider than each of them.
-            return learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
+            return learner.load(path)
     except DataError as error:
         tell(f"the model of silo {silo.name!r} cannot be read, and is left out: {error}")
     return None
@@ -165,8 +164,7 @@ def describe_model(
         return
     try:
         learned = dataset.public.X, dataset.silos[position].private.X
-        described = description_of(config.study, Subject.simulated(dataset), settings, *learned)
-        description = described.model_copy(update={"any_width": isinstance(kept, Layered) and bool(kept.layers)})
+        description = description_of(config.study, Subject.simulated(dataset), settings, *learned)
         for target in {own, path} if position == 0 else {own}:
             describe(path, kept, getattr(kept, "transformer", None), description, target)
     except Exception as error:  # whatever libraries raise; what they say may quote data

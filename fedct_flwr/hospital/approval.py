@@ -126,7 +126,7 @@ def approve(
         "duplicates": (
             {
                 "exact": duplicates.exact,
-                "near": duplicates.near,
+                "rounded": duplicates.rounded,
                 "own-exact": duplicates.own_exact,
                 "alarm": duplicates.alarm,
             }

@@ -162,7 +162,7 @@ class Gate:
         self._policy: Policy = config.policy
         self._terms = terms_of(study)
         self._joint = joint_of(study)
-        # The log's names for messages of secure sums: of labels or probabilities, or of those with noise for records.
+        # The log's names for messages of secure sums: of labels, or of those with noise for records.
         self._added = config.policy.kinds[0] if config.adds_noise else SUMS[HARD.name].policy
         self._approving = approving_digest(config, study)
         self._log = log

@@ -5,7 +5,7 @@ A line is a JSON object, keys sorted, no spaces, ASCII:
 - ``number`` (from 1), ``time`` (UTC), ``silo``
 - ``event``, which is the decision: opened, approved, revoked, admitted, released, repeated, added, refused
 - ``study``, ``public`` (fingerprint of its public set), ``run`` (Flower's id), ``round``, ``kind`` (hard: labels;
-  counts: of votes; soft: probabilities; sum, count-sum, soft-sum: parts of sums of labels, votes or probabilities),
+  counts: of votes; soft: probabilities; sum, count-sum: parts of sums of labels or votes),
   ``queries`` (labels of public examples; each vote that is counted is one, and each class's probability)
 - ``bytes`` and ``payload`` (SHA-256) of what left; with a refusal that is the refusal itself, or 0 and nothing if it
   was not sent

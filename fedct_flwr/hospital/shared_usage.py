@@ -8,6 +8,7 @@ whose file format, lock and marks it uses (``privacy.ledger_file``). A folder th
 
 import hashlib
 import json
+import math
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -136,6 +137,17 @@ def spent_epsilon(config: SiloConfig) -> float | None:
         return None
     budget = common_budget(config)
     return budget.spent(config.records.delta).upper if budget else 0.0
+
+
+def spent_on_records(config: SiloConfig) -> str:
+    """The same in words, with what all studies together may spend. Raises LedgerError."""
+    epsilon, records = spent_epsilon(config), config.records
+    # Other studies may count records where this one counts patients.
+    most = f"{records.epsilon:g}" if records.epsilon else "no limit"
+    spent = "nothing is known here" if epsilon is None else f"{epsilon:.3g} is spent"
+    if epsilon == math.inf:
+        spent = "there is no bound: labels left without protection"
+    return f"{most} at delta {records.delta:g} for each record, of which {spent}"
 
 
 def _rows(file: sqlite3.Connection, study: str | None = None) -> list[tuple[str, str, int]]:

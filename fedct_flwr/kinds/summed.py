@@ -5,7 +5,6 @@ trains, asks and costs what that kind does. Its reply says that the answers are 
 how much says ``fedct_flwr/privacy/noise_shares.py``; how a silo adds it, ``fedct_flwr/silo/noisy_sum.py``.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, cast
@@ -16,27 +15,17 @@ from numpy.typing import NDArray
 from fedct_flwr.config import Policy
 from fedct_flwr.consensus.counting import tally, unanimous
 from fedct_flwr.datasets.federated import Query
-from fedct_flwr.kinds.base import (
-    CLASSES,
-    Cost,
-    Decided,
-    Decision,
-    Facts,
-    Kind,
-    as_kind,
-    facts_of_labels,
-    facts_of_values,
-)
+from fedct_flwr.kinds.base import Cost, Decision, Facts, Kind, as_kind, facts_of_labels
 from fedct_flwr.kinds.hard import COUNTS, HARD
-from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.types import ABSTAIN, HardLabels, SiloName, VoteCounts, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
-from fedct_flwr.wire.packing import MOST_STEPS, UNITS, Grid, quantized
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 _LIARS: Final = "A partner that lies can add more than its one vote, and no sum shows it"
+_BITS_OF_VOTES: Final = 8
+"""Bits of each number, enough for a sum of 100 silos."""
 NOTHING: Final[HardLabels] = np.empty((0, 0, 0), dtype=np.int16)
 """A reply's contents instead of answers."""
 
@@ -68,89 +57,59 @@ class OnlyReady(Kind):
 
 
 class Summed(OnlyReady):
-    """One number for each class of each example, in a sum ``(examples, classes)``."""
+    """One vote of each silo for each example, in a sum ``(examples, classes)``; a silo that abstains adds zeros."""
 
+    shared: ClassVar[str] = "sums of votes on public examples, from which a single silo's cannot be read"
     leaves: ClassVar[str] = (
         "masked numbers that look random: one for each class of each public example that is asked about. Only the sum "
         "over the silos that take part can be opened, never a single silo's part of it"
     )
     in_short: ClassVar[str] = "parts of secure sums, each number counted as a label"
-    inner: ClassVar[Kind]
-    """The kind whose answers are added."""
-    largest: ClassVar[int]
-    """Range of the numbers that a silo adds."""
-    bits: ClassVar[int]
-    """Bits of each number, enough for a sum of 100 silos."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "inner" in vars(cls):
-            for field in ("of", "for_numbers", "own_model", "learns_labels", "unprotected", "scores", "labels"):
-                setattr(cls, field, getattr(cls.inner, field))
-
-    @abstractmethod
-    def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
-        """The silo's numbers, ``(examples, classes)``. Raises Refused for answers of another kind."""
-
-    def summand(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.uint64]:
-        """The silo's summand, ``(examples * classes,)``. Raises Refused."""
-        return self.numbers(votes, instruction, terms).astype(np.uint64).ravel()
-
-    def shape(self, instruction: Instruction, terms: Terms, subject: bytes) -> Shape:
-        """Shape of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
-        return Shape(instruction.query.size * terms.width, self.bits, subject, self.largest)
-
-    def opened(
-        self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
-    ) -> VoteCounts:
-        """The sum ``(examples, classes)`` of ``num_silos``. Raises Refused for one that no answers add up to.
-
-        ``honest``: silos whose noise is counted, as ``noise_shares.surely_honest`` has it; 0: all.
-        """
-        return total.astype(np.int32).reshape(instruction.query.size, terms.width)
-
-    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        return self.inner.cost(instruction, terms)._replace(labels=instruction.query.size * terms.width)
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
-
-    (
-        can_answer, check_protection, check_learner, soft_targets, teaches, safeguard_of, put_learning, cotrain, fits,
-        score, empty_table, predicted,
-    ) = (
-        as_kind(lambda self: self.inner, method)
-        for method in (
-            "can_answer", "check_protection", "check_learner", "soft_targets", "teaches", "safeguard_of",
-            "put_learning", "cotrain", "fits", "score", "empty_table", "predicted",
-        )
-    )  # fmt: skip
-
-
-class SummedVotes(Summed):
-    """One vote of each silo for each example; a silo that abstains adds zeros."""
-
-    shared: ClassVar[str] = "sums of votes on public examples, from which a single silo's cannot be read"
     beware: ClassVar[str] = (
         "A sum says something of its parts: where all silos agree, each silo's vote is known. The fewer silos add, the "
         f"more it says. {_LIARS}"
     )
-    largest: ClassVar[int] = 1
-    bits: ClassVar[int] = 8
+    inner: ClassVar[Kind]
+    """The kind whose answers are added."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "inner" in vars(cls):
+            for field in ("of", "own_model", "learns_labels", "unprotected"):
+                setattr(cls, field, getattr(cls.inner, field))
+
+    def summand(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.uint64]:
+        """The silo's summand, ``(examples * classes,)``. Raises Refused for answers of another kind.
+
+        A 1 for the class of the silo's label, or for the class that all of its students chose.
+        """
+        labels = unanimous(votes, instruction.votes) if instruction.votes else votes
+        return tally([labels], instruction.query.size, terms.num_classes).astype(np.uint64).ravel()
+
+    def shape(self, instruction: Instruction, terms: Terms, subject: bytes) -> Shape:
+        """Shape of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
+        return Shape(instruction.query.size * terms.width, _BITS_OF_VOTES, subject, 1)
 
     def opened(
         self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
     ) -> VoteCounts:
-        """The sum of votes. Raises Refused (UNKNOWN_CLASS) where an example has more than one of each silo."""
-        votes = super().opened(total, instruction, terms, num_silos)
+        """The sum ``(examples, classes)`` of ``num_silos``.
+
+        Raises Refused (UNKNOWN_CLASS) where an example has more than one vote of each silo. ``honest``: silos whose
+        noise is counted, as ``noise_shares.surely_honest`` has it; 0: all.
+        """
+        votes = total.astype(np.int32).reshape(instruction.query.size, terms.width)
         if (votes.sum(axis=1) > num_silos).any():
             raise Refused(Refusal.UNKNOWN_CLASS)
         return votes
 
-    def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
-        """One-hot votes: a 1 for the class of the silo's label, or for the class that all of its students chose."""
-        labels = unanimous(votes, instruction.votes) if instruction.votes else votes
-        return tally([labels], instruction.query.size, terms.num_classes)
+    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
+        return Cost(instruction.query.size * terms.width)
+
+    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
+        return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
+
+    can_answer, cotrain = (as_kind(lambda self: self.inner, method) for method in ("can_answer", "cotrain"))
 
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
@@ -175,14 +134,14 @@ def _noise(policy: Policy) -> list[str]:
     ]
 
 
-class SummedLabels(SummedVotes):
+class SummedLabels(Summed):
     """Sums of labels."""
 
     name: ClassVar[str] = "sums of labels"
     inner: ClassVar[Kind] = HARD
 
 
-class SummedCounts(SummedVotes):
+class SummedCounts(Summed):
     """Sums of students' votes: a silo has one where all of its students agree, as in FedKT's consistent voting."""
 
     name: ClassVar[str] = "sums of students' votes"
@@ -191,89 +150,7 @@ class SummedCounts(SummedVotes):
     inner: ClassVar[Kind] = COUNTS
 
 
-class SummedProbabilities(Summed):
-    """Sums of probabilities in whole 255ths, as they travel without sums. All silos learn the same mean."""
-
-    name: ClassVar[str] = "sums of probabilities"
-    policy: ClassVar[str] = "soft-sum"
-    inner: ClassVar[Kind] = PROBABILITIES
-    decided: ClassVar[Decided] = CLASSES
-    shared: ClassVar[str] = "sums of probabilities of public examples, from which a single silo's cannot be read"
-    leaves: ClassVar[str] = (
-        "masked probabilities that look random: one for each class of each public example that is asked about. Only "
-        "the sum over the silos that take part can be opened, never a single silo's part of it"
-    )
-    in_short: ClassVar[str] = "parts of secure sums of probabilities or values, each counted as a label"
-    beware: ClassVar[str] = (
-        "A sum of probabilities says more of its parts than one of votes: where all silos are sure, it shows how sure "
-        "each is. The fewer silos add, the more it says. Every silo learns the mean. No protection under [privacy] "
-        "covers it"
-    )
-    largest: ClassVar[int] = UNITS
-    bits: ClassVar[int] = 16
-
-    def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
-        """Whole units. Raises Refused (PROBABILITIES, UNKNOWN_CLASS)."""
-        if votes.shape != (instruction.query.size, terms.width):
-            raise Refused(Refusal.UNKNOWN_CLASS)
-        return quantized(votes)
-
-    def opened(
-        self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
-    ) -> VoteCounts:
-        """The sum of whole units. Raises Refused (PROBABILITIES) where an example's do not fit ``num_silos``."""
-        units = super().opened(total, instruction, terms, num_silos)
-        if (units.sum(axis=1) != num_silos * UNITS).any():
-            raise Refused(Refusal.PROBABILITIES)
-        return units
-
-    def facts(
-        self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
-    ) -> Facts:
-        return facts_of_labels(None, {silo: {} for silo in votes}, scores, decision, terms)
-
-
-class SummedValues(SummedProbabilities):
-    """Sums of values, as their numbers on the study's grid. All silos learn the same mean: a sum has no median."""
-
-    name: ClassVar[str] = "sums of values"
-    inner: ClassVar[Kind] = VALUES
-    shared: ClassVar[str] = "sums of predicted values of public examples, from which a single silo's cannot be read"
-    leaves: ClassVar[str] = (
-        "masked numbers that look random: one for each public example that is asked about, of the study's grid. Only "
-        "the sum over the silos that take part can be opened, never a single silo's part of it"
-    )
-    beware: ClassVar[str] = (
-        "The fewer silos add, the more a sum of values says of its parts. Every silo learns the mean. "
-        f"{_LIARS}. No protection under [privacy] covers it"
-    )
-    largest: ClassVar[int] = MOST_STEPS - 1
-    bits: ClassVar[int] = 24
-
-    def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
-        """Their numbers on the grid. Raises Refused (VALUES)."""
-        return cast(Grid, terms.grid).codes(votes)
-
-    def opened(
-        self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
-    ) -> Any:
-        """The sum of values ``(examples, 1)``. Raises Refused (VALUES) where it does not fit ``num_silos``."""
-        grid, steps = cast(Grid, terms.grid), total.astype(np.float64).reshape(-1, 1)
-        if steps.max(initial=0) > num_silos * grid.last:
-            raise Refused(Refusal.VALUES)
-        return num_silos * grid.low + grid.step * steps
-
-    def facts(
-        self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
-    ) -> Facts:
-        means = {silo: total / len(votes) for silo, total in votes.items()}
-        found = facts_of_values(means, decision)
-        return Facts({"moved": found.of_round["moved"]}, {silo: {} for silo in votes}, (), "the mean of their values")
-
-
-SUMS: Final[dict[str, Summed]] = {
-    kind.inner.name: kind for kind in (SummedLabels(), SummedCounts(), SummedProbabilities(), SummedValues())
-}
+SUMS: Final[dict[str, Summed]] = {kind.inner.name: kind for kind in (SummedLabels(), SummedCounts())}
 """Kinds of sums, by the name of the kind whose answers are added."""
 
 
@@ -281,7 +158,7 @@ BITS: Final = 32
 """Bits of each number: signed, in two's complement. No permitted noise comes near 2^31."""
 
 
-class NoisySum(SummedVotes):
+class NoisySum(Summed):
     """One vote of each silo for each example in units of a grid, and noise, in a sum ``(examples, classes)``."""
 
     shared: ClassVar[str] = "sums of votes on public examples with noise, from which a single silo's cannot be read"

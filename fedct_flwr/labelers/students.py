@@ -20,7 +20,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.labeler import Asked, KeepsNothing, check_installed
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.preprocessing import transformed
+from fedct_flwr.learners.preprocessing import rows, transformed
 from fedct_flwr.learners.text import reading_of, transformer_for
 from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.randomness import uniform_below
@@ -147,7 +147,7 @@ class Transfer(KeepsNothing):
         """
         lessons = self._chosen(len(asked.public), asked.positions)
         public = transformed(self._transformer, asked.public)
-        lectures, queried = public[lessons], public[asked.positions]
+        lectures, queried = rows(public, lessons), rows(public, asked.positions)
         every = range(self._partitions)
         with one_thread():
             # The parts of all partitions are drawn before any noise.
@@ -204,7 +204,7 @@ class Transfer(KeepsNothing):
         """A partition's student, which learns from the labels that lectures have."""
         labeled = labels != ABSTAIN
         return self._make_learner(random_state(self._seed, "student", partition)).fit(
-            lectures[labeled], labels[labeled]
+            rows(lectures, labeled), labels[labeled]
         )
 
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:

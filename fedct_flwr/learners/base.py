@@ -160,18 +160,3 @@ class Distillable(Protocol):
 
     def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
         """Train on ``steps`` minibatches of ``X`` with ``targets`` ``(n, classes)``. Raises TrainingError."""
-
-
-@runtime_checkable
-class Layered(Averageable, Protocol):
-    """A learner whose hidden neurons may be told apart, and may become more or fewer. For baselines in simulation."""
-
-    @property
-    def layers(self) -> Sequence[tuple[str, str]]:
-        """Names of fully connected weights ``(neurons, inputs)`` and biases, from the input on; empty otherwise."""
-
-    def widen(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Take over weights of hidden layers of any width, and forget what training keeps. Raises TrainingError."""
-
-    def load_any_width(self, path: Path) -> Self:
-        """Take over a saved model whose hidden layers may have other widths. Raises DataError."""

@@ -113,6 +113,12 @@ def apply(transformer: Any, X: Features) -> Features:
     return found
 
 
+def rows(X: Features, which: NDArray[Any]) -> Features:
+    """These rows of what went through a transformer, by a mask or by positions: of an array or of a DataFrame."""
+    found: Features = X.iloc[which] if hasattr(X, "iloc") else X[which]
+    return found
+
+
 def as_input(X: Features) -> Features:
     """Features as transformers take them: tables in double precision, images and objects (text) as they are."""
     return X if X.dtype == np.object_ or X.ndim == AXES else X.astype(np.float64, copy=False)

@@ -7,7 +7,6 @@ import math
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -15,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from fedct_flwr.config.learner import Training
 from fedct_flwr.files import write_atomically
@@ -31,17 +29,11 @@ from fedct_flwr.learners.trained_network import (
     over,
     said_in_one_sentence,
     seeded,
-    weights_in,
     without_denormals,
 )
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _DISTILLATION_RATE: Final = 1e-3
-_BETWEEN: Final = frozenset({
-    nn.Flatten, nn.Identity, nn.Dropout, nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU,
-    nn.Mish, nn.Softplus, nn.Tanh, nn.Sigmoid, nn.Hardtanh, nn.Hardswish,
-})  # fmt: skip
-"""Element-wise modules allowed between fully connected layers."""
 _BLOCK: Final = 1 << 19
 """Bytes of batches that are gathered at a time."""
 _NOTHING: Final = np.zeros(0, dtype=LABEL_DTYPE)
@@ -155,31 +147,6 @@ class TorchLearner(TrainedNetwork):
         except RuntimeError as error:
             raise TrainingError(f"the weights do not fit the network: {error}") from error
 
-    @property
-    def layers(self) -> tuple[tuple[str, str], ...]:
-        return _fully_connected(self._network)
-
-    def widen(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Take over weights of hidden layers of any width, with a fresh optimizer, until ``reset``.
-
-        Raises TrainingError for another network's.
-        """
-        try:
-            shapes = [weights[name].shape for name, _ in self.layers]
-            own = [self._network.get_parameter(name).shape for name, _ in self.layers]
-            # Inputs and outputs stay, and each layer takes the outputs of the one before it.
-            fits = (own[0][1], *(out for out, _ in shapes[:-1]), own[-1][0])
-            if fits != (*(entering for _, entering in shapes), shapes[-1][0]):
-                raise ValueError("its layers do not follow each other")
-        except (KeyError, IndexError, ValueError) as error:
-            raise TrainingError(f"the weights do not fit the network: {error}") from error
-        for (name, _), (leaving, entering) in zip(self.layers, shapes, strict=True):
-            within, _, place = name.removesuffix(".weight").rpartition(".")
-            layer = skip_init(nn.Linear, entering, leaving, device=self._device, dtype=torch.float32)  # type: ignore[no-untyped-call]
-            setattr(self._network.get_submodule(within), place, layer)
-        self._optimizer = self.make_optimizer(self._trained)
-        self.set_weights(weights)
-
     def logits(self, X: Features) -> NDArray[np.float32]:
         values: NDArray[np.float32] = self._logits(self._tensor(X)).float().cpu().numpy()
         return values
@@ -243,15 +210,6 @@ class TorchLearner(TrainedNetwork):
         except (OSError, TrainingError) as error:
             raise DataError(f"cannot read the model {path}: {error}") from error
         return self
-
-    def load_any_width(self, path: Path) -> Self:
-        """Take over a saved network, and the widths of its hidden layers. Raises DataError."""
-        if self.layers:
-            try:
-                self.widen(weights_in(path.read_bytes()))
-            except (OSError, TrainingError) as error:
-                raise DataError(f"cannot read the model {path}: {error}") from error
-        return self.load(path)
 
     def make_optimizer(self, weights: list[Tensor]) -> torch.optim.Optimizer:
         if self._training.optimizer == "adam":
@@ -395,20 +353,6 @@ class TorchLearner(TrainedNetwork):
         batches = (batch for X, y in blocks([course], _BLOCK) for batch in zip(X[:, 0], y[:, 0], strict=True))
         Steps(step, optimizer).take(batches, rate)
         return float(worst)
-
-
-def _fully_connected(network: nn.Module) -> tuple[tuple[str, str], ...]:
-    """Names of its layers' weights and biases; none unless these are all that it does, each applied once."""
-    # By their very types: what a subclass does is not known.
-    parts = dict(network.named_modules(remove_duplicate=False))
-    linear = {name: part for name, part in parts.items() if type(part) is nn.Linear and part.bias is not None}
-    known = all(type(part) in (_BETWEEN | {nn.Sequential}) for name, part in parts.items() if name not in linear)
-    layers = list(linear.values())
-    once = len(set(layers)) == len(layers) > 1
-    follow = all(before.out_features == after.in_features for before, after in pairwise(layers))
-    if not (type(network) is nn.Sequential and known and once and follow):
-        return ()
-    return tuple((f"{name}.weight", f"{name}.bias") for name in linear)
 
 
 def num_values(make: Callable[[], nn.Module]) -> int:

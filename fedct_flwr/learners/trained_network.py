@@ -378,15 +378,6 @@ def described(network: Averageable | bytes, preprocessing: bytes | None, descrip
     return content
 
 
-def weights_in(content: bytes) -> dict[str, NDArray[Any]]:
-    """The network's weights by name, of any network. Raises TrainingError for a damaged file."""
-    try:
-        found = load_arrays(content)
-    except SafetensorError as error:
-        raise TrainingError(f"no weights of a network: {error}") from error
-    return {name.removeprefix(_NETWORK): value for name, value in found.items() if name.startswith(_NETWORK)}
-
-
 def preprocessing_in(content: bytes) -> bytes | None:
     """The transformer in skops format, None if there is none. Raises what safetensors does for a damaged file."""
     found = load_arrays(content).get(_PREPROCESSING)

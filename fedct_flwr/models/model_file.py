@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.schema import Column, ImageForm, Schema, check_names
 from fedct_flwr.files import DAMAGED, check_is_file, write_atomically
-from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
+from fedct_flwr.learners.base import Averageable, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
 from fedct_flwr.learners.output_validation import classes_of, probabilities_of
@@ -286,8 +286,6 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         learner = untrained(settings, 0, description.classes, examples, transformer)
         if not isinstance(learner, Resumable):
             raise DataError(f"{what} is no network's, though it is said to be one of {name!r}")
-        if description.any_width and isinstance(learner, Layered) and learner.layers:
-            learner.widen(tensors.weights_in(content))
         learner.restore(content)
     except DataError:
         raise

@@ -182,6 +182,8 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
             parts.append(values)
             continue
         for number, categories in enumerate(last[0].categories_):
+            if last[0].drop_idx_ is not None and (dropped := last[0].drop_idx_[number]) is not None:
+                categories = np.delete(categories, dropped)
             known = constant(f"known_{number}", np.asarray(categories, dtype=np.float64)[None])
             same = node("Equal", [chosen(f"value_{number}", values, [number]), known], f"is_{number}")
             parts.append(node("Cast", [same], f"hot_{number}", to=TensorProto.DOUBLE))

@@ -37,7 +37,7 @@ class Answers:
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
         # No protection covers these, so settings that let them out under one are refused.
         kinds = set(config.policy.kinds)
-        probabilities = bool(kinds & {"soft", "soft-sum"})
+        probabilities = "soft" in kinds
         labels = bool(kinds & {"hard", "shares", "sum"}) or not (students or probabilities)
         summed = kinds <= set(config.policy.adds)
         return cls(labels, students, config.transfer.lessons, probabilities, summed=summed)

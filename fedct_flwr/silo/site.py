@@ -263,7 +263,9 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         result = result_of(config.data, table)
         found = inspect_records(config.data, study, config.silo, table)
         refuse(found.findings, {"": study.config.public, config.silo: config.data.source})
-        own = _own_records(config, study, partial(read_grouped, table=table))
+        own = _own_records(config, study, read_each if config.always_answers else partial(read_grouped, table=table))
+        if config.promises and table is not None and own.private.size < table.num_rows:
+            raise DataError(f"{config.data.source} has records that are not a line of text each")
         del table
         if own.private.size == 0:
             raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")
@@ -274,7 +276,8 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         if not config.always_answers:
             raise
         # No record may decide whether there is an answer.
-        own, why = _own_records(config, study, read_each), f"{error}; records that cannot be read are left out"
+        why = f"{error}; records that cannot be read are left out"
+        own = _own_records(config, study, read_each)
         findings = [Finding("unreadable", Severity.SAID, why, "", silo=config.silo)]
     return Site(
         config.silo,

@@ -63,7 +63,7 @@ def change_records(folder: Path, change: Change) -> None:
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     rows = change(rows)
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", errors="surrogateescape") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
@@ -172,6 +172,11 @@ UNREADABLE: dict[str, tuple[Change, int]] = {
     "a date": (cell("chol", "2020-01-01"), 167),
     "infinite": (cell("chol", "1e999"), 167),
     "a field more": (cell("chol", "7,8"), 167),
+    "no text": (cell("chol", "\udcff"), 167),
+    "a zero byte": (cell("chol", "\0"), 167),
+    "an open quotation mark": (cell("chol", "?7"), 167),
+    "two lines": (cell("patient", "0\n"), 167),
+    "too long": (cell("chol", " " * 2**21), 167),
 }
 """Changes of 168 records, and how many can be read then."""
 
@@ -192,7 +197,7 @@ def test_no_record_that_cannot_be_read_decides_it_either(tmp_path: Path, protect
         folder = Path(shutil.copytree(tmp_path / "whole", tmp_path / name))
         change_records(folder, change)
         path = folder / "data.csv"
-        path.write_text(path.read_text("utf-8").replace('"7,8"', "7,8"), "utf-8")
+        path.write_bytes(path.read_bytes().replace(b'"7,8"', b"7,8").replace(b"?7", b'"7'))
         payload, outcome, _ = answered(folder, votes=int(protection == "fedkt-l2"))
         assert isinstance(outcome, np.ndarray), name
         found.add((len(payload), account_of(SiloConfig.read_toml(folder / "silo.toml"), "heart-disease").epsilon))

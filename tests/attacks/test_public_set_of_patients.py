@@ -41,35 +41,7 @@ def with_inflated_others(public: Table, copies: Table, rng: np.random.Generator)
     return planted(1e6 * public, copies)
 
 
-def hardly_changed(public: Table, copies: Table, rng: np.random.Generator) -> Table:
-    """And an outlier."""
-    spread = np.nanstd(public, axis=0)
-    return with_an_outlier(public, copies + 1e-3 * spread * rng.normal(size=copies.shape), rng)
-
-
-def in_many_words(public: Table, copies: Table, rng: np.random.Generator) -> Table:
-    """And an outlier: each patient eight times, so that the next public ones are no farther away than the nearest."""
-    spread, many = np.nanstd(public, axis=0), np.repeat(copies, 8, axis=0)
-    return with_an_outlier(public, many + 0.1 * spread * rng.normal(size=many.shape), rng)
-
-
-def with_three_columns_emptied(public: Table, copies: Table, rng: np.random.Generator) -> Table:
-    copies = copies.copy()
-    for copy in copies:
-        copy[rng.choice(len(copy), 3, replace=False)] = math.nan
-    return planted(public, copies)
-
-
-EXACT: tuple[Disguise, ...] = (
-    with_an_outlier,
-    with_the_largest_number,
-    with_inflated_others,
-)
-CHANGED: tuple[Disguise, ...] = (
-    hardly_changed,
-    in_many_words,
-    with_three_columns_emptied,
-)
+EXACT: tuple[Disguise, ...] = (with_an_outlier, with_the_largest_number, with_inflated_others)
 
 
 def reports(disguise: Disguise, silo: str) -> list[DuplicateReport]:
@@ -92,13 +64,6 @@ def test_exact_copies_are_always_found_whatever_stands_beside_them(disguise: Dis
     for report in reports(disguise, silo):
         assert report.exact >= PATIENTS
         assert report.alarm
-
-
-@pytest.mark.parametrize("disguise", CHANGED)
-def test_changed_copies_are_found(disguise: Disguise) -> None:
-    found = reports(disguise, "cleveland")
-    assert all(report.alarm for report in found)
-    assert np.mean([report.near for report in found]) >= PATIENTS - 1
 
 
 def test_categories_that_are_renamed_hide_no_copy() -> None:

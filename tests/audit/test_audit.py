@@ -106,13 +106,11 @@ def test_too_few_candidates_are_refused() -> None:
         choose(noisy(2, 4).silos, 200, seed=0)
 
 
-def test_a_quantity_and_pfnm_are_refused() -> None:
+def test_a_quantity_is_refused() -> None:
     dataset = noisy()
     quantity = replace(dataset, schema=replace(dataset.schema, classes=(), quantity="days"))
     with pytest.raises(ConfigError, match="days"):
         audited(How(), quantity)
-    with pytest.raises(ConfigError, match="pfnm"):
-        audited(How(), dataset, algorithm="pfnm")
 
 
 def test_the_sums_of_the_joint_labeler_are_attacked_too() -> None:

@@ -29,7 +29,6 @@ from fedct_flwr.wire.refusal import Refusal, Refused
 from server_app.main import app as server_app
 from tests.cli.silos import YES, Fedct, Kit, words
 from tests.golden.hospital import answering
-from tests.hospital.test_adding import line_of
 
 NUMBER = {"name": "progression", "low": 0.0, "high": 400.0, "step": 0.5}
 LABEL = "in a year"
@@ -141,22 +140,6 @@ def test_silos_answer_through_their_gates_and_gain(silos: Silos, algorithm: str)
         assert all(360 < entry.bytes < 560 for entry in released)
     first, *_, last = mean_scores(run)
     assert last > first + 0.1
-
-
-def test_sums_of_values_open_to_the_mean_alone(silos: Silos) -> None:
-    for name in silos.names:
-        silos.keys[name] = Ed25519PrivateKey.generate()
-        silos.write(name, kinds=["soft-sum"])
-    study = silos.study / "study.toml"
-    sums = {"sums": {"keys": {name: line_of(key) for name, key in silos.keys.items()}}}
-    study.write_text(study.read_text("utf-8") + "\n" + tomli_w.dumps(sums), "utf-8")
-    run = silos.run(**{"secure": True, "report-scores": True})
-    first, *_, last = mean_scores(run)
-    assert last > first + 0.1
-    for name in silos.names:
-        # That it is ready, and what looks random: no value.
-        assert all(entry.kind == "soft-sum" and entry.bytes < 200 for entry in silos.of(name, Event.RELEASED))
-        assert sum(entry.bytes > 500 for entry in silos.of(name, Event.ADDED)) == 3
 
 
 # --- one silo's commands

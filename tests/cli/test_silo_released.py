@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -81,6 +82,10 @@ def test_labels_are_printed_of_an_intact_log_alone(fedct: Fedct, silo: Silo, tmp
         done = fedct("silo", "released", silo.folder)
         assert (done.code, done.out) == (RunError.exit_code, "")
         assert "the egress log is not intact, line" in done.sentence
+    shutil.rmtree(silo.config.state)
+    for command in ("verify", "released"):
+        done = fedct("silo", command, silo.folder)
+        assert (done.code, done.out, "which is remembered" in done.sentence) == (RunError.exit_code, "", True)
 
 
 def test_each_kind_of_answer_has_its_rows() -> None:

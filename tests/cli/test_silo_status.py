@@ -22,6 +22,7 @@ from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.ledger_file import LedgerError
 from tests.cli.silos import Fedct, Kit, words
 from tests.readme import ROOT
 
@@ -188,7 +189,9 @@ def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit
     page = " ".join(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out.split())
     assert "Limits over all studies of these records" in page
     assert "Labels: 300, of which 228 are used" in page
-    assert "Epsilon: no limit at delta 1e-05 for each record, of which there is no bound" in page
+    spent = "Epsilon: no limit at delta 1e-05 for each record, of which there is no bound"
+    assert spent in page
+    assert spent in fedct("privacy-sheet", kit.folder).out
     assert "This study has no protection" in page
     assert "Counted for 1 silo folder in" in page
     said = json.loads(fedct("silo", "status", kit.folder, "--json").out)["records"]
@@ -202,3 +205,5 @@ def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit
     (tmp_path / "common" / "ledger.mark").write_bytes(b"another\n")
     shown = " ".join(fedct("silo", "status", kit.folder).out.split())
     assert "what has left cannot be told, so nothing leaves" in shown
+    assert json.loads(fedct("silo", "status", kit.folder, "--json").out)["records"]["privacy"]["bounded"] is None
+    assert fedct("privacy-sheet", kit.folder).code == LedgerError.exit_code

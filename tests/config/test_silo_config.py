@@ -84,6 +84,11 @@ def test_what_breaks_a_promise_is_refused(tables: dict[str, Any], said: str) -> 
     assert read(**{**tables, "privacy": {}}).privacy.protection == "none"
 
 
+def test_sums_of_probabilities_went_and_what_serves_is_named() -> None:
+    said = message(policy={"kinds": ["soft-sum"]})
+    assert said.endswith("write sum for sums of labels, or soft, of which the coordinator sees each silo's")
+
+
 def test_what_decides_the_model_has_a_promise_only_where_there_is_one() -> None:
     assert "privacy" not in read(privacy={"epsilon": 3.0}).decides_model
     assert "optimizer" not in str(read().decides_model)

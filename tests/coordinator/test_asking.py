@@ -1,10 +1,8 @@
 """What silos are asked: labels of the round before for all, or each its own targets once it has some."""
 
-from dataclasses import replace
-
 import numpy as np
 
-from fedct_flwr.consensus.counting import Total, counting, plurality
+from fedct_flwr.consensus.counting import counting, plurality
 from fedct_flwr.consensus.prediction import prediction_consensus
 from fedct_flwr.consensus.trust import naive
 from fedct_flwr.coordinator.questions import Asking, Learning, no_targets
@@ -47,23 +45,3 @@ def test_a_silo_has_targets_from_the_second_round_on_of_the_examples_that_were_a
     assert (second.targets == ABSTAIN).all()
     # Who comes now begins as all did.
     assert SOFT.own(second, state, "tromso") is None
-
-
-def test_silos_that_add_are_all_asked_the_same() -> None:
-    asking = replace(SOFT, summed=True)
-    rule, state = asking.consensus, asking.consensus.init(["oslo", "bergen", "turku"])
-    first = asking.instruction(1, no_targets(6), state)
-    assert kind_of(first, TERMS).name == "sums of probabilities"
-    assert first.soft is not None
-    assert first.soft.targets is None
-    assert rule.of_sum is not None
-    total = Total(np.int32([[255, 510], [765, 0], [0, 765]]), ["oslo", "bergen", "turku"])
-    _, state = rule.of_sum(total, no_targets(3), state, np.random.default_rng(0))
-    second = asking.instruction(2, no_targets(6), state)
-    assert second.soft is not None
-    assert second.soft.targets is not None
-    assert second.soft.targets.weight == 0.25
-    assert second.soft.targets.query == first.query
-    np.testing.assert_array_equal(second.soft.targets.votes, np.float32([[1 / 3, 2 / 3], [1, 0], [0, 1]]))
-    # Or their sum could not be opened.
-    assert [asking.own(second, state, silo) for silo in ("oslo", "tromso")] == [None, None]

@@ -117,31 +117,25 @@ def test_a_number_is_the_same_patient_however_a_table_holds_it(values: pa.Array)
     assert len({*found, *of_other}) == 4
 
 
-LONG = 276_000_000_000_000_000
+LONG = [276_000_000_000_000_000 + number for number in range(4)]
+IDS = [UUID(int=number << number) for number in range(20)]
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "wanted"),
     [
-        pa.array([LONG + number for number in range(4)]),
-        pa.array([LONG + number for number in range(4)], pa.uint64()),
-        pa.array([Decimal(LONG + number) for number in range(4)], pa.decimal128(38, 0)),
-        pa.array([f"{LONG + number}.00" for number in range(4)], pa.large_string()),
+        (pa.array(LONG), LONG),
+        (pa.array(LONG, pa.uint64()), LONG),
+        (pa.array(map(Decimal, LONG), pa.decimal128(38, 0)), LONG),
+        (pa.array([f"{number}.00" for number in LONG], pa.large_string()), LONG),
+        (pa.array(IDS), IDS),
+        (pa.array([each.bytes for each in IDS], pa.large_binary()), IDS),
+        (pa.array(map(str, IDS)), IDS),
     ],
+    ids=range(7),
 )
-def test_long_numbers_stay_apart(values: pa.Array) -> None:
-    column = column_of_groups(pa.table({"patient": values}), "patient", "t")
-    assert column.to_pylist() == [str(LONG + number) for number in range(4)]
-
-
-def test_uuids_are_their_text() -> None:
-    ids = [UUID(int=number << number) for number in range(20)]
-    for values in (
-        pa.array(ids),
-        pa.array([each.bytes for each in ids], pa.large_binary()),
-        pa.array([*map(str, ids)]),
-    ):
-        assert column_of_groups(pa.table({"p": values}), "p", "t").to_pylist() == [*map(str, ids)]
+def test_long_numbers_and_uuids_stay_apart(values: pa.Array, wanted: list[object]) -> None:
+    assert column_of_groups(pa.table({"patient": values}), "patient", "t").to_pylist() == [*map(str, wanted)]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 import json
 import logging
 
-import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import Context, Message, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
@@ -71,25 +70,9 @@ def test_a_silo_that_hangs_is_given_up_at_the_deadline_and_not_asked_again(
     assert absences(folder) == wording
 
 
-def garbage(content: RecordDict):  # type: ignore[no-untyped-def]
-    def act(message: Message, context: Context) -> Message:
-        return Message(content, reply_to=message)
-
-    return act
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        RecordDict(),
-        to_record(b"\xff" * 100),
-        RecordDict({"fedct": ConfigRecord({"payload": "text"})}),
-        RecordDict({"weights": ArrayRecord([np.zeros(3)])}),
-    ],
-    ids=["nothing", "noise", "text", "weights"],
-)
+@pytest.mark.parametrize("content", [RecordDict(), to_record(b"\xff" * 100)], ids=["nothing", "noise"])
 def test_garbage_is_refused_and_the_others_go_on(federation: Federation, content: RecordDict) -> None:
-    federation.behave[FAULTY] = from_round(2, garbage(content))
+    federation.behave[FAULTY] = from_round(2, lambda message, context: Message(content, reply_to=message))
     folder = federation.run(num_server_rounds=2, stop_at_fixed_point=False)
     assert [set(absent) for absent in absences(folder)] == [set(), {NAME}]
 

@@ -14,11 +14,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     [
         ("own_network.make", '{"width": 16}', "safetensors"),
         ("own_classifier.NearestMean", '{"shrinkage": 0.2}', "skops"),
-        (
-            "lightgbm.LGBMClassifier",
-            '{"n_estimators": 20, "min_child_samples": 5, "n_jobs": 1, "verbose": -1}',
-            "skops",
-        ),
     ],
 )
 def test_an_example_cotrains(

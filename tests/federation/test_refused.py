@@ -12,7 +12,6 @@ from tests.federation.test_drift import NETWORK
 from tests.federation.test_fedavg import FEDAVG
 from tests.federation.test_joint import RUN as JOINT
 from tests.federation.test_noise_in_shares import PATE as SHARES
-from tests.federation.test_pfnm import PFNM
 from tests.sentences import sentence
 
 MLP = {"learner": "tests.federation.learners.network", "learner_params": "{}"}
@@ -38,7 +37,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             {**NETWORK, "algorithm": "scaffold", "optimizer": "adam"},
         ],
     ),
-    "pfnm": (PFNM, [LINEAR, TREE, {"num_server_rounds": 2}, {"algorithm": "fedavg", "pfnm_gamma": 2.0}]),
+    "pfnm": ({}, [{"algorithm": "pfnm"}]),
     "joint": (JOINT, [{"epsilon": 1e-9}, {"may_collude": 4}, {"protection": "dp-linear"}, {"min_summands": 2}]),
     "noise in shares": (
         SHARES,
@@ -54,8 +53,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         {"secure": True},
         [
             {"algorithm": "fedct-dawid-skene"},
-            {"algorithm": "prediction-consensus"},
-            {"algorithm": "prediction-consensus", "trust": "dynamic"},
+            {"algorithm": "dd"},
             {"algorithm": "fedct", "may_collude": 3},
             {"algorithm": "fedct", "secure": False, "may_collude": 2},
         ],

@@ -245,7 +245,6 @@ WEIGHTS: Final[dict[str, Golden]] = {
     "scaffold": _rounding(algorithm="scaffold", **{**AVERAGED, "optimizer": "sgd"}),
     "feddyn": _rounding(algorithm="feddyn", **{**AVERAGED, "optimizer": "sgd"}),
     "feddf": _rounding(algorithm="feddf", distillation_steps=5, **AVERAGED),
-    "pfnm": _rounding(algorithm="pfnm", **{**AVERAGED, "num_server_rounds": 1}),
     "dp-fedavg": _rounding(algorithm="dp-fedavg", **AVERAGED),
 }
 

@@ -32,7 +32,7 @@ from fedct_flwr.silo.site import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.codec import encode_instruction, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply, Soft
+from fedct_flwr.wire.content import Instruction, Reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, RUN, Silo, outcome
@@ -40,7 +40,6 @@ from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.secure_sum.silos import fault_of
 
 LABELS = SUMS["hard"]
-SURE = SUMS["probabilities"]
 NODE = 3
 VOTES = {name: np.int16([1, 0, place % 2, -1, 1]) for place, name in enumerate(HOSPITALS)}
 
@@ -62,8 +61,7 @@ class Hospital:
     @property
     def question(self) -> Instruction:
         asked = self.silo.instruction()
-        soft = None if self.kind is LABELS else Soft()
-        return replace(asked, summed=True, soft=soft)
+        return replace(asked, summed=True)
 
     def answer(self, votes: np.ndarray[Any, Any]) -> Refusal | bytes:
         """Admit the question, keep the answers as the client app does, and say that they are ready."""
@@ -165,17 +163,17 @@ def test_ready_answers_are_added_and_all_that_leaves_is_on_record(hospitals: dic
 @pytest.mark.parametrize(
     ("policy", "reason"),
     [
-        ({"kinds": ["sum"]}, Refusal.POLICY),
-        ({"kinds": ["sum", "soft"]}, Refusal.POLICY),
+        ({"kinds": ["count-sum"]}, Refusal.POLICY),
+        ({"kinds": ["count-sum", "hard"]}, Refusal.POLICY),
         ({"max_queries": 9}, Refusal.LIMIT),
         ({"max_queries": 10}, None),
     ],
 )
-def test_a_question_for_sums_of_probabilities_needs_its_own_kind_and_keeps_the_limits(
+def test_a_question_for_sums_needs_its_own_kind_and_keeps_the_limits(
     tmp_path: Path, policy: dict[str, Any], reason: Refusal | None
 ) -> None:
     with ExitStack() as stack:
-        hospital = opened(tmp_path, stack, SURE, **policy)["cleveland"]
+        hospital = opened(tmp_path, stack, **policy)["cleveland"]
         asked = to_record(encode_instruction(hospital.question, hospital.silo.terms))
         try:
             hospital.gate.admit(asked, RUN, CODE)

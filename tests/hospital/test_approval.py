@@ -82,7 +82,7 @@ FILES = ["config.json", "model.safetensors", "chat_template.jinja"]
 @pytest.mark.parametrize("file", FILES)
 def test_nothing_leaves_by_another_language_model_than_was_approved(file: str, silo: Silo, tmp_path: Path) -> None:
     config, request = reads_text(silo, tmp_path / "encoder"), silo.request()
-    told = Page(config, silo.study, [], Units(1, "1"), DuplicateReport(1, 1, 0, 0, alarm=False)).sections()
+    told = Page(config, silo.study, [], Units(1, "1"), DuplicateReport(1, 1, 0, 0)).sections()
     assert any((language_model(config) or "nothing") in line for line in told["The study"])
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         approve(log, config, silo.study)
@@ -107,7 +107,7 @@ def test_where_files_lie_and_where_its_supernode_listens_changes_nothing(silo: S
 
 def test_an_approval_tells_what_the_approver_knew_and_which_software_was_there(silo: Silo) -> None:
     trusting = changed(silo.config, "learner", packages=("torch", "no-such-package", ""))
-    report = DuplicateReport(168, 228, 1, 2, alarm=True, own_exact=5)
+    report = DuplicateReport(168, 228, 1, 2, own_exact=5)
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         entry = approve(log, trusting, silo.study, report)
         assert (entry.event, entry.study, entry.public) == (
@@ -115,7 +115,7 @@ def test_an_approval_tells_what_the_approver_knew_and_which_software_was_there(s
         )  # fmt: skip
         told = {"learner": "logistic-regression", "num-public": 228, "policy": silo.config.policy.logged}
         assert told.items() <= entry.details.items()
-        assert entry.details["duplicates"] == {"exact": 1, "near": 2, "own-exact": 5, "alarm": True}
+        assert entry.details["duplicates"] == {"exact": 1, "rounded": 2, "own-exact": 5, "alarm": True}
         assert entry.details["versions"] == {
             **{name: version(name) for name in ("fedct-flwr", "flwr", "scikit-learn", "torch")},
             "no-such-package": None,

@@ -19,7 +19,10 @@ from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event, Spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.privacy.budget import DATA_SET
+from fedct_flwr.privacy.events import pure
+from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, common_budget
 from fedct_flwr.privacy.ledger_file import LedgerError
+from fedct_flwr.silo.release import own_budget
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, KEY, RUN, Silo
@@ -63,11 +66,9 @@ def counted(folder: Path) -> tuple[Spent, int]:
     return SharedUsage(folder, "", {}).spent()
 
 
-def over_studies_of(silo: Silo) -> SharedUsage:
-    """The usage as commands read them."""
-    usage = SharedUsage.of(silo.config)
-    assert usage
-    return usage
+def spend(silo: Silo, epsilon: float, **common: None) -> None:
+    with Ledger(silo.state, **{"common": common_budget(silo.config), **common}) as ledger:
+        ledger.charge("study", DATA_SET, own_budget(silo.config), pure(epsilon))
 
 
 def test_two_studies_share_a_limit_of_labels(study: Callable[..., Silo], folder: Path) -> None:
@@ -144,8 +145,10 @@ def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
 
     with pytest.raises(LedgerError, match=r"Only if there is no backup, remove .*/state/shared-"), silo.gate():
         pass
+    usage = SharedUsage.of(silo.config)
+    assert usage
     with pytest.raises(LedgerError):
-        over_studies_of(silo).spent()
+        usage.spent()
     # And none that is at work when it happens goes on.
     if folder.exists():
         shutil.rmtree(folder)
@@ -158,15 +161,6 @@ def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
 
 
 def test_all_studies_means_all_whatever_each_of_them_limits(study: Callable[..., Silo], folder: Path) -> None:
-    pytest.importorskip("dp_accounting")
-    from fedct_flwr.privacy.events import pure
-    from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, common_budget
-    from fedct_flwr.silo.release import own_budget
-
-    def spend(silo: Silo, epsilon: float) -> None:
-        with Ledger(silo.state, common=common_budget(silo.config)) as ledger:
-            ledger.charge("study", DATA_SET, own_budget(silo.config), pure(epsilon))
-
     protected = {"protection": "dp-linear", "delta": 1e-5}
     one = study("one", epsilon=1.0, privacy={**protected, "epsilon": 1.0})
     other = study("other", privacy={**protected, "epsilon": 5.0})
@@ -187,14 +181,8 @@ def test_all_studies_means_all_whatever_each_of_them_limits(study: Callable[...,
 def test_what_a_study_spent_or_released_before_it_named_the_folder_counts_when_its_agent_starts(
     study: Callable[..., Silo], tmp_path: Path
 ) -> None:
-    pytest.importorskip("dp_accounting")
-    from fedct_flwr.privacy.events import pure
-    from fedct_flwr.privacy.ledger import Ledger
-    from fedct_flwr.silo.release import own_budget
-
     silo = study("one", privacy={"protection": "dp-linear", "epsilon": 5.0, "delta": 1e-5})
-    with Ledger(silo.state) as ledger:
-        ledger.charge("study", DATA_SET, own_budget(silo.config), pure(2.0))
+    spend(silo, 2.0, common=None)
     with silo.gate():
         assert spent_epsilon(silo.config) == pytest.approx(2.0, abs=0.01)
     bare = study("bare")

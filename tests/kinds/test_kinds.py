@@ -60,7 +60,7 @@ def test_a_question_teaches_what_the_kind_learns(kind: Kind) -> None:
     labeled = replace(question, targets=np.zeros(8, dtype=np.int16))
     targets = SoftTargets(question.query, np.ones((ASKED, terms.width), dtype=np.float32), 1.0)
     told = replace(question, soft=Soft(targets=targets))
-    of_numbers = kind.name in ("probabilities", "values", "shares", "sums of probabilities", "sums of values")
+    of_numbers = kind.name in ("probabilities", "values", "shares")
     assert (kind.soft_targets(told) is targets) == kind.teaches(told) == of_numbers
     assert kind.teaches(labeled) is not of_numbers
     assert kind.learns_labels == (kind.own_model and not of_numbers)

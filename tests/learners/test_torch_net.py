@@ -2,7 +2,6 @@
 
 import math
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,43 +129,6 @@ def test_a_rate_that_falls_is_the_same_where_training_goes_on_from_a_stored_stat
     moved = max(np.abs(value - weights[name]).max() for name, value in whole.weights().items())
     # A hundredth is left of a rate of .1, and no step goes further than the rate times a few.
     assert 0 < moved < 0.1 * 0.01 * 5 * 5
-
-
-def layered(hidden: int = 5) -> TorchLearner:
-    def make_it() -> nn.Module:
-        lower = nn.Sequential(nn.Linear(4, hidden), nn.Dropout(0.1))
-        return nn.Sequential(nn.Flatten(), lower, nn.Tanh(), nn.Linear(hidden, 3), nn.ReLU(), nn.Linear(3, 2))
-
-    return TorchLearner(make_it, 2, training(local_steps=20), device="cpu")
-
-
-def test_a_fully_connected_network_names_its_layers_from_the_input_on() -> None:
-    assert layered().layers == (
-        ("1.0.weight", "1.0.bias"), ("3.weight", "3.bias"), ("5.weight", "5.bias"),
-    )  # fmt: skip
-    assert [len(TorchLearner(make, 10, Training(), device="cpu").layers) for make in PAPERS] == [3, 0, 0]
-
-
-PAPERS = (networks.fashion_mnist_mlp, networks.cifar10_cnn, networks.svhn_cnn)
-
-
-def test_hidden_layers_become_as_wide_as_the_weights_and_files_that_they_are_given(tmp_path: Path) -> None:
-    wide = layered(hidden=9)
-    wide.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
-    logits, before = wide.logits(X), torch.random.get_rng_state()
-    learner = layered()
-    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
-    learner.widen(wide.weights())
-    assert (learner.logits(X) == logits).all()
-    assert torch.equal(torch.random.get_rng_state(), before)
-    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
-    assert (learner.logits(X) != logits).any()
-    wide.save(tmp_path / "wide.safetensors")
-    other = layered().load_any_width(tmp_path / "wide.safetensors")
-    assert (other.logits(X) == logits).all()
-    assert other.dump() == wide.dump()
-    other.reset()
-    assert all((other.weights()[name] == value).all() for name, value in layered().weights().items())
 
 
 def _tensors(state: bytes) -> dict[str, torch.Tensor]:

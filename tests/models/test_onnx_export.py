@@ -56,6 +56,8 @@ def test_an_own_classifier_that_knows_labels_and_not_all_of_them(
 ) -> None:
     pytest.importorskip(name.partition(".")[0])
     X, y = table()
+    # One column for a category of two values.
+    X[:, 2] = X[:, 2] > 0
     settings = LearnerSettings(name=name, params={"verbose": -1} if "lightgbm" in name else {})
     learner = learner_for(settings, "east", Schema(classes, SCHEMA.columns), PublicSet(X), X)
     learner.fit(X, np.where(y == 1, 2, y).astype(np.int16))

@@ -154,13 +154,10 @@ def test_epsilon_follows_from_the_noise_that_the_sheet_states(charged: list[DpEv
     with Ledger(tmp_path) as ledger:
         for event in charged:
             ledger.charge("study", DATA_SET, budget, event)
-    (said,) = re.findall(r"\nThe ledger of essen has, .*?: (.*)\.\n", text := of_records(_account(tmp_path, budget)))
+    text = of_records(account(Ledger(tmp_path), "essen", "study", budget))
+    (said,) = re.findall(r"\nThe ledger of essen has, .*?: (.*)\.\n", text)
     (spent,) = re.findall(rf"\| essen \| {len(charged)} \| {NUMBER} \| 1000 \|", text)
     assert recomputed(said, 1e-5) == pytest.approx(float(spent), rel=2e-3)
-
-
-def _account(state: Path, budget: Budget) -> Spending:
-    return account(Ledger(state), "essen", "study", budget)
 
 
 @pytest.mark.parametrize("votes", [1, 3])

@@ -63,30 +63,6 @@ def simulated(path: Path, **changes: Any) -> RunFolder:
     return RunFolder(path)
 
 
-def told(folder: RunFolder) -> list[dict[str, Any]]:
-    """What the rounds were, without the time that they took."""
-    rounds = folder.rounds()
-    for entry in rounds:
-        del entry["seconds"]
-        for silo in entry["silos"].values():
-            del silo["seconds"]
-    return rounds
-
-
-def test_real_silos_give_the_same_rounds_and_labels_as_simulated_ones(study: Path, tmp_path: Path) -> None:
-    silos = [write_silo_folder(tmp_path / name, name) for name in HOSPITALS]
-    real, expected = run(settings(study, tmp_path / "real"), silos), simulated(tmp_path / "simulated")
-    assert told(real) == told(expected)
-    assert len(real.rounds()) > 1
-    assert (real.path / "labels.csv").read_text() == (expected.path / "labels.csv").read_text()
-    assert real.read_json("result.json") == expected.read_json("result.json")
-    facts = [
-        {key: value for key, value in folder.read_json("config.json").items() if key not in ("settings", "versions")}
-        for folder in (real, expected)
-    ]
-    assert facts[0] == facts[1]
-
-
 def refusal(config: dict[str, Any], error: type[Exception] = ConfigError) -> str:
     return sentence(error, run_loopback, server_app, client_app, config, [])
 

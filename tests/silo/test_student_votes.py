@@ -85,10 +85,6 @@ class TestWithAPromise:
         assert silo.answer(question(1))[1] is Refusal.CONFIG
         assert f"which protection = '{protection}' does not cover" in caplog.text
 
-    def test_one_student_unless_more_are_agreed_upon(self, silo: RealSilo) -> None:
-        silo.write(**PROTECTED)
-        assert silo.answer(question(2))[1] is Refusal.CONFIG
-
 
 @pytest.mark.parametrize("promise", [{}, PROTECTED])
 def test_a_real_silo_keeps_no_student(silo: RealSilo, tmp_path: Path, promise: dict[str, Any]) -> None:

@@ -39,6 +39,7 @@ LEARNED = SoftTargets(Query(seed=1, size=2), np.float32([[1, 0, 0], [0, 0.2, 0.8
 NOTHING = np.full(5, ABSTAIN, dtype=np.int16)
 WARMS_UP = Instruction(round=3, query=Query(seed=7, size=3), targets=NOTHING, soft=Soft())
 ASKS_PROBABILITIES = replace(WARMS_UP, soft=Soft(targets=LEARNED))
+IN_TURN = replace(ASKS_PROBABILITIES, soft=Soft(targets=LEARNED._replace(weight=0.0)))
 ASKS_COUNTS = replace(WARMS_UP, soft=None, histograms=Histograms(b"digest", 300))
 LIKELY = np.float32([[1, 0, 0], [0, 0, 1], [0.2, 0.6, 0.2]])
 REPLIES = {
@@ -104,32 +105,12 @@ def content(message: Instruction | Reply) -> tuple[Any, ...]:
     return message.round, rest, votes, labels.tolist() if isinstance(labels, np.ndarray) else labels
 
 
-class TestGoldenBytes:
-    def test_instruction(self):
-        assert encode_instruction(INSTRUCTION, TERMS) == INSTRUCTION_BYTES
-
-    def test_reply(self):
-        assert encode_reply(REPLY, TERMS) == REPLY_BYTES
-
-    def test_a_question_for_counts_of_values(self):
-        assert encode_instruction(ASKS_COUNTS, TERMS) == ASKS_COUNTS_BYTES
-        assert decode_instruction(ASKS_COUNTS_BYTES, TERMS).histograms == ASKS_COUNTS.histograms
-
-    def test_an_instruction_that_asks_for_counts_says_of_how_many_votes(self):
-        assert encode_instruction(replace(INSTRUCTION, votes=2), TERMS) == INSTRUCTION_BYTES + bytes.fromhex("2802")
-
-    def test_counts(self):
-        assert encode_reply(replace(REPLY, outcome=VOTED), TERMS) == COUNTS_BYTES
-
-    def test_refusal_says_nothing_of_the_silos_terms(self):
-        assert encode_reply(REPLIES["refusal"], TERMS) == REFUSAL_BYTES
-
-    @pytest.mark.parametrize(("num_classes", "examples", "size"), [(2, 10_000, 1250), (10, 10_000, 5000)])
-    def test_a_reply_is_its_labels_and_less_than_a_hundred_bytes(self, num_classes: int, examples: int, size: int):
-        terms = replace(TERMS, num_public=examples, classes=tuple("abcdefghij"[:num_classes]))
-        votes = np.resize(np.arange(num_classes, dtype=np.int16), examples)
-        assert packed_size(examples, num_classes, abstentions=False) == size
-        assert size < len(encode_reply(Reply(1, "oslo", votes), terms)) < size + 100
+@pytest.mark.parametrize(("num_classes", "examples", "size"), [(2, 10_000, 1250), (10, 10_000, 5000)])
+def test_a_reply_is_its_labels_and_less_than_a_hundred_bytes(num_classes: int, examples: int, size: int):
+    terms = replace(TERMS, num_public=examples, classes=tuple("abcdefghij"[:num_classes]))
+    votes = np.resize(np.arange(num_classes, dtype=np.int16), examples)
+    assert packed_size(examples, num_classes, abstentions=False) == size
+    assert size < len(encode_reply(Reply(1, "oslo", votes), terms)) < size + 100
 
 
 @st.composite
@@ -344,38 +325,48 @@ ANSWERS: list[tuple[bytes, Terms, Instruction, Changes]] = [
 ]
 
 
-class TestProbabilities:
-    def test_golden_bytes(self):
-        assert encode_instruction(ASKS_PROBABILITIES, TERMS) == ASKS_PROBABILITIES_BYTES
-        in_turn = replace(ASKS_PROBABILITIES, soft=Soft(targets=LEARNED._replace(weight=0.0)))
-        without_weight = ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("3219 11000000000000e03f"), b"2\x10")
-        assert encode_instruction(in_turn, TERMS) == without_weight
-        assert decode_instruction(without_weight, TERMS).soft.targets.weight == 0
-        assert encode_instruction(WARMS_UP, TERMS).endswith(bytes.fromhex("3200"))
-        assert encode_reply(replace(REPLY, outcome=LIKELY), TERMS) == PROBABILITIES_BYTES
+@pytest.mark.parametrize(
+    ("message", "terms", "payload"),
+    [
+        (INSTRUCTION, TERMS, INSTRUCTION_BYTES),
+        (replace(INSTRUCTION, votes=2), TERMS, INSTRUCTION_BYTES + bytes.fromhex("2802")),
+        (ASKS_COUNTS, TERMS, ASKS_COUNTS_BYTES),
+        (ASKS_PROBABILITIES, TERMS, ASKS_PROBABILITIES_BYTES),
+        (IN_TURN, TERMS, ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("3219 11000000000000e03f"), b"2\x10")),
+        (ASKS_VALUES, OF_A_QUANTITY, ASKS_VALUES_BYTES),
+        (REPLY, TERMS, REPLY_BYTES),
+        (replace(REPLY, outcome=VOTED), TERMS, COUNTS_BYTES),
+        (replace(REPLY, outcome=LIKELY), TERMS, PROBABILITIES_BYTES),
+        (replace(REPLY, outcome=SAID), OF_A_QUANTITY, VALUES_BYTES),
+        (REPLIES["refusal"], TERMS, REFUSAL_BYTES),
+    ],
+    ids=range(11),
+)
+def test_golden_bytes(message: Instruction | Reply, terms: Terms, payload: bytes):
+    assert (encode_instruction if isinstance(message, Instruction) else encode_reply)(message, terms) == payload
 
-    def test_round_trip(self):
-        soft = decode_instruction(ASKS_PROBABILITIES_BYTES, TERMS).soft
-        assert soft.targets[::2] == LEARNED[::2]
-        np.testing.assert_allclose(soft.targets.votes, LEARNED.votes, atol=1 / 255)
-        outcome = decode_reply(PROBABILITIES_BYTES, TERMS, ASKS_PROBABILITIES).outcome
-        assert outcome.dtype == np.float32
-        np.testing.assert_allclose(outcome, LIKELY, atol=1 / 255)
+
+def test_a_round_that_warms_up_has_no_targets():
+    assert encode_instruction(WARMS_UP, TERMS).endswith(bytes.fromhex("3200"))
+    assert decode_instruction(encode_instruction(IN_TURN, TERMS), TERMS).soft.targets.weight == 0
+    assert decode_instruction(ASKS_COUNTS_BYTES, TERMS).histograms == ASKS_COUNTS.histograms
 
 
-class TestValues:
-    """Where the value of a quantity is predicted, and there are no classes."""
-
-    def test_golden_bytes(self):
-        assert encode_instruction(ASKS_VALUES, OF_A_QUANTITY) == ASKS_VALUES_BYTES
-        assert encode_reply(replace(REPLY, outcome=SAID), OF_A_QUANTITY) == VALUES_BYTES
-
-    def test_round_trip(self):
-        targets = decode_instruction(ASKS_VALUES_BYTES, OF_A_QUANTITY).soft.targets
-        assert (targets.votes.tolist(), targets.weight) == ([[1.0], [-2.5]], 0.5)
-        outcome = decode_reply(VALUES_BYTES, OF_A_QUANTITY, ASKS_VALUES).outcome
-        assert outcome.dtype == np.float32
-        np.testing.assert_array_equal(outcome, SAID)
+@pytest.mark.parametrize(
+    ("question", "answer", "terms", "targets", "said", "tolerance"),
+    [
+        (ASKS_PROBABILITIES_BYTES, PROBABILITIES_BYTES, TERMS, LEARNED, LIKELY, 1 / 255),
+        (ASKS_VALUES_BYTES, VALUES_BYTES, OF_A_QUANTITY, ASKS_VALUES.soft.targets, SAID, 0),
+    ],
+    ids=["probabilities", "values"],
+)
+def test_round_trip(question: bytes, answer: bytes, terms: Terms, targets: SoftTargets, said: Any, tolerance: float):
+    asked = decode_instruction(question, terms)
+    assert asked.soft.targets[::2] == targets[::2]
+    np.testing.assert_allclose(asked.soft.targets.votes, targets.votes, rtol=0, atol=tolerance)
+    outcome = decode_reply(answer, terms, asked).outcome
+    assert outcome.dtype == np.float32
+    np.testing.assert_allclose(outcome, said, rtol=0, atol=tolerance)
 
 
 class TestRefused:

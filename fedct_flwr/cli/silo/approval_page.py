@@ -1,6 +1,5 @@
 """The page that a person reads before approving: what would leave, in plain words, as titles and sentences."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +17,7 @@ from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
-from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
+from fedct_flwr.hospital.shared_usage import SharedUsage, spent_on_records
 from fedct_flwr.kinds import GRADIENTS, HARD, HISTOGRAMS, kinds_let_out
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.sheet import Answers, promise, promise_together, spent_words, together_words
@@ -194,15 +193,10 @@ class Page:
         usage, records = SharedUsage.of(self.config), self.config.records
         if usage is None:
             return []
-        (used, studies), epsilon = usage.spent(), spent_epsilon(self.config)
-        # Other studies may count records where this one counts patients.
-        most = f"{records.epsilon:g}" if records.epsilon else "no limit"
-        spent_ = f"{epsilon:.3g} is spent"
-        if epsilon is None or math.isinf(epsilon):
-            spent_ = "nothing is known here" if epsilon is None else "there is no bound: labels left without protection"
+        used, studies = usage.spent()
         return _lines(
             *_totals(records, used),
-            f"Epsilon: {most} at delta {records.delta:g} for each record, of which {spent_}",
+            f"Epsilon: {spent_on_records(self.config)}",
             not self.config.always_answers
             and "This study has no protection: from its first labels on, that epsilon has no bound",
             f"Counted for {count(studies, 'silo folder')} in {records.folder}; this one is counted from its agent's "

@@ -215,12 +215,11 @@ def duplicates(silo: Silo) -> Iterator[Finding]:
     found = find_duplicates(silo.records.X, agreed.public.X, agreed.schema)
     if found.alarm:
         yield bad(
-            f"duplicates: {rounded(found.near)} records are in the public set, or nearly so; "
+            f"duplicates: {rounded(found.rounded)} records are in the public set, exactly or rounded; "
             f"{rounded(found.own_exact)} have an exact duplicate among the silo's own",
             "ask the coordinator where the public set comes from: labels on it tell about these patients",
         )
-    elif found.near:
-        near = f"{rounded(found.near)} records are nearly like public ones"
-        yield good(f"duplicates: {near}, no more than chance explains")
+    elif found.rounded:
+        yield good(f"duplicates: {rounded(found.rounded)} rounded ones, no more than chance explains")
     else:
         yield good("duplicates: no record is in the public set")

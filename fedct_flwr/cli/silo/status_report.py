@@ -130,7 +130,7 @@ def _over_studies(config: SiloConfig, folder: Path) -> dict[str, Any]:
     usage = SharedUsage.of(config)
     used, studies = (_told(usage.spent) if usage else (Spent(), 0)) or (None, 0)
     epsilon, records = _told(partial(spent_epsilon, config)), config.records
-    bounded = epsilon is None or math.isfinite(epsilon)
+    bounded = None if epsilon is None else math.isfinite(epsilon)
     return {
         # Studies that name it each from their own folder on show the same.
         "folder": str(folder.resolve()),
@@ -223,7 +223,7 @@ def _shared(records: dict[str, Any]) -> Iterator[str]:
     for name, limit in records["limits"].items():
         yield f"{name}: {_used(records['used'][name], limit)}"
     privacy = records["privacy"]
-    if not privacy["bounded"]:
+    if privacy["bounded"] is False:
         yield "[yellow]epsilon: no bound, as labels have left without a protection[/]"
     elif privacy["spent"] is not None:
         yield _epsilon(privacy) if privacy["epsilon"] else f"epsilon {privacy['spent']:.3g} spent"

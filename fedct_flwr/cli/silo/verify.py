@@ -5,11 +5,13 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
 import numpy as np
 import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
 from fedct_flwr.cli.output import Json, Output, echo
@@ -18,6 +20,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.egress_log import FOLDER, kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
+from fedct_flwr.hospital.latest_state import lost_line
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, Verdict, read_entries, spent, verify_log
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import count
@@ -51,7 +54,7 @@ def verify(
     public_key = load_public_key(key or public_key_path(config.egress_key))
     out, log = Output(as_json=json_), config.state / LOG_FILE
     with out.doing("proving line by line"):
-        verdict = verify_log(config.state, public_key, config.silo)
+        verdict = _verdict(config, public_key)
     lines = verdict.chain.number
     found = _line_with(since, log, lines) if since and verdict.intact else None
     # The agent may write meanwhile: only what was proven is added up.
@@ -100,6 +103,15 @@ def verify(
         raise _missing(config, missing)
 
 
+def _verdict(config: SiloConfig, public_key: Ed25519PublicKey) -> Verdict:
+    """The proof of the log, which has the line that is remembered next to the key, too."""
+    verdict = verify_log(config.state, public_key, config.silo)
+    if verdict.intact and (line := lost_line(config)):
+        sentence = f"it is gone, which is remembered next to the egress key: mount {config.state}, or restore it"
+        return replace(verdict, intact=False, sentence=sentence, bad_line=line)
+    return verdict
+
+
 def _broken(verdict: Verdict) -> RunError:
     where = f", line {verdict.bad_line}" if verdict.bad_line else ""
     return RunError(f"the egress log is not intact{where}: {verdict.sentence}")
@@ -128,7 +140,7 @@ def released(folder: Folder = None) -> None:
     is not intact, or if a reply is missing.
     """
     config = SiloConfig.read_toml(silo_file(folder))
-    verdict = verify_log(config.state, load_public_key(public_key_path(config.egress_key)), config.silo)
+    verdict = _verdict(config, load_public_key(public_key_path(config.egress_key)))
     if not verdict.intact:
         raise _broken(verdict)
     study = read_study(config.study)

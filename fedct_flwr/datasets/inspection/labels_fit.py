@@ -17,15 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.table_one import Row, Site
+from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Row, Site
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.scoring.assessment import delong
 from fedct_flwr.scoring.intervals import area
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import Examples, SiloName
 
-ROW: Final = "labels fit (AUC)"
-"""The row's name in Table 1."""
 _Floats: TypeAlias = NDArray[np.floating[Any]]
 _Part: TypeAlias = tuple[_Floats, _Floats]
 _FEWEST_OF_CLASS: Final = 8
@@ -65,13 +63,15 @@ class LabelsFit:
         total = sum((np.bincount(own.y, minlength=num_classes) for own in silos.values()), np.zeros(num_classes))
         a, b = self.classes = sorted(np.argsort(-total, kind="stable")[:2].tolist())
         some = {s: own for s, own in silos.items() if min(np.sum(own.y == a), np.sum(own.y == b)) >= _FEWEST_OF_CLASS}
-        self.silos = [*some] if len(some) > 1 else []
         self._parts: dict[SiloName, _Part] = {}
-        if self.silos:
+        if len(some) > 1:
             features = _standardized(np.concatenate([own.X for own in some.values()]), columns)
             split = np.split(features, np.cumsum([own.size for own in some.values()])[:-1])
             for (silo, own), X in zip(some.items(), split, strict=True):
                 self._parts[silo] = X[own.y == a], X[own.y == b]
+            # Texts alone have nothing to compare.
+            self._parts = self._parts if features.shape[1] else {}
+        self.silos = [*self._parts]
         self._sums = {silo: _sums(*part) for silo, part in self._parts.items()}
 
     def own(self, silo: SiloName) -> float:
@@ -131,7 +131,7 @@ class LabelsFit:
             value, parts = delong(np.arange(n + m) < n, np.concatenate(self._parts[silo]) @ way)
             found = area(value, float(np.sum(parts**2)), *sorted((n, m)))
             sites.append(Site(silo, n + m, 0, numbers=(found.low, found.value, found.high)))
-        return Row(ROW, tuple(sites), label=True) if sites else None
+        return Row(LABELS_FIT, tuple(sites), label=True) if sites else None
 
     def _among(self, silos: Sequence[SiloName]) -> dict[SiloName, Fit]:
         found = {}

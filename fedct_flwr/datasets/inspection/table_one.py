@@ -27,6 +27,8 @@ NOTE: Final = (
     "outside all others."
 )
 SENTENCE: Final = "largest differences; check unit, coding and join"
+LABELS_FIT: Final = "labels fit (AUC)"
+"""The row that is of no column."""
 _FEW: Final = 5
 
 
@@ -182,7 +184,8 @@ def cells_of(row: Row, silos: Sequence[SiloName]) -> list[str]:
 
 def caption(table: TableOne) -> str:
     """The table's title."""
-    return f"Table 1 by site ({count(len(table.rows), 'column')}): {SENTENCE}"
+    columns = sum(row.column != LABELS_FIT for row in table.rows)
+    return f"Table 1 by site ({count(columns, 'column')}): {SENTENCE}"
 
 
 def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[str, Any]]:
