@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from fedct_flwr.datasets.inspection.cells import are_missing
 from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.datasets.inspection.table_one import TableOne
 from fedct_flwr.datasets.schema import Schema
@@ -255,7 +256,7 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
 
     Whole numbers are spelled alike however a table holds them: groups that differ in spelling alone would be on both
     sides of a split. Each record without a group counts as one of its own. Raises DataError, which quotes no record,
-    for a column in which these are the majority.
+    for a column in which these, and words for a missing value, are the majority.
     """
     if name not in table.column_names:
         raise no_column(where, name, table.column_names, "group column")
@@ -264,7 +265,10 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
     # Spreadsheets take zeros in front away.
     text = pc.replace_substring_regex(text, _PADDED, r"\1")
     text = pc.if_else(pc.equal(text, ""), None, text)
-    if text.null_count > len(text) / 2:
+    # A word for no value stays one group, whose records are kept together.
+    words = pc.unique(text).drop_null()
+    unknown = pc.is_in(text, value_set=words.filter(pa.array(are_missing(words.to_pylist()))))
+    if text.null_count + (pc.sum(unknown).as_py() or 0) > len(text) / 2:
         fix = "fill it in, or name another group column"
         raise DataError(f"{what} is empty in most records, so one patient's would be on both sides of a split: {fix}")
     return text

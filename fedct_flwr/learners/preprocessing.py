@@ -34,8 +34,8 @@ class Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 MOST_VALUES: Final = 1 << 26
 """Values of one-hot columns, of all examples that are learned from (512 MB in double precision)."""
-_ARRAYS: Final = partial(config_context, transform_output="default")
-"""A user may have set scikit-learn to give DataFrames, whose names of columns our steps do not keep."""
+ARRAYS: Final = partial(config_context, transform_output="default")
+"""A user may set scikit-learn to give DataFrames: our steps keep no names of columns, and other threads do not know."""
 _MISSING: Final = -1
 """The category of a missing value."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
@@ -79,7 +79,7 @@ def standard(schema: Schema, *references: Features, texts: Any = None, scaled: b
     else:
         transformer = ColumnTransformer(parts + words, sparse_threshold=1.0 if isinstance(texts, Words) else 0.3)
     try:
-        with _ARRAYS():
+        with ARRAYS():
             transformer.fit(table)
     except ValueError as error:
         raise DataError(f"the features cannot be preprocessed: {error}") from error
@@ -108,7 +108,7 @@ def transformed(transformer: Any, X: Features) -> Features:
 
 def apply(transformer: Any, X: Features) -> Features:
     """Transform examples ``(n, columns)``."""
-    with _ARRAYS():
+    with ARRAYS():
         found: Features = transformer.transform(as_input(X))
     return found
 

@@ -22,7 +22,7 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.catalog import CLASSIFIERS, LIBRARIES, NOT_SOFT, SOME_REGRESSORS, package
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.output_validation import classes_of, places_of, probabilities_of, values_of
-from fedct_flwr.learners.preprocessing import apply
+from fedct_flwr.learners.preprocessing import ARRAYS, apply
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError, Values
 
@@ -184,7 +184,8 @@ class SklearnLearner:
         for model in models:
             try:
                 given = self._transform(X) if given is None else given
-                model.fit(given, y, **weights)
+                with ARRAYS():
+                    model.fit(given, y, **weights)
                 self._trained = model
                 return self
             except Exception as error:
@@ -291,7 +292,8 @@ class SklearnLearner:
     def _asked(self, method: str, X: Features) -> Any:
         """The trained model's raw output for examples. Raises TrainingError where it raises."""
         try:
-            return getattr(self._trained, method)(self._transform(X))
+            with ARRAYS():
+                return getattr(self._trained, method)(self._transform(X))
         except TrainingError:
             raise
         except Exception as error:

@@ -149,6 +149,7 @@ def test_long_numbers_and_uuids_stay_apart(values: pa.Array, wanted: list[object
         (pa.array([{"binary": 1}]), "must hold numbers or text"),
         (pa.array([None, None, "a"]), "is empty in most records"),
         (pa.array([" ", "", "a"]), "is empty in most records"),
+        (pa.array(["NA", "unknown", "a"]), "is empty in most records"),
         (pa.array([float("nan"), None, 1.0], from_pandas=False), "is empty in most records"),
         (pa.nulls(3), "is empty in most records"),
     ],
@@ -200,3 +201,10 @@ def said(dataset: FederatedDataset) -> list[str]:
 def test_patients_of_several_silos_are_said(folder: Path) -> None:
     patients(30, 5, 1, first=15).to_csv(folder / "b.csv", index=False)
     assert said(read(folder, group_column="patient")) == ["15 of 75 groups have records at several silos"]
+
+
+def test_a_silo_without_a_test_is_said_where_all_of_its_records_are_of_one_group(folder: Path) -> None:
+    patients(1, 30, 1, first=90).to_csv(folder / "b.csv", index=False)
+    assert said(read(folder, group_column="patient")) == [
+        "all records of silo b are of one group, so none is held out for a test"
+    ]

@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 from sklearn import config_context
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.preprocessing import apply, standard, transformed
+from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import DataError, TrainingError
 
 NAN = np.nan
@@ -49,6 +53,13 @@ class TestCategoricalColumns:
         with config_context(transform_output="pandas"):
             found = apply(standard(MIXED, reference), reference)
         assert found.tolist() == apply(standard(MIXED, reference), reference).tolist()
+
+    def test_of_pipelines_are_arrays_too(self):
+        X, y = np.float64([[0, 1], [1, 3]] * 5), np.array([0, 1] * 5)
+        learner = SklearnLearner(make_pipeline(StandardScaler(), GaussianNB())).fit(X, y)
+        # With other settings scikit-learn would warn of names of columns.
+        with config_context(transform_output="pandas"):
+            assert learner.predict(X).tolist() == y.tolist()
 
     def test_that_are_missing_are_a_category_of_their_own(self):
         reference = np.float64([[NAN, 1], [0, 3], [1, 2]])

@@ -110,14 +110,18 @@ class LabelsFit:
         """A finding for each silo whose labels do not fit; ``names`` are those of all classes."""
         a, b = (quoted(names[at]) for at in self.classes)
         for silo, fit, level in self.misfits():
+            # Of two that are the opposite of each other, either may be wrong.
+            named = "" if fit.reversed and len(self.silos) == 2 else silo
             if fit.reversed:
-                code, what = "reversed-labels", "are the opposite of what the other silos' records predict"
+                other = "what the other silos' records predict" if named else "each other's"
+                code, what = "reversed-labels", f"are the opposite of {other}"
                 fix = "check that the classes mean the same there, and which is which"
             else:
                 code, what = "labels-do-not-fit", "do not follow its columns as those of the other silos do"
                 fix = "check that each label is in the row of its record, and each column under its name"
-            figures = f"{a} and {b}, AUC {fit.auc:.2f}, elsewhere {level:.2f}"
-            yield Finding(code, Severity.SAID, f"the labels of silo {silo} {what} ({figures})", fix, silo=silo)
+            where = f"silo {named}" if named else f"silos {' and '.join(self.silos)}"
+            figures = f"{a} and {b}, AUC {fit.auc:.2f}{f', elsewhere {level:.2f}' if named else ''}"
+            yield Finding(code, Severity.SAID, f"the labels of {where} {what} ({figures})", fix, silo=named)
 
     def row(self) -> Row | None:
         """Table 1's row: AUCs with 95% intervals."""
