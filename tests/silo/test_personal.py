@@ -1,6 +1,9 @@
 """What a real silo's personal model keeps of its lessons, and when, asked directly."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,36 +14,46 @@ from tests.silo.test_answers import NETWORK, Silo
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
+RUN = 5
 SUFFIX = ".safetensors"
 
 
-def silo_in(folder: Path) -> Silo:
+def silo_in(folder: Path, run: int = RUN, learner: dict[str, Any] = NETWORK) -> Silo:
     """A silo as after a restart."""
     path = folder / "silo.toml"
     if not path.exists():
-        write_silo_folder(folder, learner=NETWORK)
+        write_silo_folder(folder, learner=learner)
     restart()
-    return Silo({"silo-file": str(path)})
+    return Silo({"silo-file": str(path)}, run)
 
 
-def learn(silo: Silo, number: int) -> None:
-    """A whole round, with what is done once the answer has left."""
+@contextmanager
+def asked(silo: Silo, number: int, label: int = -1) -> Iterator[tuple[np.ndarray, list[Callable[[], None]]]]:
+    """The labels of a round, and what is left to be done afterwards."""
     with gated() as afterwards:
-        assert isinstance(silo.outcome(silo.instruction(number, 1)), np.ndarray)
-    for each in afterwards:
-        each()
+        labels = silo.outcome(silo.instruction(number, label))
+    assert isinstance(labels, np.ndarray)
+    yield labels, afterwards
+
+
+def learn(silo: Silo, number: int, label: int = -1) -> np.ndarray:
+    """A whole round, with what is done once the answer has left."""
+    with asked(silo, number, label) as (labels, afterwards):
+        for each in afterwards:
+            each()
+    return labels
 
 
 def test_the_model_of_before_is_trained_once_and_leaves_no_trace_in_the_other(tmp_path: Path) -> None:
     once, twice = silo_in(tmp_path / "once"), silo_in(tmp_path / "twice")
     for silo in (once, twice):
-        learn(silo, 1)
+        learn(silo, 1, 1)
     (kept,) = (tmp_path / "twice" / "state").glob(f"before-*{SUFFIX}")
     first = kept.read_bytes()
     kept.unlink()
     twice = silo_in(tmp_path / "twice")
     for silo in (once, twice):
-        learn(silo, 2)
+        learn(silo, 2, 1)
     assert kept.read_bytes() == first
     model = f"state/model-{STUDY}{SUFFIX}"
     assert (tmp_path / "once" / model).read_bytes() == (tmp_path / "twice" / model).read_bytes()
