@@ -57,12 +57,7 @@ def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set
     known |= {"others": len(together.studies - {study}), "together": together.epsilon.upper}
     if found:
         spent, known_as = found.epsilon, found.budget
-        known |= {
-            "unit": known_as.unit,
-            "delta": known_as.delta,
-            "budget": known_as.epsilon,
-            "charges": sum(found.events.values()),
-        }
+        known |= {"unit": known_as.unit, "delta": known_as.delta, "budget": known_as.epsilon, "charges": found.charges}
         known |= {"epsilon": spent.upper, "accountant": spent.accountant}
         known["draws"] = tuple(in_words(from_json(event), times) for event, times in found.events.items())
     return Spending(**known)
