@@ -80,7 +80,7 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
     if schema.columns:
         own = {silo.name: silo.private for silo in silos}
         classes = schema.classes
-        if not classes:
+        if schema.outcome.number:
             own, classes = {silo: _by_half(records) for silo, records in own.items()}, ("below the median", "above it")
         fit = LabelsFit(own, schema.columns, len(classes))
         found += fit.findings(classes)
@@ -94,14 +94,14 @@ def _table_of(dataset: FederatedDataset) -> TableOne:
         return dataset.table_one
     silos = {silo.name: silo.private.X for silo in dataset.silos}
     rows = [row_of(column) for column in columns_of_arrays(dataset.public.X, silos, dataset.schema)]
-    if rows and dataset.schema.classes:
+    if rows and not dataset.schema.outcome.number:
         counts = {silo.name: dataset.schema.outcome.counts(silo.private.y) for silo in dataset.silos}
         rows.insert(0, of_classes(counts, "class"))
     return TableOne(tuple(rows))
 
 
 def _by_half(records: Examples) -> Examples:
-    """Records of two classes: below and above the median of the number to predict."""
+    """Records of two classes: below and above the median of the number to predict, or of the times of follow-up."""
     return Examples(records.X, (records.y > np.median(records.y)).astype(LABEL_DTYPE))
 
 

@@ -5,7 +5,7 @@ Shares are the soft targets of distillation (Hinton, Vinyals, Dean, arXiv:1503.0
 
 import math
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fedct_flwr.consensus.label_matrix import counts_agreed
 from fedct_flwr.datasets.federated import PublicSet, Query
 from fedct_flwr.kinds.base import Cost, Kind, SiloTools, as_kind
 from fedct_flwr.kinds.probabilities import PROBABILITIES
-from fedct_flwr.learners.base import Choosing, Learner, Resumable
+from fedct_flwr.learners.base import Choosing, Grading, Learner, Resumable
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.learners.safeguard import NetworkSafeguard, Safeguard
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLabels, Votes
@@ -54,6 +54,9 @@ class Hard(Kind):
     def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
         """Labels ``(query.size,)``."""
         return read_labels(message.votes, instruction.query.size, terms)
+
+    def safeguard_of(self, tools: SiloTools) -> Any:
+        return tools.learner if isinstance(tools.learner, Grading) else tools.safeguard
 
     def cotrain(self, tools: SiloTools, instruction: Instruction) -> Votes:
         targets, query = instruction.targets, instruction.query
@@ -100,6 +103,8 @@ def cotrain(
     positions = query.positions(len(public))
     if isinstance(learner, Choosing):
         learner.choose(private)
+    if isinstance(learner, Grading):
+        return learner.grade(private, public.X, targets, positions)
     if isinstance(learner, Resumable):
         if isinstance(safeguard, NetworkSafeguard):
             trust = safeguard.weigh(learner, public.X, targets, trial)
