@@ -27,7 +27,7 @@ from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation.run import OwnFolder, Run
-from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, learners_of
+from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, learners_of, ranking
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.console import progress as bar_of
@@ -73,7 +73,8 @@ def simulate(
     share of their records out; each of the other silos does.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
-    manner, a torch module, a short name, an import path, or a mapping of silos to these. Other keys of the run config
+    manner, a torch module, a short name, an import path, or a mapping of silos to these; for times to an event also a
+    function ``fit(X, time, event)`` that returns another, from ``X`` to scores. Other keys of the run config
     are arguments with underscores: ``protection="dp-linear", epsilon=1.0``. Defaults are in
     ``config/run.py`` and in the algorithm's own file.
 
@@ -225,6 +226,8 @@ def _of_learner(
 ) -> tuple[dict[str, Any], list[HeldLearner]]:
     if learner is None:
         return {}, []
+    if chosen.get("outcome") == "survival":
+        learner = ranking(learner)
     if "learner_params" in settings and not isinstance(learner, str):
         raise ConfigError("learner_params have no effect on learners that are objects: set them on these")
     # Only a mapping asks for the silos' names.
