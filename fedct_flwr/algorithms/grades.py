@@ -5,14 +5,14 @@ A grade is a hard label. The consensus is the mean of the grades, or their media
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.consensus.grades import consensus_of_grades
 from fedct_flwr.coordinator.algorithm import IN_SUMS, LabelSharing, Summable
 
-_USED = uses("query-size", "stop-at-fixed-point")
+_USED: Final[Uses] = uses("query-size", "stop-at-fixed-point", "protection")
 
 
 @dataclass(frozen=True)

@@ -343,7 +343,9 @@ class RunConfig(SimulatedSilos):
                 f"{' or '.join(map(repr, able))}"
             )
         settings, defaults = self.to_flower(), self.defaults()
-        for name in names:
+        # Grades are labels of classes, and it asks nothing of records.
+        covered = {"protection"} if self.method.grades_risks and PROTECTIONS[self.protection].reads_votes else set()
+        for name in (name for name in names if name not in covered):
             if name != "algorithm" and settings[name] != defaults[name]:
                 raise ConfigError(f"{name} = {settings[name]!r} needs classes, and {what}: leave it out")
 

@@ -22,7 +22,7 @@ from fedct_flwr.survival.times import Times, times_of
 
 PENALTIES: Final = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
 _FOLDS: Final = 3
-_DIVISIONS: Final = 3
+_DIVISIONS: Final = 5
 _RIDGES: Final = (0.1, 1.0, 10.0, 100.0, 1000.0)
 OWN_SHARES: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 USUAL: Final = 0.25
@@ -42,7 +42,7 @@ class Division(NamedTuple):
 class OwnRanking:
     """A silo's own model of ``estimator``, and its evidence on own records ``(n, p)`` out of fold.
 
-    ``evidence`` is the mean concordance within folds over three divisions, NaN without an event to rank. Of a
+    ``evidence`` is the mean concordance within folds over five divisions, NaN without an event to rank. Of a
     ``RidgeCox`` without a penalty the one with the best evidence is taken. ``groups`` ``(n,)`` stay in one fold.
     """
 

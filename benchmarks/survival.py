@@ -1,0 +1,238 @@
+"""Time to an event: silos share grades of risk, next to each alone, pooled data and averaged coefficients.
+
+Breast cancer by region: The Cancer Genome Atlas in FLamby's preparation (J. Ogier du Terrail et al., "FLamby", NeurIPS
+2022, Fed-TCGA-BRCA). Transplants by hospital: E. Copelan et al., Blood 78, 1991. Lung cancer by institution: C.
+Loprinzi et al., Journal of Clinical Oncology 12, 1994, as in lifelines.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import progress, report
+from benchmarks.federation import Runs
+from fedct_flwr import Drawn, Run, simulate
+from fedct_flwr.algorithms.grades import MeanGrade, MedianGrade
+from fedct_flwr.consensus.grades import consensus_of_grades
+from fedct_flwr.datasets import named
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.seeding import generator
+from fedct_flwr.survival.cox import RidgeCox
+from fedct_flwr.survival.measures import concordance
+from fedct_flwr.survival.model import OwnRanking, RiskModel
+from fedct_flwr.survival.ranks import GRADES, grades
+from fedct_flwr.survival.times import times_of
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
+
+Silos: TypeAlias = Mapping[str, pd.DataFrame]
+Division: TypeAlias = tuple[Silos, Silos, Any]
+"""Tables to train on and to test with, by silo, and the public set."""
+
+SEEDS: Final = 20
+HORIZONS: Final = {"breast cancer": (365.0, 1095.0), "transplants": (100.0, 365.0), "lung cancer": (180.0, 365.0)}
+FLAMBY: Final = "breast cancer, FLamby's split"
+PUBLISHED: Final = "FedAdam .842, FedAvg .735, best local .728"
+_PUBLIC, _TEST = 0.25, 0.2
+_DRAWS: Final = 10
+"""Seeds of FLamby's split at most: of the drawn set, and of folds."""
+_SPLITS: Final = {"breast cancer": 1, "transplants": 2, "lung cancer": 2}
+"""How many splits a seed stands for: small tables need more."""
+
+
+def _read(name: str) -> pd.DataFrame:
+    files = [f"{name}.csv.gz"]
+    (path,) = named.find("sites", files, [named.data_folder()], "FEDCT_DATA names the folder")
+    return pd.read_csv(path)
+
+
+def _lung() -> pd.DataFrame:
+    from lifelines.datasets import load_lung
+
+    table = load_lung().rename(columns={"inst": "site", "status": "event"}).dropna(subset=["site", "ph.karno"])
+    table["site"] = "institution-" + table["site"].astype(int).astype(str)
+    large = table["site"].value_counts().loc[lambda counts: counts >= 16].index
+    # Two columns that a third of the patients lack.
+    return table[table["site"].isin(large)].drop(columns=["meal.cal", "wt.loss", "pat.karno"]).dropna()
+
+
+TABLES: Final[dict[str, Callable[[], pd.DataFrame]]] = {
+    "breast cancer": partial(_read, "tcga_brca_survival"),
+    "transplants": lambda: _read("bmt_survival").drop(columns="group"),
+    "lung cancer": _lung,
+}
+
+
+def _division(table: str, seed: int) -> Division:
+    """A random split: each site gives a quarter of its records for the public set, and a fifth for tests."""
+    public, train, test = [], {}, {}
+    for site, records in TABLES[table]().drop(columns="test", errors="ignore").groupby("site"):
+        order = generator(seed, table, str(site)).permutation(len(records))
+        given, held = int(_PUBLIC * len(records)), int(_TEST * len(records))
+        parts = [records.drop(columns="site").iloc[at] for at in np.split(order, [given, given + held])]
+        public.append(parts[0].drop(columns=["time", "event"]))
+        if parts[2]["event"].any():
+            test[str(site)], train[str(site)] = parts[1], parts[2]
+    return train, test, pd.concat(public)
+
+
+def _flambys(epsilon: float = 0.0) -> Division:
+    table = _read("tcga_brca_survival")
+    parts = [
+        {str(site): own.drop(columns=["site", "test"]) for site, own in table[table["test"] == held].groupby("site")}
+        for held in (0, 1)
+    ]
+    return parts[0], parts[1], Drawn(epsilon)
+
+
+METHODS: Final[dict[str, dict[str, Any]]] = {
+    "mean": {},
+    "median": {"algorithm": MedianGrade()},
+    "drawn at epsilon 1": {"epsilon": 1.0},
+    "xgboost": {"learner": "xgboost", "learner_params": {"n_estimators": 50, "max_depth": 2}},
+    "randomized response, epsilon 8, 50 grades": {
+        "algorithm": MeanGrade(), "protection": "randomized-response", "privacy_epsilon": 8.0, "query_size": 50,
+    },
+    "randomized response, epsilon 200, 500 grades": {
+        "algorithm": MeanGrade(), "protection": "randomized-response", "privacy_epsilon": 200.0, "query_size": 500,
+    },
+}  # fmt: skip
+
+
+def _measured(division: Division, horizons: Sequence[float], seed: int, **options: Any) -> dict[str, float]:
+    train, test, public = division
+    run: Run = simulate(
+        train, public, time="time", event="event", tests=test, horizons=horizons, seed=seed, inspect=False,
+        progress=False, rounds=2, **options,
+    )  # fmt: skip
+    scores = run.scores
+    found = {f"{place}_{way}": float(scores[f"{place}_{way}"].mean()) for place, way in _cells()}
+    found |= {f"worst_{way}": float(scores[f"own_{way}"].min()) for way in ("local", "federated")}
+    for way in ("local", "federated"):
+        for name in ("brier", "calibration"):
+            values = [scores[f"pooled_{way}_{name}_at_{horizon:g}"].abs().mean() for horizon in horizons]
+            found[f"{name}_{way}"] = float(np.mean(values))
+    own = scores["own_federated"] - scores["own_local"]
+    return {**found, "own_gain": float(own.mean()), "averaged": _averaged(run.dataset)}
+
+
+def _cells() -> Iterator[tuple[str, str]]:
+    for place in ("own", "pooled"):
+        for way in ("local", "federated", "centralized"):
+            yield place, way
+
+
+def _ranked(dataset: FederatedDataset) -> list[OwnRanking]:
+    return [
+        OwnRanking(RidgeCox(), silo.private.X, silo.private.y, None, generator(0, "survival", silo.name))
+        for silo in dataset.silos
+    ]
+
+
+def _averaged(dataset: FederatedDataset) -> float:
+    """Concordance of the mean of all silos' coefficients, by their records, as in a meta-analysis."""
+    models = [
+        ranking.estimator.fit(*silo.private) for ranking, silo in zip(_ranked(dataset), dataset.silos, strict=True)
+    ]
+    sizes = [silo.private.size for silo in dataset.silos]
+    mean = np.average([model.coef_ for model in models], axis=0, weights=sizes)
+    return concordance(times_of(dataset.test.y), dataset.test.X @ mean).value
+
+
+def _liars() -> dict[str, dict[str, float]]:
+    """Concordance of the student on FLamby's pooled test, where one silo after the other turns its grades around."""
+    train, test, _ = _flambys()
+    run = simulate(
+        train, Drawn(0), time="time", event="event", tests=test, inspect=False, progress=False, rounds=1,
+        baselines="none",
+    )  # fmt: skip
+    dataset, found = run.dataset, {}
+    public, rankings = dataset.public.X, _ranked(dataset)
+    models = [
+        RiskModel(RidgeCox()).fit(*silo.private, each) for silo, each in zip(dataset.silos, rankings, strict=True)
+    ]
+    votes = {
+        silo.name: grades(model.predict(public)) if each.can_rank else np.full(len(public), ABSTAIN)
+        for silo, model, each in zip(dataset.silos, models, rankings, strict=True)
+    }
+    for liar, model in zip(dataset.silos, models, strict=True):
+        turned = votes | {liar.name: GRADES - 1 - grades(model.predict(public))}
+        ballots = [(name, vote.astype(LABEL_DTYPE)) for name, vote in turned.items()]
+        found[liar.name] = {}
+        for rule in ("mean", "median"):
+            consensus = consensus_of_grades(GRADES, median=rule == "median")
+            nothing = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
+            targets, _ = consensus.apply(ballots, nothing, {}, np.random.default_rng(0))
+            student = RiskModel(RidgeCox())
+            student.learn(*dataset.silos[0].private, rankings[0], public, targets)
+            risk = student.student_.predict(dataset.test.X)
+            found[liar.name][rule] = concordance(times_of(dataset.test.y), risk).value
+    return found
+
+
+def _speed() -> tuple[float, float]:
+    """Seconds of a run of six silos with 200 records each, and of lifelines' six Cox fits."""
+    from lifelines import CoxPHFitter
+
+    table = _read("tcga_brca_survival").drop(columns=["site", "test"])
+    parts = [table.sample(200, random_state=number, replace=True) for number in range(6)]
+    silos = {f"silo-{number}": part for number, part in enumerate(parts)}
+    start = time.perf_counter()
+    for part in parts:
+        CoxPHFitter(penalizer=0.1).fit(part, "time", "event")
+    fits, start = time.perf_counter() - start, time.perf_counter()
+    simulate(silos, Drawn(0), time="time", event="event", inspect=False, progress=False, baselines="none")
+    return time.perf_counter() - start, fits
+
+
+def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
+    """Grades of risk on three tables with natural silos, next to FLamby's published figures; 20 seeds."""
+    warnings.simplefilter("ignore")
+    seeds, runs, lines = seeds or SEEDS, {}, []
+    for name in progress.chosen(rows, [FLAMBY, *TABLES], [FLAMBY, *TABLES]):
+        table, own_split = name.partition(",")[0], name == FLAMBY
+        for method, options in (METHODS if own_split else {"mean": {}}).items():
+            found = runs[f"{name}, {method}"] = Runs()
+            given = {key.removeprefix("privacy_"): value for key, value in options.items()}
+            drawn = given.pop("epsilon", 0.0) if "protection" not in given else 0.0
+            for seed in range(min(seeds, _DRAWS) if own_split else seeds * _SPLITS[table]):
+                division = _flambys(drawn) if own_split else _division(table, seed)
+                measure = partial(_measured, division, HORIZONS[table], seed, **given)
+                found.add(**progress.once(f"{name}, {method}, {seed}", measure))
+            lines.append([name, method, *_line(found)])
+    liars = [[liar, *(f"{each[rule]:.3f}" for rule in ("mean", "median"))] for liar, each in _liars().items()]
+    seconds, fits = _speed()
+    text = (
+        f"# Time to an event, {seeds} seeds\n\n{__doc__}\nConcordance on all silos' test records, mean over silos ± "
+        "standard error over splits. Worst: the lowest of the silos' own tests, alone and together. Brier, and the gap "
+        "between observed and stated chances: on pooled tests, at two horizons, alone and together. Random splits: a "
+        "quarter of each site's records is public, a fifth is for tests. FLamby's split has no public set: it is drawn "
+        f"from the columns' ranges. Published for it: {PUBLISHED}.\n\n"
+    )
+    header = [
+        "table", "grades", "alone", "co-trained", "pooled Cox", "averaged coefficients", "share of pooled gain",
+        "own tests", "worst", "Brier", "gap",
+    ]  # fmt: skip
+    after = (
+        "\n## One silo turns its grades around\n\nStudent on FLamby's pooled test, by the silo that lies.\n\n"
+        + report.table(["liar", "mean", "median"], liars)
+        + f"\nA run of six silos with 200 records took {seconds:.2f} s, lifelines' six Cox fits {fits:.2f} s.\n"
+    )
+    report.write("survival", text + report.table(header, lines) + after, runs, {"horizons": HORIZONS})
+
+
+def _line(found: Runs) -> list[str]:
+    alone, together, pooled = (found.mean(f"pooled_{way}") for way in ("local", "federated", "centralized"))
+    cells = [
+        report.cell(found, name) for name in ("pooled_local", "pooled_federated", "pooled_centralized", "averaged")
+    ]
+    pairs = [
+        f"{found.mean(f'{name}_local'):.3f} → {found.mean(f'{name}_federated'):.3f}" for name in ("worst", "brier")
+    ]
+    gap = f"{found.mean('calibration_local'):.3f} → {found.mean('calibration_federated'):.3f}"
+    own = f"{found.mean('own_gain'):+.3f} ± {found.standard_error('own_gain'):.3f}"
+    return [*cells, f"{(together - alone) / (pooled - alone):.0%}", own, *pairs, gap]
