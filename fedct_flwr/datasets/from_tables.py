@@ -45,10 +45,11 @@ from fedct_flwr.datasets.tables import (
     encode_labels,
     numbers,
     text_columns,
+    with_signed_times,
 )
 from fedct_flwr.seeding import generator
 from fedct_flwr.survival.ranks import NAMES
-from fedct_flwr.survival.times import check_can_rank, follow_up, usual_horizon
+from fedct_flwr.survival.times import check_can_rank, times_of, usual_horizon
 from fedct_flwr.text.printable import count, fault, formula_fault, listed
 from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
 
@@ -158,7 +159,10 @@ def federation(
             raise DataError(f"{part.source.where} has no records: add records or {remedy}")
     groups = _groups(parts, group)
     if event:
-        parts = [replace(part, table=_with_signed_times(part, label, event)) for part in parts]
+        parts = [replace(part, table=with_signed_times(part.table, label, event, part.source.where)) for part in parts]
+        for part in parts:
+            if not part.tested:
+                check_can_rank(times_of(np.asarray(part.table.column(label))), part.source.where)
     parts = [
         replace(part, table=part.table.drop_columns([group])) if group and group in part.table.column_names else part
         for part in parts
@@ -273,19 +277,6 @@ def _labels(
                 "spell labels alike, or take these records out"
             )
     return schema, [encode_labels(names, classes) for names in named]
-
-
-def _with_signed_times(part: _Labeled, time: str, event: str) -> pa.Table:
-    """The table of one part with signed times instead of times and events. Raises DataError."""
-    table, where = part.table, part.source.where
-    if event not in table.column_names:
-        raise no_column(where, event, table.column_names, "event column")
-    columns = [numbers(table, name, where).astype(np.float64) for name in (time, event)]
-    times = follow_up(columns[0], columns[1], (time, event), where)
-    if not part.tested:
-        check_can_rank(times, where)
-    place = table.column_names.index(time)
-    return table.set_column(place, time, pa.array(times.signed)).drop_columns([event])
 
 
 def _groups(parts: Sequence[_Labeled], group: str) -> list[Groups | None]:

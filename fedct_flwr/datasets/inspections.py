@@ -32,9 +32,9 @@ from fedct_flwr.datasets.inspection.labels_fit import LabelsFit
 from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspection.table_one import TableOne, of_classes, row_of, said_of
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.datasets.study_folder import StudyFolder, form_of, table_of
+from fedct_flwr.datasets.study_folder import StudyFolder, events_of, form_of, table_of
 from fedct_flwr.datasets.table_files import no_column, read_table
-from fedct_flwr.datasets.tables import encode, text_columns
+from fedct_flwr.datasets.tables import encode, text_columns, with_signed_times
 from fedct_flwr.text.printable import count, listed
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, Features, SiloName
 
@@ -234,6 +234,9 @@ def inspect_records(
         raise DataError(
             f"{data.source} has no records, or no column {data.label!r}: correct file or label in silo.toml"
         )
+    event = next(iter(events_of(study.schema)), "")
+    if event:
+        records = with_signed_times(records, data.label, event, data.source)
     words = Redaction(private=True, settings=tables.place)
     accept = (*tables.accept, *agreed.accept)
     found = inspect_tables(
@@ -241,6 +244,7 @@ def inspect_records(
         {silo: records},
         data.label,
         number=study.schema.outcome.number,
+        event=event,
         settings=tables.model_copy(update={"accept": ()}),
         accept=accept,
         agreed=study.schema.classes,

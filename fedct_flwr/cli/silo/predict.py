@@ -62,5 +62,5 @@ def predict(
     trained = site.learner.load(path)
     labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
     classes = study.schema.outcome.shown(labels)
-    header = ["record", study.schema.quantity or "class"]
+    header = ["record", "risk" if study.schema.follow_up else study.schema.quantity or "class"]
     write_table(header, zip(records.names, classes, strict=True), output, records.unknown if json_ else None)
