@@ -146,13 +146,16 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     settings = public.tables.model_copy(update={"text": text, "group": group})
     try:
         table = public.read(settings.text)
-        unlabeled = table.drop_columns([name for name in table.column_names if name in {config.label_column, group}])
+        no_features = {config.label_column, group, config.event_column}
+        unlabeled = table.drop_columns([name for name in table.column_names if name in no_features])
         _check(unlabeled.num_rows > 0 and unlabeled.column_names, public, "is empty: it needs a record and a feature")
     except DataError as error:
         return FolderInspection(Inspection(findings=(_unreadable(error, ""),)), folder)
     tables, wrong = _read(config, unlabeled, silos, settings)
-    number = config.outcome == "number"
-    found = inspect_tables(table, tables, config.label_column, number=number, settings=settings, accept=config.accept)
+    number, event = config.outcome != "class", config.event_column
+    found = inspect_tables(
+        table, tables, config.label_column, number=number, event=event, settings=settings, accept=config.accept
+    )
     more = Inspection(found.table)
     if not wrong and not found.refused:
         try:
@@ -172,12 +175,14 @@ def _read(
 ) -> tuple[dict[SiloName, pa.Table], list[Finding]]:
     """The silos' tables that can be read and have a label column, and what is wrong with the others' columns."""
     label = config.label_column
-    text = [*([] if config.outcome == "number" else [label]), *text_columns(public), *settings.text]
+    text = [*([label] if config.outcome == "class" else []), *text_columns(public), *settings.text]
     text += [settings.group] if settings.group else []
     tables, wrong, theirs = {}, [], public.column_names
     for silo, source in silos.items():
         try:
             table = source.read(text)
+            if config.event_column and label in table.column_names:
+                table = with_signed_times(table, label, config.event_column, source.where)
             # A table makes its list of names again at each access.
             names = table.column_names
             there, known = {*names}, {label, settings.group, *theirs}

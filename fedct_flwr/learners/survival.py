@@ -14,6 +14,7 @@ from fedct_flwr.learners.catalog import REGRESSORS, SURVIVAL, make, models_in_me
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Trust
 from fedct_flwr.learners.sklearn import SklearnRegressor, prepare, reason_of
+from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
 from fedct_flwr.survival.ranks import grades
@@ -109,7 +110,9 @@ class SurvivalLearner(SklearnRegressor):
 
     def _made(self, make: Callable[[], _Made]) -> _Made:
         try:
-            return make()
+            # These fits are small and many.
+            with one_thread("blas"):
+                return make()
         except TrainingError:
             raise
         except Exception as error:  # whatever a user's own estimator raises

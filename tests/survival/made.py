@@ -12,11 +12,11 @@ from fedct_flwr.survival.times import Times
 WEIGHTS = np.array([1.0, -0.7, 0.4, 0.0])
 
 
-def records(rng: Generator, size: int, censored: float = 0.5) -> tuple[NDArray[np.float64], Times]:
-    """Columns ``(size, 4)`` and follow-up by an exponential hazard of their weighted sum."""
+def records(rng: Generator, size: int, *, censored: bool = True) -> tuple[NDArray[np.float64], Times]:
+    """Columns ``(size, 4)`` and follow-up by an exponential hazard of their weighted sum, for half a year to two."""
     X = rng.normal(size=(size, len(WEIGHTS)))
     until = rng.exponential(np.exp(-X @ WEIGHTS))
-    end = rng.exponential(1 / censored, size) if censored else np.full(size, np.inf)
+    end = rng.uniform(0.5, 2.0, size) if censored else np.full(size, np.inf)
     return X, Times(np.minimum(until, end), until <= end)
 
 

@@ -76,7 +76,7 @@ def test_kaplan_meier_is_that_of_lifelines() -> None:
 
 def test_scores_at_a_horizon_undo_censoring_and_chances_of_the_true_model_are_calibrated() -> None:
     rng = np.random.default_rng(2)
-    X, whole = records(rng, 6000, censored=0.0)
+    X, whole = records(rng, 6000, censored=False)
     end = rng.exponential(2.0, 6000)
     cut = Times(np.minimum(whole.time, end), whole.time <= end)
     true = 1 - np.exp(-np.exp(X @ WEIGHTS) * 0.8)

@@ -103,7 +103,7 @@ def test_a_model_starts_from_a_good_student_and_drops_a_wrong_one() -> None:
 def test_stated_chances_are_true_on_new_records() -> None:
     X, times, ranking = _ranking(size=400)
     model = RiskModel(RidgeCox()).fit(X, times.signed, ranking)
-    fresh, whole = records(np.random.default_rng(6), 3000, censored=0.0)
+    fresh, whole = records(np.random.default_rng(6), 3000, censored=False)
     stated = model.chances(fresh, [0.3, 1.0])
     observed = [(whole.time <= horizon).mean() for horizon in (0.3, 1.0)]
     assert stated.mean(axis=0) == pytest.approx(observed, abs=0.05)
