@@ -27,6 +27,8 @@ _RIDGES: Final = (0.1, 1.0, 10.0, 100.0, 1000.0)
 OWN_SHARES: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 USUAL: Final = 0.25
 """Share of a silo's own scores where its records support no other."""
+_ERRORS: Final = 2
+"""Standard errors by which another share has to be better."""
 _OF_SLOPE: Final = 0.01
 
 _Floats: TypeAlias = NDArray[np.float64]
@@ -75,7 +77,7 @@ class OwnRanking:
             for folds, risk in self.divisions
         ]  # fmt: skip
         gain, error = np.nan_to_num(np.mean(told, axis=0)).T
-        best = int((gain - error).argmax())
+        best = int((gain - _ERRORS * error).argmax())
         return OwnShare(OWN_SHARES[best], float(gain[best]), float(error[best]), spread)
 
 

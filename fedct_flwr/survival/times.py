@@ -57,7 +57,7 @@ def usual_horizon(parts: Sequence[NDArray[Any]]) -> tuple[float, ...]:
 
 
 def check_can_rank(times: Times, where: object) -> None:
-    """Raise DataError for records that can rank nobody: no event, or one time for all."""
+    """Raise DataError for records that cannot rank: no event, or one time for all."""
     if not times.event.any():
         raise DataError(f"{where} has no event, so it cannot rank anybody by risk: leave it out, or wait for events")
     if len(np.unique(times.time)) < 2:
