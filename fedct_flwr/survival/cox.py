@@ -86,7 +86,8 @@ def _newton(X: _Floats, times: Times, penalty: float) -> _Floats:
         return beta
     value, gradient, curvature = objective(beta)
     for _ in range(_STEPS):
-        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
+        # Without a penalty, columns may depend on each other.
+        step = np.linalg.solve(curvature, gradient) if penalty else np.linalg.lstsq(curvature, gradient, rcond=None)[0]
         size = 1.0
         while (found := objective(beta + size * step))[0] < value - _ENOUGH and size > _ENOUGH:
             size /= 2
