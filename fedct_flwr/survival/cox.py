@@ -71,7 +71,7 @@ def _newton(X: _Floats, times: Times, penalty: float) -> _Floats:
         own_sums = np.add.reduceat(weighted[of_event], start, axis=0)[in_tie]
         below = at_risk - part * own
         means = (sums - part[:, np.newaxis] * own_sums) / below[:, np.newaxis]
-        # What each record weighs in the sum of all events' moments.
+        # Weight of each record in the sum of all events' moments.
         hazard = np.zeros(len(first))
         np.add.at(hazard, group[of_event], 1 / below)
         weight = risk * np.cumsum(hazard[::-1])[::-1][group]
