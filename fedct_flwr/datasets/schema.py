@@ -56,6 +56,11 @@ class Outcome:
             return f"grades of risk, {self.classes[0]} to {self.classes[-1]}"
         return f"none: {self.quantity} is a number" if self.number else ", ".join(self.classes)
 
+    @property
+    def named(self) -> str:
+        """The number's name, or that of the time to an event."""
+        return self.follow_up.time if self.follow_up else self.quantity
+
     def check(self) -> None:
         """Raise DataError for fewer than two classes, too many, names that repeat, or classes of a number."""
         classes = self.classes
@@ -83,7 +88,7 @@ class Outcome:
         if not names:
             config.check_grades(wanted=bool(self.follow_up))
         if self.number:
-            config.check_quantity(self.follow_up.time if self.follow_up else self.quantity, *names)
+            config.check_quantity(self.named, *names)
 
     def check_records(self, parts: Iterable[Examples], name: str) -> None:
         """Raise DataError for private records, of the data set ``name``, that are all of one class."""
