@@ -26,7 +26,7 @@ class MeanGrade(Summable):
     grades_risks: ClassVar[bool] = True
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
-        """The mean of all grades."""
+        """The mean of all grades, which are hard labels (Abourayya et al., arXiv:2310.05696) of times to an event."""
         return consensus_of_grades(num_classes)
 
 
@@ -45,5 +45,5 @@ class MedianGrade(LabelSharing):
     }
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
-        """The median of all grades."""
+        """The median of all grades (D. Yin et al., "Byzantine-robust distributed learning", arXiv:1803.01498)."""
         return consensus_of_grades(num_classes, median=True)
