@@ -153,13 +153,11 @@ class StudyConfig(Settings):
             raise ValueError("test-file and test-label belong together: give both or neither")
         if len(set(self.classes)) != len(self.classes):
             raise ValueError("classes repeat")
-        needs_classes = self.image_size or self.joint or (self.draw and self.number)
-        without = self.number or self.survival
-        if (self.classes or needs_classes or (self.number and self.survival)) if without else len(self.classes) < 2:
-            raise ValueError(
-                "name two classes or more; or [number], without classes, images, [joint] and [draw]; or [survival], "
-                "without classes, images and [joint]"
-            )
+        others = [self.number, self.survival, self.image_size, self.joint, self.draw]
+        if self.classes if self.number or self.survival else len(self.classes) < 2:
+            raise ValueError("name two classes or more; or [number] or [survival], without classes")
+        if (self.number or self.survival) and sum(map(bool, others)) > 1:
+            raise ValueError("[number] and [survival] go without each other, images, [joint] and [draw]: leave those out")
         if self.image_size and self.tables.given:
             raise ValueError("tables is for tables, and image-size for images: leave one of them out")
         if self.joint and not self.sums.keys:
