@@ -157,7 +157,7 @@ class StudyConfig(Settings):
         if self.classes if self.number or self.survival else len(self.classes) < 2:
             raise ValueError("name two classes or more; or [number] or [survival], without classes")
         if (self.number or self.survival) and sum(map(bool, others)) > 1:
-            raise ValueError("[number] and [survival] go without each other, images, [joint] and [draw]: leave those out")
+            raise ValueError("[number] and [survival] exclude each other, images, [joint] and [draw]: leave these out")
         if self.image_size and self.tables.given:
             raise ValueError("tables is for tables, and image-size for images: leave one of them out")
         if self.joint and not self.sums.keys:
