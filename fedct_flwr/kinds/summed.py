@@ -109,7 +109,9 @@ class Summed(OnlyReady):
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
 
-    can_answer, cotrain = (as_kind(lambda self: self.inner, method) for method in ("can_answer", "cotrain"))
+    can_answer, cotrain, safeguard_of = (
+        as_kind(lambda self: self.inner, method) for method in ("can_answer", "cotrain", "safeguard_of")
+    )
 
     def facts(
         self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
