@@ -213,6 +213,7 @@ FAULTS = [
     # A query: what an error may quote, and what it may read.
     Fault("datasets/query.py", "return name in known or", "return True or", "datasets/test_query.py"),
     Fault("datasets/query.py", 'if statements[0].type.name == "SELECT" else ""', "", "datasets/test_query.py"),
+    Fault("datasets/query.py", "+ _MOST_MEMORY", "+ (_MOST_MEMORY << 6)", "datasets/test_query.py"),
     Fault("datasets/query.py", "size < _MOST_BYTES >> 6 and", "", "datasets/test_query.py"),
     Fault("datasets/query.py", "[*map(str, files)]", "[*map(str, place.iterdir())]", "datasets/test_query.py"),
     Fault(

@@ -10,6 +10,7 @@ the query's text or the settings do. No error holds a record, an address, a user
 
 import hashlib
 import re
+import resource
 import sqlite3
 import sys
 import threading
@@ -35,6 +36,8 @@ from fedct_flwr.text.printable import count, quoted
 
 _MOST_BYTES: Final = 1 << 30
 """Bytes of memory for a result."""
+_MOST_MEMORY: Final = 2 * _MOST_BYTES
+"""Bytes of memory that reading it may take on top of what this process has."""
 _ROWS: Final = 1 << 14
 """Fetched at a time, at most."""
 _FEW: Final = 1 << 9
@@ -50,6 +53,7 @@ _SELECT: Final = re.compile(r"(?>\s|--[^\n]*\n|/\*(?:(?!/\*).)*?\*/)*+(?:select|
 _SQLITE: Final = b"SQLite format 3\0"
 _QUOTED: Final = re.compile(r"""["'`](.*?)["'`]""")
 _TOO_MUCH: Final = re.compile("out of memory|too big|could not allocate|failed to allocate", re.IGNORECASE)
+_TOO_LARGE: Final = "needs too much memory: narrow it, to fewer records or shorter texts"
 _STATE: Final = re.compile(r"SQLSTATE: (\w{5})")
 
 Tables = Generator[pa.Table, None, None]
@@ -96,7 +100,8 @@ def read_query(data: DataSettings, columns: Collection[str] = ()) -> pa.Table:
 
     def work() -> None:
         try:
-            outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), data, sql, columns))
+            with _bounded(path):
+                outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), data, sql, columns))
         except BaseException as error:
             outcome.set_exception(error)
 
@@ -181,6 +186,25 @@ def _joined(parts: list[pa.Table], at: int, where: str) -> pa.ChunkedArray:
 
 
 @contextmanager
+def _bounded(path: Path) -> Iterator[None]:
+    """Limit the memory that this process takes on Linux: no driver counts a batch of long texts."""
+    try:
+        data_pages = int(Path("/proc/self/statm").read_text().split()[5])
+    except OSError:
+        yield
+        return
+    before, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = data_pages * resource.getpagesize() + _MOST_MEMORY
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
+    try:
+        yield
+    except MemoryError:
+        raise KindError(f"the query {path} {_TOO_LARGE}") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (before, most))
+
+
+@contextmanager
 def _failing(path: Path, words: str = "") -> Iterator[None]:
     """Raise DataError for whatever a driver raises; in its own words where all that it quotes are ``words`` of SQL."""
     try:
@@ -193,7 +217,7 @@ def _failing(path: Path, words: str = "") -> Iterator[None]:
         # The first line, without the driver's words in front.
         line = re.split(r"E(?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
         if isinstance(error, MemoryError) or _TOO_MUCH.search(line):
-            why = "needs too much memory: narrow it, to fewer records or shorter texts"
+            why = _TOO_LARGE
         elif words and all(_is_named(word, words) for word in _QUOTED.findall(line)):
             why = f"does not fit the database: correct it, {quoted(line, _LONGEST)}"
         else:
@@ -287,7 +311,8 @@ def _some(cursor: sqlite3.Cursor, path: Path) -> list[tuple[Any, ...]]:
 def _duckdb(data: DataSettings, sql: str, stops: Stops) -> Tables:
     duckdb, place = _driver("duckdb", "duckdb"), Path(data.database)
     # Nothing is written, not even what does not fit into memory.
-    closed = {"temp_directory": "", "memory_limit": f"{_MOST_BYTES}B"}
+    closed: dict[str, str | bool] = {"temp_directory": "", "memory_limit": f"{_MOST_BYTES}B"}
+    closed |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     try:
         if place.is_dir():
             connection, files = duckdb.connect(config=closed), sorted(place.glob("*.parquet"))

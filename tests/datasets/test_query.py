@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import resource
 import socket
 import sqlite3
 import sys
@@ -270,6 +271,23 @@ def test_memory_is_bounded_while_rows_are_fetched(
         assert tracemalloc.get_traced_memory()[1] < 1 << 25
     finally:
         tracemalloc.stop()
+
+
+def test_memory_is_bounded_where_a_driver_counts_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "_MOST_MEMORY", 1 << 28)
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    held = _peak()
+    sql = "SELECT repeat('x', 3000000) AS crp FROM range(5000)"
+    assert failure(settings(tmp_path, str(tmp_path), sql)).endswith("to fewer records or shorter texts")
+    assert _peak() - held < 1.2 * (1 << 28)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def _peak() -> int:
+    """Bytes of this process in memory at most."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 @pytest.mark.parametrize(("module", "extra"), [("adbc_driver_postgresql.dbapi", "postgresql"), ("duckdb", "duckdb")])
