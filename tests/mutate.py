@@ -211,6 +211,9 @@ FAULTS = [
     Fault("datasets/delimited.py", "decimal_point=tables.decimal,", "", "datasets/test_delimited.py"),
     Fault("datasets/delimited.py", ", *tables.missing]", "]", "datasets"),
     # A query: what an error may quote, and what it may read.
+    Fault("coordinator/questions.py", "self._roster.claim(node, silo)", "pass", "coordinator"),
+    Fault("coordinator/joint.py", "if 2 * lost > steps:", "if False:", "federation/test_joint.py"),
+    Fault("coordinator/joint.py", "if self._lost_in_a_row == _LOST_IN_A_ROW:", "if False:", "federation/test_joint.py"),
     Fault("datasets/query.py", "return name in known or", "return True or", "datasets/test_query.py"),
     Fault("datasets/query.py", 'if statements[0].type.name == "SELECT" else ""', "", "datasets/test_query.py"),
     Fault("datasets/query.py", "+ _MOST_MEMORY", "+ (_MOST_MEMORY << 6)", "datasets/test_query.py"),

@@ -132,3 +132,15 @@ def test_a_round_begins_when_enough_silos_are_there(fake: FakeGrid) -> None:
     assert asked(questions.ask(fake.grid, lambda silo: RecordDict(), 1, 60.0)) == [1, 2]
     fake.grid.get_nodes.side_effect = lambda: [NodeInfo(node_id=1, name="east")]
     assert asked(questions.ask(fake.grid, lambda silo: RecordDict(), 2, 0.1)) == [1]
+
+
+def test_a_node_that_answers_for_another_silo_does_not_count(fake: FakeGrid) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    messages = ask(questions, fake, 1)
+    valid, absent = questions.sort(
+        1,
+        [reply(message) for message in messages],
+        lambda message: (SILOS[2], "yes") if message.metadata.src_node_id == 1 else read(message),
+    )
+    assert [*valid] == ["south", "west"]
+    assert [*absent] == ["east"]

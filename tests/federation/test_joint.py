@@ -101,3 +101,16 @@ def test_a_silo_that_dies_in_a_sum_costs_one_step_at_most(federation: Federation
     assert [len(line["silos"]) for line in folder.rounds()[:-1]].count(4) == JOINT_STEPS - missing
     assert {spent(folder, silo)[1] for silo in SILOS} == {JOINT_STEPS}
     assert write_at_end(folder)
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"), [(lambda step: True, "3 steps in a row"), (lambda step: step % 3, "steps have no secure sum")]
+)
+def test_a_run_ends_where_most_steps_are_lost(federation: Federation, lost: Any, why: str) -> None:
+    def behave(message: Message, context: Context) -> Message:
+        if lost(int(message.metadata.group_id)) and from_record(message.content)[4] == Step.ASK:
+            raise RuntimeError
+        return client_app(message, context)
+
+    federation.behave_in_sums[2] = behave
+    assert why in sentence(RunError, federation.run, **RUN, min_summands=4)
