@@ -136,11 +136,9 @@ def test_a_round_begins_when_enough_silos_are_there(fake: FakeGrid) -> None:
 
 def test_a_node_that_answers_for_another_silo_does_not_count(fake: FakeGrid) -> None:
     questions = Questions(Roster(SILOS, 2, 1.0), 2)
-    messages = ask(questions, fake, 1)
+    replies = [reply(message) for message in ask(questions, fake, 1)]
     valid, absent = questions.sort(
-        1,
-        [reply(message) for message in messages],
-        lambda message: (SILOS[2], "yes") if message.metadata.src_node_id == 1 else read(message),
+        1, replies, lambda message: ("east", "forged") if message.metadata.src_node_id == 3 else read(message)
     )
-    assert [*valid] == ["south", "west"]
-    assert [*absent] == ["east"]
+    assert {silo: answer for silo, (answer, _) in valid.items()} == {"east": "yes", "west": "yes"}
+    assert [*absent] == ["south"]
