@@ -26,15 +26,15 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.evaluation.references import local_only
 from fedct_flwr.evaluation.scoreboard import against_sums, judgments
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.silo import noisy_sum
 from fedct_flwr.silo import round as one_round
 from fedct_flwr.silo.context import open_silo_context
-from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
+from fedct_flwr.wire.kinds import Summed
+from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
 
 SEEDS: Final = 3

@@ -9,13 +9,12 @@ from flwr.clientapp import ClientApp
 from fedct_flwr.runs.records import keep_error
 from fedct_flwr.silo.context import once_left, open_silo_context, run_of_simulation, silo_named
 from fedct_flwr.silo.round import answer
-from fedct_flwr.silo.summing import ACTION, refused_sum, sums_at
+from fedct_flwr.silo.summing import refused_sum, sums_at
 from fedct_flwr.silo.weights import train_on
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ConfigError, DataError, SiloName, TrainingError
+from fedct_flwr.types import ConfigError, DataError, Refusal, Refused, SiloName, TrainingError
 from fedct_flwr.wire.codec import encode_refusal
-from fedct_flwr.wire.messages import asks_for_weights, from_record, to_record
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.messages import ACTION, asks_for_weights, from_record, to_record
 
 _UNKNOWN_SILO: Final = "unknown"
 

@@ -22,7 +22,7 @@ from fedct_flwr.datasets import SETTINGS as OF_DATA
 from fedct_flwr.datasets.partition import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
-from fedct_flwr.silo.summing import simulated_terms
+from fedct_flwr.secure_sum.simulated import simulated_terms
 from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, SiloName
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.datasets.federated import FederatedDataset, Query
+from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.files import write_atomically
-from fedct_flwr.kinds import HISTOGRAMS
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.text.kinds import words_of
+from fedct_flwr.types import ConfigError, Query, RunError
 from fedct_flwr.wire.content import Histograms, Instruction
+from fedct_flwr.wire.kinds import HISTOGRAMS, Kind
 
 if TYPE_CHECKING:
     # An algorithm as an object waits for neither, nor for the extra privacy.
@@ -41,7 +41,7 @@ class DrawnSet(Algorithm):
     name: ClassVar[str] = "draw"
     title: ClassVar[str] = "Drawn public set"
     kind: ClassVar[Kind] = HISTOGRAMS
-    leaves: ClassVar[str] = HISTOGRAMS.shared
+    leaves: ClassVar[str] = words_of(HISTOGRAMS).shared
     fixed_rounds: ClassVar[int] = 1
     also_real: ClassVar[tuple[str, ...]] = ("draw-rows",)
 

@@ -35,10 +35,10 @@ from fedct_flwr.consensus.counting import (
 from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, LabelSharing, Summable
 from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
 from fedct_flwr.datasets.federated import FederatedDataset, check_protected
-from fedct_flwr.kinds import GRADIENTS, SHARES
-from fedct_flwr.kinds.base import Kind
-from fedct_flwr.kinds.joint import STEPS
+from fedct_flwr.text.kinds import words_of
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
+from fedct_flwr.wire.content import STEPS
+from fedct_flwr.wire.kinds import GRADIENTS, SHARES, Kind
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -251,7 +251,7 @@ class JointLabeler(JointSettings):
     name: ClassVar[str] = "fedct-joint"
     title: ClassVar[str] = "FedCT, joint"
     kind: ClassVar[Kind] = GRADIENTS
-    leaves: ClassVar[str] = GRADIENTS.shared
+    leaves: ClassVar[str] = words_of(GRADIENTS).shared
     fixed_rounds: ClassVar[int] = STEPS + 1
     trains_together: ClassVar[bool] = True
     used: ClassVar[Uses] = uses("student", "student-params", "report-scores", "pseudo-weight", "warm-up-rounds")
@@ -291,7 +291,7 @@ class JointLabeler(JointSettings):
         named_learners(config, dataset)
         for silo in dataset.silos:
             check_protected(silo.groups, silo.name)
-        from fedct_flwr.silo.noisy_sum import joint_labeler
+        from fedct_flwr.labelers.joint_linear import joint_labeler
 
         step = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
         # Raises ConfigError where no noise keeps the budget.

@@ -17,10 +17,9 @@ from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, consistent, counting, plurality
 from fedct_flwr.coordinator.algorithm import ASKING, IN_SUMS, Summable
 from fedct_flwr.datasets.federated import FederatedDataset, check_protected
-from fedct_flwr.kinds import COUNTS
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.kinds import COUNTS, Kind
 
 if TYPE_CHECKING:
     from fedct_flwr.privacy.budget import Spending

@@ -21,10 +21,9 @@ from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.coordinator.algorithm import IN_ROUNDS, LabelSharing
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.kinds import PROBABILITIES
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.kinds import PROBABILITIES, Kind
 
 if TYPE_CHECKING:
     from fedct_flwr.consensus.trust import TrustRule

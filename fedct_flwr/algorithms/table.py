@@ -12,7 +12,8 @@ from fedct_flwr import algorithms, baselines
 from fedct_flwr.algorithms.fedct import DawidSkene
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
-from fedct_flwr.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
+from fedct_flwr.text.kinds import words_of
+from fedct_flwr.wire.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
 
 _SLOW: Final = ".checks"
 """A file that holds no algorithm and imports learners, which not every command waits for."""
@@ -31,7 +32,7 @@ def what_leaves(config: RunConfig, quantity: str) -> str:
     kind = algorithm.kind if algorithm.kind.policy in ADDED else kind_for(algorithm.kind, quantity)
     # Where silos only add their answers, and perhaps shares of noise.
     sums = NOISY_SUMS if config.method.noise_in_shares else SUMS if config.method.in_sums else {}
-    return f"{sums.get(kind.name, kind).shared}{scores}"
+    return f"{words_of(sums.get(kind.name, kind)).shared}{scores}"
 
 
 def _found() -> Iterator[type[Algorithm]]:

@@ -22,13 +22,13 @@ from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.study import Roster, Study
-from fedct_flwr.datasets.federated import FederatedDataset, Query
-from fedct_flwr.kinds.base import Kind
+from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, RunError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Query, Refusal, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import NO_TERMS, Instruction
+from fedct_flwr.wire.kinds import Kind
 from fedct_flwr.wire.messages import (
     ARRAYS,
     NUM_EXAMPLES,
@@ -40,7 +40,6 @@ from fedct_flwr.wire.messages import (
     to_question,
     to_weights,
 )
-from fedct_flwr.wire.refusal import Refusal
 
 
 class Averaging(FlowerFedAvg):

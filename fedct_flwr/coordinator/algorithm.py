@@ -13,12 +13,13 @@ from fedct_flwr.config.privacy import IN_SHARES
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, either, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.kinds import HARD
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.soft import check_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.terms import FEWEST_SILOS
+from fedct_flwr.text.kinds import words_of
 from fedct_flwr.types import SiloName
+from fedct_flwr.wire.kinds import HARD, Kind
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -86,13 +87,13 @@ class LabelSharing(Algorithm):
     """An algorithm states its kind, its consensus, and what else it needs, as class variables and by methods."""
 
     kind: ClassVar[Kind] = HARD
-    leaves: ClassVar[str] = HARD.shared
+    leaves: ClassVar[str] = words_of(HARD).shared
     used: ClassVar[Uses] = CO_TRAINING
     predicts_quantities: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.leaves = cls.kind.shared
+        cls.leaves = words_of(cls.kind).shared
 
     @abstractmethod
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
@@ -121,7 +122,7 @@ class LabelSharing(Algorithm):
         from fedct_flwr.coordinator import label_rounds
 
         for learner in learners:
-            self.kind.check_learner(learner)
+            check_learner(self.kind, learner)
         label_rounds.check_protection(config, dataset)
 
     def spent_at_silos(self, config: RunConfig, dataset: FederatedDataset | None) -> "Spending | None":

@@ -11,9 +11,8 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.config.run import of_run
 from fedct_flwr.coordinator.algorithm import Algorithm, Silos
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.content import Joint
+from fedct_flwr.wire.content import STEPS, Joint
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.study import (

@@ -9,6 +9,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
 from fedct_flwr.consensus.counting import Consensus
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
+from fedct_flwr.coordinator.facts import empty_table
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Sums, sum_terms
@@ -56,7 +57,7 @@ def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:
     )
     result = strategy.start(
         grid,
-        targets_to_arrays(checkpoint.targets if checkpoint else strategy.kind.empty_table(terms.num_public)),
+        targets_to_arrays(checkpoint.targets if checkpoint else empty_table(strategy.kind, terms.num_public)),
         num_rounds=config.rounds,
         timeout=config.round_deadline,
     )

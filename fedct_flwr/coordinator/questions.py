@@ -17,17 +17,26 @@ from flwr.serverapp import Grid
 
 from fedct_flwr.consensus.counting import Consensus, State
 from fedct_flwr.coordinator.study import Roster
-from fedct_flwr.datasets.federated import Query
 from fedct_flwr.flower.grid import ErrorCode, seconds_of
-from fedct_flwr.kinds import kind_by
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.seeding import seed_words
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, RunError, SiloName, SoftVotes, Votes
+from fedct_flwr.types import (
+    ABSTAIN,
+    LABEL_DTYPE,
+    Answers,
+    HardLabels,
+    Query,
+    Refusal,
+    Refused,
+    RunError,
+    SiloName,
+    SoftVotes,
+    Votes,
+)
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.kinds import Kind, kind_by
 from fedct_flwr.wire.messages import from_record
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 # Flower passes an exception's text on verbatim, and that may quote data: only the codes are read.
 _ERRORS: Final[dict[int, str]] = {

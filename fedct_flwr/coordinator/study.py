@@ -13,18 +13,16 @@ from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, Query
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
-from fedct_flwr.silo.site import joint_of
 from fedct_flwr.text.printable import count, logger
-from fedct_flwr.types import LABEL_DTYPE, Examples, RunError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, Examples, Query, Refusal, Refused, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import NO_TERMS, Instruction, Joint, Terms
 from fedct_flwr.wire.messages import from_record
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 _POLL_SECONDS: Final = 0.2
 _SIMULATION_SECONDS: Final = 5.0
@@ -199,7 +197,7 @@ class Subject(NamedTuple):
     @classmethod
     def real(cls, study: StudyFolder) -> "Subject":
         """Subject of a study's folder."""
-        return cls(study.schema, study.public, study.test, study.sums, joint_of(study), study)
+        return cls(study.schema, study.public, study.test, study.sums, study.joint, study)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
 from fedct_flwr.coordinator.study import Roster, Study, Subject
-from fedct_flwr.kinds.joint import NoisySum
 from fedct_flwr.runs.records import IN_WRONG_SUM
 from fedct_flwr.secure_sum.coordinator import (
     Exchange,
@@ -30,13 +29,14 @@ from fedct_flwr.secure_sum.coordinator import (
     sum_securely,
 )
 from fedct_flwr.secure_sum.faults import SumRefused
+from fedct_flwr.secure_sum.simulated import simulated_terms
 from fedct_flwr.secure_sum.terms import Shape, Terms
-from fedct_flwr.silo.summing import ACTION, simulated_terms
-from fedct_flwr.types import ConfigError, RunError, SiloName
+from fedct_flwr.secure_sum.votes import shape_of_records
+from fedct_flwr.types import ConfigError, Refused, RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refused
+from fedct_flwr.wire.kinds import NoisySum
+from fedct_flwr.wire.messages import ACTION, from_record, to_record
 
 LONGEST_SECONDS: Final = 60.0
 """Silos have their answers ready when a sum begins: no message of it takes long."""
@@ -163,7 +163,7 @@ class NoisySums:
                 + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
                 + "; see to them, then resume the run"
             )
-        shape = self._kind.shape(instruction, hashlib.sha256(asked).digest())
+        shape = shape_of_records(self._kind, instruction, hashlib.sha256(asked).digest())
         deadline = self._study.config.round_deadline
         try:
             found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)

@@ -10,8 +10,8 @@ that has seen one record of a patient knows the patient, and its score on the ot
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import as_names, no_column
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
+from fedct_flwr.wire.content import Terms
 
 _BLOCK_BYTES: Final = 1 << 24
 _TABLE: Final = 2
@@ -98,6 +99,11 @@ class PublicSet:
         return digest.digest()
 
 
+def terms_of(study: str, public: PublicSet, schema: Schema) -> Terms:
+    """The terms of a study with this public set and these classes, or this quantity."""
+    return Terms(study, public.fingerprint, len(public), schema.classes, schema.quantity, schema.grid)
+
+
 def _holds_text(X: Features) -> bool:
     """Whether each column of a table is text or numbers, and one of them text."""
     if X.dtype != np.object_ or X.ndim != _TABLE:
@@ -118,40 +124,6 @@ def _of_objects(X: Features) -> bytes:
             encoded = text.encode()
             digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return digest.digest()
-
-
-class Query(NamedTuple):
-    """Which public examples a round asks about: ``size`` of them, drawn with ``seed`` (unsigned, 64 bits).
-
-    Both sides derive the same positions from these two numbers, so a query costs a few bytes whatever its size.
-    """
-
-    seed: int
-    size: int
-
-    def positions(self, num_public: int) -> NDArray[np.intp]:
-        """Sorted positions ``(size,)`` in a public set of ``num_public`` examples.
-
-        Ranks the raw output of Philox, which NumPy keeps the same in every version (its policy for bit
-        generators; the methods of Generator have no such promise).
-
-        >>> Query(seed=7, size=3).positions(3)
-        array([0, 1, 2])
-        >>> Query(seed=7, size=3).positions(1000)
-        array([535, 753, 887])
-        """
-        return _drawn(self.seed, self.size, num_public)
-
-
-@lru_cache(maxsize=4)
-def _drawn(seed: int, size: int, num_public: int) -> NDArray[np.intp]:
-    if size == num_public:
-        found = np.arange(num_public, dtype=np.intp)
-    else:
-        keys = np.random.Philox(key=seed).random_raw(num_public)
-        found = np.sort(np.argsort(keys, kind="stable")[:size])
-    found.flags.writeable = False
-    return found
 
 
 @dataclass(frozen=True, eq=False)

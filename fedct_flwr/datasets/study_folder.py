@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key
 from numpy.typing import NDArray
 
 from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
-from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
+from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered, terms_of
 from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
 from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import ImageForm, Schema
@@ -35,6 +35,7 @@ from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labe
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.text.printable import count, fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
+from fedct_flwr.wire.content import STEPS, Joint, Terms
 
 STUDY_FILE: Final = "study.toml"
 
@@ -61,6 +62,28 @@ class StudyFolder:
             return None
         keys = {silo: _public_key(silo, key) for silo, key in sums.keys.items()}
         return SumTerms(self.name, keys, sums.min_summands, sums.may_collude)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Terms of this study for coordinator and silos."""
+        return terms_of(self.name, self.public, self.schema)
+
+    @cached_property
+    def joint(self) -> Joint | None:
+        """The joint labeler that the study agrees upon, without weights and seed, or None. Raises ConfigError."""
+        agreed, sums = self.config.joint, self.sums
+        if agreed is None or sums is None:
+            return None
+        return Joint(
+            records=agreed.records,
+            steps=STEPS,
+            epsilon=agreed.epsilon,
+            delta=agreed.delta,
+            # Two or more, as the terms of sums have it.
+            honest=sums.min_summands - sums.may_collude,
+            columns=0 if agreed.labeler == "linear" else len(self.schema.without_texts),
+            seed=0,
+        )
 
     @cached_property
     def digest(self) -> bytes:

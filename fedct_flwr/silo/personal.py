@@ -14,13 +14,12 @@ import numpy as np
 
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.kinds import kind_of
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Saveable
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.scoring.intervals import Verdict, verdict
+from fedct_flwr.silo.answers import answer, safeguard_of
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.site import WRITING, LocalState, Site, set_back
 from fedct_flwr.silo.warm_up import warm_up
@@ -28,6 +27,7 @@ from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.kinds import Kind, kind_of
 
 _STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
@@ -168,7 +168,7 @@ class Judge:
         if self._real and learned and fit is None:
             fit = self._labels_fit(question.instruction.targets)
         choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
-        safeguard = question.kind.safeguard_of(site)
+        safeguard = safeguard_of(question.kind, site)
         trust = safeguard.last if safeguard and learned else None
         evidence = trust.evidence if trust else None
         return Judgment(
@@ -302,12 +302,12 @@ class Personal:
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question)
-        safeguard = question.kind.safeguard_of(self._site)
+        safeguard = safeguard_of(question.kind, self._site)
         if isinstance(safeguard, Safeguard):
             path, resumed = self._context.decision, self._context.resumes
             asked = question.instruction.round
             safeguard.before = read_decision(path, self._subject, asked, resumed=resumed) if path else None
-        votes = question.kind.cotrain(self._site, question.instruction)
+        votes = answer(question.kind, self._site, question.instruction)
         if isinstance(safeguard, Safeguard) and question.teaches:
             safeguard.date(question.instruction.round)
         self._learned = question.digest
@@ -389,7 +389,7 @@ class Personal:
             if found.says_something:
                 with WRITING:
                     found.write(path)
-            safeguard = question.kind.safeguard_of(self._site)
+            safeguard = safeguard_of(question.kind, self._site)
             decided = safeguard.decision if isinstance(safeguard, Safeguard) else None
             if decided and decided.round == question.instruction.round and self._context.decision:
                 with WRITING:

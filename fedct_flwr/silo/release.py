@@ -25,8 +25,7 @@ from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.silo.site import LocalState, Site
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.types import ConfigError, Refusal, Refused, SiloName, TrainingError, Votes
 
 STATE: Final = "labeler-"
 _LABELS: Final = np.dtype("<i2")

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from fedct_flwr.kinds.joint import Gradients, NoisySum
-from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
 from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.secure_sum.votes import shape_of_records, shape_of_votes, summand
+from fedct_flwr.silo.answers import score
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.personal import Personal, Question
 from fedct_flwr.silo.site import LocalState, Site
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, Votes
 from fedct_flwr.wire.codec import encode_reply
 from fedct_flwr.wire.content import Reply
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.kinds import NOTHING, Gradients, NoisySum, OnlyReady, Summed
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
@@ -79,7 +79,9 @@ def _new_reply(question: Question, context: SiloContext, personal: Personal) -> 
     if context.release is None:
         votes, learned = _own_votes(question, context, personal, promised=bool(instruction.noise))
         return _reply(question, context, votes, scored=learned)
-    kind.check_protection(site.privacy.protection)
+    if kind.for_numbers:
+        what = f"which protection = {site.privacy.protection!r} does not cover"
+        raise ConfigError(f"the coordinator asks for {kind.of}, {what}")
     return _protected_reply(question, context, context.release, personal)
 
 
@@ -117,7 +119,7 @@ def _added(question: Question, context: SiloContext) -> bytes:
         from fedct_flwr.silo.noisy_sum import noisy_counts
 
         vector = noisy_counts(site, context.study_of(), instruction.histograms, context.purse_of(), question.payload)
-    shape = kind.shape(instruction, question.subject)
+    shape = shape_of_records(kind, instruction, question.subject)
     Ready(context.state).keep(vector, shape, context.runs_kept)
     return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
 
@@ -162,8 +164,8 @@ def _reply(question: Question, context: SiloContext, votes: Votes, *, scored: bo
     """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
     site, instruction, kind = context.site, question.instruction, question.kind
     if isinstance(kind, Summed):
-        shape = kind.shape(instruction, site.terms, question.subject)
-        vector = kind.summand(votes, instruction, site.terms)
+        shape = shape_of_votes(kind, instruction, site.terms, question.subject)
+        vector = summand(votes, instruction, site.terms)
         if instruction.noise:
             if context.noise_adder_of is None:
                 raise Refused(Refusal.POLICY)
@@ -174,7 +176,7 @@ def _reply(question: Question, context: SiloContext, votes: Votes, *, scored: bo
     if isinstance(kind, OnlyReady):
         votes = NOTHING
     sends = scored and context.sends_scores
-    scores = kind.score(site.learner, site.own_test, site.pooled_test) if sends else None
+    scores = score(kind, site.learner, site.own_test, site.pooled_test) if sends else None
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
 
 

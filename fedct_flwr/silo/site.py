@@ -16,14 +16,13 @@ from flwr.app import ConfigRecord, RecordDict
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.federated import PublicSet, SiloData, check_protected, num_units, split_silo
+from fedct_flwr.datasets.federated import PublicSet, SiloData, check_protected, num_units, split_silo, terms_of
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_each, read_grouped, table_of
 from fedct_flwr.files import write_atomically
-from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.labeler import Labeler, Start, labeler_for
 from fedct_flwr.labelers.students import Transfer, transfer_for
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
@@ -33,7 +32,7 @@ from fedct_flwr.learners.safeguard import NetworkSafeguard, Safeguard, SoftSafeg
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
-from fedct_flwr.wire.content import Joint, Terms
+from fedct_flwr.wire.content import Terms
 
 _RECORD: Final = "fedct"
 
@@ -241,7 +240,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         config.privacy_settings(config.asked_about(len(dataset.public))),
         config.method.transfer_settings(dataset.fewest_units),
         dataset.schema,
-        Terms.of(config.study, dataset.public, dataset.schema),
+        terms_of(config.study, dataset.public, dataset.schema),
         groups=data.groups,
     )
 
@@ -290,7 +289,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         config.privacy,
         config.transfer,
         study.schema,
-        terms_of(study),
+        study.terms,
         groups=own.groups,
         findings=tuple(findings),
         draw_epsilon=study.config.draw_epsilon,
@@ -311,25 +310,3 @@ def _own_records(
     if data.test_fraction:
         return split_silo(config.silo, records, groups, data.test_fraction, rng)
     return SiloData(config.silo, records, nothing, groups)
-
-
-def joint_of(study: StudyFolder) -> Joint | None:
-    """The joint labeler that the study agrees upon, without weights and seed, or None. Raises ConfigError."""
-    agreed, sums = study.config.joint, study.sums
-    if agreed is None or sums is None:
-        return None
-    return Joint(
-        records=agreed.records,
-        steps=STEPS,
-        epsilon=agreed.epsilon,
-        delta=agreed.delta,
-        # Two or more, as the terms of sums have it.
-        honest=sums.min_summands - sums.may_collude,
-        columns=0 if agreed.labeler == "linear" else len(study.schema.without_texts),
-        seed=0,
-    )
-
-
-def terms_of(study: StudyFolder) -> Terms:
-    """Terms of this study for coordinator and silos."""
-    return Terms.of(study.name, study.public, study.schema)

@@ -1,12 +1,10 @@
 """A silo's part in secure sums: the answers that it keeps for them, and its replies to their messages."""
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import Context, Message
 from numpy.typing import NDArray
 
@@ -14,16 +12,12 @@ from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.silo import Contribution, SumClient, refusal, remind, to_bytes
-from fedct_flwr.secure_sum.terms import Shape, Terms
-from fedct_flwr.seeding import generator
+from fedct_flwr.secure_sum.simulated import simulated_key, simulated_terms
+from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.silo.context import open_silo_context
 from fedct_flwr.silo.site import ContextState, LocalState
-from fedct_flwr.types import SiloName
+from fedct_flwr.types import Refused
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refused
-
-ACTION: Final = "secure_sum"
-"""The ClientApp's function for these messages is registered by ``@app.query("secure_sum")``."""
 
 _ANSWERS: Final = "sum-"
 _SESSION: Final = "session-of-sums"
@@ -92,15 +86,3 @@ def sums_at(context: Context) -> SimulatedSums:
 def refused_sum() -> bytes:
     """The reply of a silo that cannot take part."""
     return refusal(SumRefused(Fault.TERMS))
-
-
-def simulated_key(config: RunConfig, silo: SiloName) -> Ed25519PrivateKey:
-    """A simulated silo's key, which follows from the seed like all else: a simulation protects no one."""
-    return Ed25519PrivateKey.from_private_bytes(generator(config.seed, "key for sums", silo).bytes(32))
-
-
-def simulated_terms(config: RunConfig, silos: Sequence[SiloName]) -> Terms:
-    """The terms of a simulation's sums. Raises ConfigError for too few silos."""
-    keys = {silo: simulated_key(config, silo).public_key().public_bytes_raw() for silo in silos}
-    method: Any = config.method
-    return Terms(config.study, keys, method.fewest_summands(len(silos)), method.may_collude)

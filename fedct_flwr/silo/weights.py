@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedct_flwr.learners.base import Correctable, Correction
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.site import set_back
-from fedct_flwr.types import TrainingError
+from fedct_flwr.types import Refusal, Refused, TrainingError
 from fedct_flwr.wire.messages import (
     ARRAYS,
     CONFIG,
@@ -20,7 +20,6 @@ from fedct_flwr.wire.messages import (
     with_control,
     without_control,
 )
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 Vector: TypeAlias = Mapping[str, NDArray[Any]]
 

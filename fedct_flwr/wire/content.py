@@ -1,16 +1,13 @@
 """Contents of instructions and replies before encoding, and the terms that both sides have agreed upon."""
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.federated import PublicSet, Query
-from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.types import HardLabels, SiloName, SoftVotes, Votes
+from fedct_flwr.types import HardLabels, Query, Refusal, SiloName, SoftVotes, Votes
 from fedct_flwr.wire.packing import Grid
-from fedct_flwr.wire.refusal import Refusal
 
 LEAST_NOISE: Final = 2.0**-10
 LARGEST_NOISE: Final = 2.0**20
@@ -28,11 +25,6 @@ class Terms:
     quantity: str = ""
     grid: Grid | None = None
 
-    @classmethod
-    def of(cls, study: str, public: PublicSet, schema: Schema) -> Self:
-        """The terms of a study with this public set and these classes, or this quantity."""
-        return cls(study, public.fingerprint, len(public), schema.classes, schema.quantity, schema.grid)
-
     @property
     def num_classes(self) -> int:
         """Size of the label space; 0 where a quantity is predicted."""
@@ -46,6 +38,10 @@ class Terms:
 
 NO_TERMS: Final = Terms("", b"", 0, ())
 """Terms without any agreement: only a refusal can travel."""
+
+
+STEPS: Final = 15
+"""Most steps of the joint labeler's training. In one more round silos learn its labels."""
 
 
 class SoftTargets(NamedTuple):

@@ -19,19 +19,16 @@ from flwr.app import Context, Message, RecordDict
 from client_app.main import app
 from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.federated import Query
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO
 from fedct_flwr.silo import context as silo_context
 from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.release import account_of
-from fedct_flwr.silo.site import terms_of
-from fedct_flwr.types import ABSTAIN
+from fedct_flwr.types import ABSTAIN, Query, Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make
 from tests.hospital.test_adding import opened
 from tests.hospital.test_joint import AGREED, step
@@ -96,7 +93,7 @@ def answered(folder: Path, votes: int = 0) -> tuple[bytes, np.ndarray | Refusal,
     """What the silo sends, what is in it, and what it leaves for afterwards."""
     restart()
     config = SiloConfig.read_toml(folder / "silo.toml")
-    terms = terms_of(read_study(config.study))
+    terms = read_study(config.study).terms
     question = Instruction(1, Query(0, 50), np.full(terms.num_public, ABSTAIN, dtype=np.int16), votes)
     message = Message(to_record(encode_instruction(question, terms)), dst_node_id=7, message_type="train")
     with gated() as afterwards:

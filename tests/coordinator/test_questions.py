@@ -13,8 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.flower.grid import PromptGrid
-from fedct_flwr.types import RunError
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.types import Refusal, RunError
 from tests.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("in_a_run")

@@ -14,15 +14,14 @@ from fedct_flwr.algorithms.fedct import JointLabeler
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.joint_plan import simulated_plan
-from fedct_flwr.kinds.joint import STEPS as JOINT_STEPS
-from fedct_flwr.labelers.joint_linear import JointLinear, train_together
+from fedct_flwr.labelers.joint_linear import JointLinear, joint_labeler, train_together
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.silo.noisy_sum import joint_labeler
 from fedct_flwr.types import RunError
+from fedct_flwr.wire.content import STEPS as JOINT_STEPS
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Federation
 from tests.federation.test_one_shot import labels, result

@@ -23,8 +23,8 @@ from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, common_budget
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.silo.release import own_budget
+from fedct_flwr.types import Refusal
 from fedct_flwr.wire.messages import to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, KEY, RUN, Silo
 from tests.hospitals import write_silo_folder
 

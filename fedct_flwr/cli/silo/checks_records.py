@@ -25,14 +25,14 @@ from fedct_flwr.datasets.study_folder import read_grouped, read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
-from fedct_flwr.kinds import check_let_out, kinds_let_out
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
+from fedct_flwr.learners.soft import check_learner
 from fedct_flwr.learners.text import unread, unusual_texts
-from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
+from fedct_flwr.wire.kinds import check_let_out, kinds_let_out
 
 _LISTED: Final = 5
 _CLASSES: Final = 20
@@ -185,9 +185,9 @@ def effects(silo: Silo) -> None:
     if silo.learner is None:
         raise Unread("the learner")
     config.check_effects(network=isinstance(silo.learner, Resumable))
-    check_let_out(config.policy.kinds, terms_of(agreed))
-    for kind in kinds_let_out(config.policy.kinds, terms_of(agreed)):
-        kind.check_learner(silo.learner)
+    check_let_out(config.policy.kinds, agreed.terms)
+    for kind in kinds_let_out(config.policy.kinds, agreed.terms):
+        check_learner(kind, silo.learner)
 
 
 def _sample(records: Examples) -> Examples:

@@ -22,12 +22,10 @@ from fedct_flwr.hospital.egress_log import FOLDER, kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_line
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, Verdict, read_entries, spent, verify_log
-from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import count
-from fedct_flwr.types import ConfigError, RunError, Votes
+from fedct_flwr.types import ConfigError, Refusal, RunError, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply
 from fedct_flwr.wire.content import Terms
-from fedct_flwr.wire.refusal import Refusal
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -144,7 +142,7 @@ def released(folder: Folder = None) -> None:
     if not verdict.intact:
         raise _broken(verdict)
     study = read_study(config.study)
-    terms = terms_of(study)
+    terms = study.terms
     table, missing = io.StringIO(), 0
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["line", "run", "round", "example", "label", "number"])
