@@ -18,7 +18,7 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import DawidSkene, Plurality, Qualified, Rule
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import Ballot
 from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.datasets.partition import split_over_silos

@@ -17,7 +17,7 @@ import pandas as pd
 from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import named
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.inspection.finding import CODES

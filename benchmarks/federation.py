@@ -17,7 +17,7 @@ from flwr.clientapp import ClientApp
 from benchmarks import progress
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.evaluation.references import centralized
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes

@@ -18,7 +18,7 @@ from benchmarks import progress, report
 from benchmarks.federation import Runs
 from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, Federation, Setting, Sizes, learner_of, load
 from fedct_flwr import datasets, simulate
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.evaluation.references import centralized, local_only

@@ -22,7 +22,7 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.evaluation.references import local_only
 from fedct_flwr.evaluation.scoreboard import against_sums, judgments
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes

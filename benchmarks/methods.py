@@ -13,7 +13,7 @@ from benchmarks.pfnm import matched
 from benchmarks.variants import change
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.evaluation.references import centralized
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners.base import Saveable

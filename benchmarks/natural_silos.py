@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sklearn.model_selection import train_test_split
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import named
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, shuffled, take
 from fedct_flwr.datasets.schema import Schema

@@ -14,7 +14,7 @@ from benchmarks import practice_data, progress, report
 from benchmarks.federation import Runs
 from benchmarks.practice_data import COLUMNS, NAME, SIZES, load, patients, risk
 from fedct_flwr import datasets, simulate
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import pool
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.seeding import generator

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import named
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool
 from fedct_flwr.datasets.schema import Column, Schema

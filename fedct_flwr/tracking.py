@@ -22,7 +22,7 @@ from statistics import fmean
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.files import write_json
 from fedct_flwr.runs.run_folder import RunFolder, versions
 from fedct_flwr.runs.scores import FILE, SiloScores, means, numbers

@@ -39,6 +39,9 @@ Of a quantity, ``(silos, examples, 1)`` and ``(examples, 1)``: its value.
 UNITS: Final = 255
 """Units that an example's probabilities are rounded to on the wire: they sum to this."""
 
+FEWEST_SILOS: Final = 3
+"""Fewest silos whose secure sum is opened: of two, each could read the other's part."""
+
 Groups: TypeAlias = NDArray[np.int64]
 """``(examples,)``, a number for what each record belongs to, such as a patient; equal numbers belong together."""
 

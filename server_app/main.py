@@ -10,11 +10,10 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Roster, Study, Subject
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.datasets.federated import terms_of
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.grid import PollingGrid, PromptGrid
 from fedct_flwr.runs import scores
@@ -52,7 +51,7 @@ def main(grid: Grid, context: Context) -> None:
     try:
         config = RunConfig.from_flower(context.run_config)
         dataset, subject, silos = _subject(config)
-        terms = terms_of(config.study, subject.public, subject.schema)
+        terms = subject.schema.terms(config.study, subject.public)
         path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
         begun = RunFolder(path).settings() if config.resume and RunFolder(path).exists() else None
         algorithm = check_run(config, dataset, subject, silos, begun=begun)

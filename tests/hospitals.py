@@ -8,7 +8,7 @@ import tomli_w
 import fedct_flwr
 from fedct_flwr import datasets
 from fedct_flwr.cli.demo import LABEL, write_study, write_table
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.silo import context as silo_context
 
 STUDY = "heart-disease"

@@ -8,17 +8,18 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
+from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.settings import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.coordinator.global_model import check_student, make_student
 from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
-from fedct_flwr.datasets import OF_PUBLIC, FederatedDataset
-from fedct_flwr.datasets import SETTINGS as OF_DATA
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.datasets.loading import OF_PUBLIC
+from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
 from fedct_flwr.datasets.partition import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners

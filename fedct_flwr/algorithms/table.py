@@ -10,7 +10,7 @@ from typing import Final
 
 from fedct_flwr import algorithms, baselines
 from fedct_flwr.algorithms.fedct import DawidSkene
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.wire.kinds import ADDED, NOISY_SUMS, SUMS, kind_for

@@ -17,7 +17,7 @@ from fedct_flwr.audit import attacks
 from fedct_flwr.audit.attacks import Observation, Scores
 from fedct_flwr.audit.members import Candidates, with_members
 from fedct_flwr.audit.rerun import Refit
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, as_numbers, pool, take
 from fedct_flwr.drawing.simulated import placed, plan_of, sum_of
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.baselines.weight_sharing import WeightSharing
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
-from fedct_flwr.datasets.federated import FederatedDataset, terms_of
+from fedct_flwr.datasets import loading
+from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
@@ -155,7 +156,7 @@ _FIXED: Final[Mapping[str, Any]] = {
     "tracking": "none", "report-scores": False, "student": "", "student-params": "{}", "run-dir": "", "roster": "",
 }  # fmt: skip
 """The data set that is handed in has been read and corrupted already, and its public set drawn."""
-_OF_DATA: Final = (*datasets.SETTINGS.values(), *datasets.OF_PUBLIC.values())
+_OF_DATA: Final = (*loading.SETTINGS.values(), *loading.OF_PUBLIC.values())
 _IN_THE_OPEN: Final[Mapping[str, Any]] = {"secure": False, "min-summands": 0, "may-collude": 1}
 """Without noise, sums have exactly the votes that travel without them: each silo's can be added up."""
 
@@ -173,7 +174,7 @@ class Refit:
 
 def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge | None = None) -> Refit:
     """Run these settings on this data set, with another seed. Raises RunError where the run fails."""
-    transcript = Transcript(client_app, terms_of(config.study, dataset.public, dataset.schema), forge)
+    transcript = Transcript(client_app, dataset.schema.terms(config.study, dataset.public), forge)
     with tempfile.TemporaryDirectory(prefix="fedct-audit-") as folder, _named(dataset), _silent():
         path = Path(folder) / "run"
         averages = isinstance(find_algorithm(config), WeightSharing)

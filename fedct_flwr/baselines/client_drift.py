@@ -25,7 +25,7 @@ from flwr.serverapp import Grid, strategy
 from pydantic import Field
 
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing, network, num_records, share
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.silo.weights import CONTROL_VARIATES, FEDDYN_ALPHA

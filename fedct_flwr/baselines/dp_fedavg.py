@@ -17,8 +17,7 @@ from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp import strategy
 
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing
-from fedct_flwr.config import RunConfig
-from fedct_flwr.config.run import of_run
+from fedct_flwr.config.run import RunConfig, of_run
 from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import random_state

@@ -15,7 +15,7 @@ from pydantic import Field
 from scipy.special import softmax
 
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing, network
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.datasets.federated import FederatedDataset

@@ -17,7 +17,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.questions import Questions

@@ -10,7 +10,9 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from fedct_flwr.config import LearnerSettings, ModelDescription, RunConfig
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.inspections import quantiles

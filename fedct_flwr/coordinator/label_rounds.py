@@ -1,26 +1,28 @@
 """The rounds of algorithms in which silos share votes, and what is checked before them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flwr.serverapp import Grid
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import Consensus
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.facts import empty_table
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Sums, sum_terms
-from fedct_flwr.datasets.federated import FederatedDataset, check_protected
+from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.labelers.labeler import Start, check_extra, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
+from fedct_flwr.learners.soft import check_learner
 from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
+from fedct_flwr.wire.kinds import Kind
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.algorithm import LabelSharing
@@ -145,6 +147,12 @@ def check_delta(mechanism: str, delta: float, names: Iterable[str] = ON_COUNTS) 
         raise ConfigError(wrong)
 
 
+def check_learners(kind: Kind, learners: Sequence[Learner]) -> None:
+    """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
+    for learner in learners:
+        check_learner(kind, learner)
+
+
 def check_protection(config: RunConfig, dataset: FederatedDataset | None) -> None:
     """Raise ConfigError for a protection that a learner, or the smallest silo, does not allow."""
     if not dataset:
@@ -152,8 +160,8 @@ def check_protection(config: RunConfig, dataset: FederatedDataset | None) -> Non
     privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
     smallest = min(dataset.silos, key=lambda silo: silo.units)
     privacy.check_unit(grouped=smallest.groups is not None)
-    for silo in dataset.silos if privacy.enabled else ():
-        check_protected(silo.groups, silo.name)
+    if privacy.enabled:
+        dataset.check_protected()
     for position in range(len(config.learner)):
         learner = config.learner_settings(position, len(dataset.silos))
         if privacy.enabled:

@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder

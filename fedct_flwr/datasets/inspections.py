@@ -16,8 +16,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.config import DataSettings, RunConfig, TableSettings
-from fedct_flwr.config.tables import StudyTables
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.silo import DataSettings
+from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.folder import TableFolder, read_folder

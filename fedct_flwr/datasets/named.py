@@ -40,7 +40,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, scaled, shuffled
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Column, Schema

@@ -27,8 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from fedct_flwr.config import DataSettings
-from fedct_flwr.config.silo import MOST_SQL, is_server
+from fedct_flwr.config.silo import MOST_SQL, DataSettings, is_server
 from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
 from fedct_flwr.datasets.table_files import LARGEST, as_names, is_number, is_text, repeated_names, usual

@@ -3,16 +3,20 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
 from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted
 from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples
-from fedct_flwr.wire.packing import Grid
+from fedct_flwr.wire.content import Terms
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.datasets.federated import PublicSet
+    from fedct_flwr.wire.packing import Grid
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Outcome:
         if self.number:
             raise ConfigError(sentence)
 
-    def check_settings(self, config: RunConfig, *names: str) -> None:
+    def check_settings(self, config: "RunConfig", *names: str) -> None:
         """Raise ConfigError for those of these settings (none: of all) that need classes, where there are none."""
         if self.number:
             config.check_quantity(self.quantity, *names)
@@ -172,7 +176,7 @@ class Schema:
     columns: tuple[Column, ...] = ()
     quantity: str = ""
     images: ImageForm | None = None
-    grid: Grid | None = None
+    grid: "Grid | None" = None
     """The values that the number may have, where the study says."""
 
     def __post_init__(self) -> None:
@@ -188,6 +192,10 @@ class Schema:
     def numeric(cls, classes: tuple[str, ...], names: tuple[str, ...]) -> Self:
         """A table of numeric columns only."""
         return cls(classes, tuple(Column(name) for name in names))
+
+    def terms(self, study: str, public: "PublicSet") -> Terms:
+        """The terms of a study with this public set and these classes, or this quantity."""
+        return Terms(study, public.fingerprint, len(public), self.classes, self.quantity, self.grid)
 
     def positive(self, name: str = "") -> int | None:
         """Number of the positive class: the one called ``name``, or the last; None unless there are two classes.

@@ -25,8 +25,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 from numpy.typing import NDArray
 
-from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
-from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered, terms_of
+from fedct_flwr.config.silo import DataSettings
+from fedct_flwr.config.study import StudyConfig
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.datasets.groups import column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
 from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import ImageForm, Schema
@@ -66,7 +69,7 @@ class StudyFolder:
     @cached_property
     def terms(self) -> Terms:
         """Terms of this study for coordinator and silos."""
-        return terms_of(self.name, self.public, self.schema)
+        return self.schema.terms(self.name, self.public)
 
     @cached_property
     def joint(self) -> Joint | None:

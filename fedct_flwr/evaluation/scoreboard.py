@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData

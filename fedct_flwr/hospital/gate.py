@@ -46,7 +46,7 @@ from fedct_flwr.wire.messages import asks_for_weights, from_record, to_record
 if TYPE_CHECKING:
     import numpy as np
 
-    from fedct_flwr.config import Policy
+    from fedct_flwr.config.silo import Policy
     from fedct_flwr.hospital.shared_usage import SharedUsage
     from fedct_flwr.secure_sum.silo import SumClient
 

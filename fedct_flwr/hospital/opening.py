@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
 from fedct_flwr.hospital.approval import approving_digest, has_bare_labels

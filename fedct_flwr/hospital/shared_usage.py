@@ -18,8 +18,8 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.settings import kebab
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.hospital.log_entry import TOTALS, Spent
 from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.privacy.budget import DATA_SET

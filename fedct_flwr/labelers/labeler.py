@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, PrivacySettings, SiloConfig
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import PrivacySettings
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.privacy.randomness import Noise

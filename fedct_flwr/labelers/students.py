@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, PrivacySettings, TransferSettings
-from fedct_flwr.config.privacy import OF_STUDENTS
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import OF_STUDENTS, PrivacySettings, TransferSettings
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.datasets.federated import PublicSet, take, unit_of_each
 from fedct_flwr.datasets.federated import num_units as units_of

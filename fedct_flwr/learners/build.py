@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, RunConfig
-from fedct_flwr.config.learner import AUTO
+from fedct_flwr.config.learner import AUTO, LearnerSettings
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import AXES, FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema, as_labels
 from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views

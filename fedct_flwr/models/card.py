@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending, unit_of
 from fedct_flwr.privacy.sheet import UNITS
 from fedct_flwr.runs.run_folder import versions

@@ -18,7 +18,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Column, ImageForm, Schema, check_names
 from fedct_flwr.files import DAMAGED, check_is_file, write_atomically
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic, Resumable

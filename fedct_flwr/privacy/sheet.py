@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
-from fedct_flwr.config import PrivacySettings, SiloConfig, StudyDraw, StudyJoint
-from fedct_flwr.config.privacy import OF_STUDENTS
+from fedct_flwr.config.privacy import OF_STUDENTS, PrivacySettings
+from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.study import StudyDraw, StudyJoint
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending
 from fedct_flwr.text.markdown import template
 from fedct_flwr.text.printable import count

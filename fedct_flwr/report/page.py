@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr import __version__
-from fedct_flwr.config import STUDY
+from fedct_flwr.config.run import STUDY
 from fedct_flwr.files import write_atomically
 from fedct_flwr.report.figures import Section, formatted, score, size
 from fedct_flwr.report.scores import accuracy, clinical

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.inspection.table_one import NOTE, caption, cells_of
 from fedct_flwr.report.figures import (
     COLORS,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.algorithms.table import what_leaves
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne

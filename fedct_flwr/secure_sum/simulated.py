@@ -5,7 +5,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.secure_sum.terms import Terms
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import SiloName

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from fedct_flwr.config import LearnerSettings
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with

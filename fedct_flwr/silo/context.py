@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from flwr.app import Context
 
 from fedct_flwr import datasets
-from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
+from fedct_flwr.config.run import NodeConfig, RunConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.labelers.labeler import check_extra, check_installed
 from fedct_flwr.learners.base import Resumable, Saveable

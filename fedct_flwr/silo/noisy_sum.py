@@ -11,7 +11,7 @@ import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, first_of
 from fedct_flwr.datasets.study_folder import StudyFolder

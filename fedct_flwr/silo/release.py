@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from dp_accounting import DpEvent, NoOpDpEvent
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.labelers.labeler import Asked, Labeler, decides_labeler
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, PrivacyUnit, Spending, budget_of
 from fedct_flwr.privacy.events import from_json, in_words, to_json

@@ -14,9 +14,11 @@ from typing import Final, Protocol
 from flwr.app import ConfigRecord, RecordDict
 
 from fedct_flwr import datasets
-from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
-from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.federated import PublicSet, SiloData, check_protected, num_units, split_silo, terms_of
+from fedct_flwr.config.learner import AUTO, LearnerSettings
+from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.datasets.federated import PublicSet, SiloData, check_protected, num_units, split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import result_of
@@ -240,7 +242,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         config.privacy_settings(config.asked_about(len(dataset.public))),
         config.method.transfer_settings(dataset.fewest_units),
         dataset.schema,
-        terms_of(config.study, dataset.public, dataset.schema),
+        dataset.schema.terms(config.study, dataset.public),
         groups=data.groups,
     )
 

@@ -9,7 +9,7 @@ from flwr.app import Context, Message
 from numpy.typing import NDArray
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.silo import Contribution, SumClient, refusal, remind, to_bytes
 from fedct_flwr.secure_sum.simulated import simulated_key, simulated_terms

@@ -23,7 +23,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.image_folder import images_in, read_images

@@ -12,7 +12,7 @@ from warnings import warn
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData

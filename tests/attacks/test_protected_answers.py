@@ -18,7 +18,7 @@ from flwr.app import Context, Message, RecordDict
 
 from client_app.main import app
 from fedct_flwr.cli.demo import LABEL
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO

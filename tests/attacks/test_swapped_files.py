@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.hospital.file_watch import FileWatch
 from fedct_flwr.silo.context import OwnSilo
 from fedct_flwr.silo.release import account_of

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing

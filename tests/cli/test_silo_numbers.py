@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig, StudyConfig
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
 from fedct_flwr.hospital.log_entry import Event, read_entries

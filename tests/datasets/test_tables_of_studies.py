@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import DataSettings
+from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.types import FedctError

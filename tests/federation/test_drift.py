@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Correction
 from fedct_flwr.learners.build import build_learner

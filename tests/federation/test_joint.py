@@ -12,7 +12,7 @@ from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import JointLabeler
 from fedct_flwr.cli.report import write_at_end
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.joint_plan import simulated_plan
 from fedct_flwr.labelers.joint_linear import JointLinear, joint_labeler, train_together
 from fedct_flwr.privacy.budget import DATA_SET

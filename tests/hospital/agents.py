@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import run_agent
 from fedct_flwr.hospital.agent_status import STATUS_FILE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedct_flwr.cli.silo.approval_page import Page, Units
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, current, language_model, revoke, terms_digest
 from fedct_flwr.hospital.duplicates import DuplicateReport

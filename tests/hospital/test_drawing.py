@@ -15,7 +15,7 @@ from flwr.clientapp import ClientApp
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.drawing.simulated import derived, placed, with_drawn
 from fedct_flwr.flower.loopback import run_loopback

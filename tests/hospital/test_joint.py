@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.labelers.joint_linear import joint_labeler
 from fedct_flwr.privacy.budget import DATA_SET

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.opening import open_gate

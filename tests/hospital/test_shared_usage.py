@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.silo import RecordsSettings
+from fedct_flwr.config.silo import RecordsSettings, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, terms_digest
 from fedct_flwr.hospital.egress_log import EgressLog

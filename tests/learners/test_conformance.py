@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema

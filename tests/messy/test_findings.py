@@ -8,7 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.inspection.finding import CODES, Finding, Severity
 from fedct_flwr.datasets.inspections import inspect_folder, read_unlabeled
 from fedct_flwr.types import ConfigError, DataError

@@ -6,7 +6,7 @@ import pytest
 from flwr.app import Context, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import BudgetExceeded, CommonBudget, Ledger

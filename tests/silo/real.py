@@ -6,7 +6,7 @@ from typing import Any
 from flwr.app import Context, Message, RecordDict
 
 from client_app.main import app
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.silo.site import simulated_site

@@ -12,7 +12,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from safetensors.torch import load
 
 from client_app.main import app
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.site import simulated_site

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.silo import release

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.silo.answers import score
 from fedct_flwr.silo.site import Site, real_site, simulated_site

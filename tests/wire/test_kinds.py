@@ -7,7 +7,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from fedct_flwr.config import Policy
+from fedct_flwr.config.silo import Policy
 from fedct_flwr.secure_sum.votes import opened
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.types import ABSTAIN, Query, Refused

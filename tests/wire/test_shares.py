@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from fedct_flwr.config import LearnerSettings
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.consensus.counting import shares_of_votes
 from fedct_flwr.coordinator.questions import Asking, Learning
 from fedct_flwr.datasets.federated import PublicSet

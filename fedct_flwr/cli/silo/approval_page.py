@@ -9,7 +9,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedct_flwr.cli.invitation import fingerprint_of
-from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.config.silo import Policy, SiloConfig
 from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.query import query_digest, query_text
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder

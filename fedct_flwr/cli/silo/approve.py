@@ -13,8 +13,8 @@ from rich.text import Text
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import check_protected
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.study_folder import read_grouped, read_study, table_of

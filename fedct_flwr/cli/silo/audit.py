@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 from fedct_flwr.cli.output import PANEL, Json, Output, check_new
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.text.console import progress as bar_of

@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.findings import Finding, Unread, bad, good, warning
 from fedct_flwr.cli.silo.connect import NO_KIT
-from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.settings import split_address
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
 from fedct_flwr.hospital.adding import check_sums

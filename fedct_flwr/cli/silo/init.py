@@ -17,9 +17,10 @@ from pydantic.fields import FieldInfo
 
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import SILO_FILE, check_new
-from fedct_flwr.config import Policy, SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import kebab, table_of
+from fedct_flwr.config.silo import Policy, SiloConfig
+from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.config.tables import TableForm
 from fedct_flwr.datasets.study_folder import STUDY_FILE, check_plain, copy_study, read_study
 from fedct_flwr.files import write_atomically

@@ -9,7 +9,7 @@ import typer
 from fedct_flwr.cli.output import Json, check_new
 from fedct_flwr.cli.predict import Accept, CsvFile, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable

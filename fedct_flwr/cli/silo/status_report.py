@@ -19,7 +19,7 @@ from rich.table import Table
 from fedct_flwr.cli.certificates import days_of
 from fedct_flwr.cli.output import print_metrics
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status

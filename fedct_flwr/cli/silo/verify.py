@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.cli.output import Json, Output, echo
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.egress_log import FOLDER, kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
