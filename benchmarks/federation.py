@@ -26,7 +26,7 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo import answers
-from fedct_flwr.silo.context import open_silo_context
+from fedct_flwr.silo.opening import open_silo_context
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels, SiloName
 from fedct_flwr.wire.content import Scores
 from fedct_flwr.wire.kinds import HARD

@@ -31,7 +31,7 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.silo import noisy_sum
 from fedct_flwr.silo import round as one_round
-from fedct_flwr.silo.context import open_silo_context
+from fedct_flwr.silo.opening import open_silo_context
 from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
 from fedct_flwr.wire.kinds import Summed
 from fedct_flwr.wire.messages import ACTION

@@ -20,7 +20,7 @@ from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
-from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.silo.simulated import simulated_site
 from server_app.main import app as server_app
 
 SETTINGS: Final[dict[str, Any]] = {

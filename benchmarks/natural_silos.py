@@ -23,6 +23,7 @@ from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData,
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode
+from fedct_flwr.files import data_folder
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
@@ -86,7 +87,7 @@ def load(name: str, config: RunConfig) -> FederatedDataset:
 
 def load_source(name: str, source: Source, config: RunConfig) -> FederatedDataset:
     """The same of any table with a column for silos."""
-    (path,) = named.find(source.folder, [source.file], [named.data_folder()], "FEDCT_DATA names the folder")
+    (path,) = named.find(source.folder, [source.file], [data_folder()], "FEDCT_DATA names the folder")
     table = read_table(path)
     if source.folder == "wine-quality":
         # One thread keeps the order of the rows, on which the split depends.

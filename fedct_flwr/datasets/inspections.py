@@ -31,7 +31,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity,
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.inspection.labels_fit import LabelsFit
 from fedct_flwr.datasets.inspection.shared_records import shared_records
-from fedct_flwr.datasets.inspection.table_one import TableOne, of_classes, row_of, said_of
+from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Row, Site, TableOne, of_classes, row_of, said_of
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, form_of, table_of
 from fedct_flwr.datasets.table_files import no_column, read_table
@@ -85,8 +85,9 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
             own, classes = {silo: _by_half(records) for silo, records in own.items()}, ("below the median", "above it")
         fit = LabelsFit(own, schema.columns, len(classes))
         found += fit.findings(classes)
-        if row := fit.row():
-            table = TableOne((*table.rows, row))
+        sites = [Site(silo, n, 0, numbers=(auc.low, auc.value, auc.high)) for silo, (n, auc) in fit.areas().items()]
+        if sites:
+            table = TableOne((*table.rows, Row(LABELS_FIT, tuple(sites), label=True)))
     return Inspection(table, tuple(with_accepted(found, accept)))
 
 

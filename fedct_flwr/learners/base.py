@@ -31,6 +31,10 @@ class Choosing(Protocol):
     def choose(self, private: "Examples", groups: "Groups | None" = None) -> None:
         """Become what suits a silo's records, once. ``groups`` ``(n,)`` say which of them belong together."""
 
+    @property
+    def choice(self) -> Any:
+        """The choice, if there is one, with its ``words``."""
+
 
 @runtime_checkable
 class Lightening(Protocol):

@@ -8,12 +8,10 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.learners.safeguard import Lesson, NetworkSafeguard, Safeguard, SoftSafeguard
@@ -35,6 +33,10 @@ from fedct_flwr.types import (
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.kinds import GRADIENTS, PROBABILITIES, SHARES, VALUES, Kind, Numbers, OnlyReady, Shares, Summed
 
+if TYPE_CHECKING:
+    from fedct_flwr.config.learner import LearnerSettings
+    from fedct_flwr.datasets.federated import PublicSet
+
 _TRIAL: Final = 50
 """Steps, rounded up to rounds, after which a network shows what the consensus does to it."""
 _NOTHING: Final = 1.5 / 255
@@ -53,7 +55,7 @@ class SiloTools(Protocol):
         """The silo's own records."""
 
     @property
-    def public(self) -> PublicSet:
+    def public(self) -> "PublicSet":
         """Its copy of the public set."""
 
     @property
@@ -65,7 +67,7 @@ class SiloTools(Protocol):
         """Decides the weight of others' probabilities or values; None where it is set, or where they have no weight."""
 
     @property
-    def settings(self) -> LearnerSettings:
+    def settings(self) -> "LearnerSettings":
         """Settings of the personal model's training."""
 
     @property
@@ -114,7 +116,7 @@ def score(kind: Kind, learner: Learner, own: Examples, pooled: Examples) -> Scor
 def cotrain(
     learner: Learner,
     private: Examples,
-    public: PublicSet,
+    public: "PublicSet",
     targets: HardLabels,
     query: Query,
     pseudo_weight: float = 1.0,
@@ -185,7 +187,7 @@ def learn_numbers(
     kind: Kind,
     learner: Learner,
     private: Examples,
-    public: PublicSet,
+    public: "PublicSet",
     targeted: Features,
     targets: SoftVotes | None,
     query: Query,

@@ -8,26 +8,28 @@ import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Saveable
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.scoring.intervals import Verdict, verdict
 from fedct_flwr.silo.answers import answer, safeguard_of
-from fedct_flwr.silo.context import SiloContext
-from fedct_flwr.silo.site import WRITING, LocalState, Site, set_back
+from fedct_flwr.silo.site import Site, set_back
+from fedct_flwr.silo.state import WRITING, LocalState
 from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import decode_instruction
-from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.kinds import Kind, kind_of
+
+if TYPE_CHECKING:
+    from fedct_flwr.silo.context import SiloContext
+    from fedct_flwr.wire.content import Instruction
 
 _STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
@@ -113,13 +115,13 @@ class Question(NamedTuple):
     """A coordinator's question: its bytes, what they say, the kind of answer, and the ``digest`` (32 bytes)."""
 
     payload: bytes
-    instruction: Instruction
+    instruction: "Instruction"
     kind: Kind
     digest: bytes
     """SHA-256 of the bytes and of the noise's size."""
 
     @classmethod
-    def asked(cls, payload: bytes, context: SiloContext) -> Self:
+    def asked(cls, payload: bytes, context: "SiloContext") -> Self:
         """Read a question. Raises Refused for one that is not of the silo's terms, or ConfigError."""
         instruction = decode_instruction(payload, context.site.terms)
         named = payload
@@ -167,7 +169,7 @@ class Judge:
         fit = before.labels_fit if before and before.round < round_ else None
         if self._real and learned and fit is None:
             fit = self._labels_fit(question.instruction.targets)
-        choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
+        choice = site.learner.choice if isinstance(site.learner, Choosing) else None
         safeguard = safeguard_of(question.kind, site)
         trust = safeguard.last if safeguard and learned else None
         evidence = trust.evidence if trust else None
@@ -280,7 +282,7 @@ _ROUNDS_ALONE: Final = 10
 class Personal:
     """The personal model in one of Flower's runs: ``votes`` learns and answers, ``keep`` makes that last."""
 
-    def __init__(self, context: SiloContext, run_id: int) -> None:
+    def __init__(self, context: "SiloContext", run_id: int) -> None:
         self._context = context
         self._site = context.site
         self._name = f"{_LEARNER}{run_id}"

@@ -3,120 +3,26 @@
 Its files never leave the silo.
 """
 
-import contextlib
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING
 
-from flwr.app import ConfigRecord, RecordDict
-
-from fedct_flwr import datasets
 from fedct_flwr.config.learner import AUTO, LearnerSettings
-from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
-from fedct_flwr.config.run import RunConfig
-from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.datasets.federated import PublicSet, SiloData, check_protected, num_units, split_silo
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
-from fedct_flwr.datasets.inspections import inspect_records
-from fedct_flwr.datasets.query import result_of
-from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.study_folder import StudyFolder, read_each, read_grouped, table_of
-from fedct_flwr.files import write_atomically
+from fedct_flwr.datasets.federated import PublicSet, num_units
 from fedct_flwr.labelers.labeler import Labeler, Start, labeler_for
-from fedct_flwr.labelers.students import Transfer, transfer_for
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
-from fedct_flwr.learners.build import build_learner, learner_for
-from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.safeguard import NetworkSafeguard, Safeguard, SoftSafeguard
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
-from fedct_flwr.wire.content import Terms
 
-_RECORD: Final = "fedct"
-
-WRITING: Final = threading.Lock()
-"""Held while a file is written: its holder may end the process, and no file is left half done."""
-
-
-class LocalState(Protocol):
-    """Bytes under names such as ``run-12``."""
-
-    def get(self, name: str, size: int | None = None) -> bytes | None:
-        """Last value under this name, or only its first ``size`` bytes; None without one."""
-
-    def put(self, name: str, value: bytes) -> None:
-        """Keep a value, whole or not at all."""
-
-    def names(self, prefix: str) -> list[str]:
-        """The names that begin with ``prefix``, the one that was put last first."""
-
-    def drop(self, name: str) -> None:
-        """Keep nothing under this name any more. Whether that comes off decides nothing: never raises."""
-
-
-class ContextState:
-    """Store in Flower's context: lasts for a run in a simulation, and in a SuperNode as long as the process does."""
-
-    def __init__(self, state: RecordDict) -> None:
-        self._state = state
-
-    def get(self, name: str, size: int | None = None) -> bytes | None:
-        """Last value under this name, or only its first ``size`` bytes; None without one."""
-        return value[:size] if (value := self._fields().get(name)) is not None else None
-
-    def put(self, name: str, value: bytes) -> None:
-        """Keep a value."""
-        fields = self._fields()
-        fields.pop(name, None)
-        self._state[_RECORD] = ConfigRecord({**fields, name: value})
-
-    def names(self, prefix: str) -> list[str]:
-        """The names that begin with ``prefix``, the one that was put last first."""
-        return [name for name in reversed(self._fields()) if name.startswith(prefix)]
-
-    def drop(self, name: str) -> None:
-        """Keep nothing under this name any more."""
-        self._state[_RECORD] = ConfigRecord({key: value for key, value in self._fields().items() if key != name})
-
-    def _fields(self) -> dict[str, bytes]:
-        record = self._state.get(_RECORD)
-        fields = dict(record) if isinstance(record, ConfigRecord) else {}
-        return {name: value for name, value in fields.items() if isinstance(value, bytes)}
-
-
-class FolderState:
-    """Store in a folder on the silo's disk: permanent."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
-
-    def get(self, name: str, size: int | None = None) -> bytes | None:
-        """Last value under this name, or only its first ``size`` bytes; None without one."""
-        try:
-            with (self._folder / name).open("rb") as file:
-                return file.read(size)
-        except FileNotFoundError:
-            return None
-
-    def put(self, name: str, value: bytes) -> None:
-        """Keep a value. Raises OSError if the disk is full; the value before is then still there."""
-        with WRITING:
-            write_atomically(self._folder / name, value)
-
-    def names(self, prefix: str) -> list[str]:
-        """The names that begin with ``prefix``, the one that was put last first, by the times of their files."""
-        times = {path.name: path.stat().st_mtime_ns for path in self._folder.iterdir() if path.name.startswith(prefix)}
-        return sorted(times, key=lambda name: times[name], reverse=True)
-
-    def drop(self, name: str) -> None:
-        """Keep nothing under this name any more."""
-        with contextlib.suppress(OSError):
-            (self._folder / name).unlink(missing_ok=True)
+if TYPE_CHECKING:
+    from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
+    from fedct_flwr.datasets.inspection.finding import Finding
+    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.labelers.students import Transfer
+    from fedct_flwr.types import Examples, Groups, SiloName
+    from fedct_flwr.wire.content import Terms
 
 
 def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> bool:
@@ -143,20 +49,20 @@ class Site:
     ``learner`` is the personal model, which stays; ``settings`` describe it.
     """
 
-    silo: SiloName
-    private: Examples
-    own_test: Examples
-    pooled_test: Examples
+    silo: "SiloName"
+    private: "Examples"
+    own_test: "Examples"
+    pooled_test: "Examples"
     public: PublicSet
     learner: Learner
     settings: LearnerSettings
-    privacy: PrivacySettings
-    transfer: TransferSettings
-    schema: Schema
-    terms: Terms
-    groups: Groups | None = None
+    privacy: "PrivacySettings"
+    transfer: "TransferSettings"
+    schema: "Schema"
+    terms: "Terms"
+    groups: "Groups | None" = None
     """Which private records belong together: a split of them keeps each group on one side."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple["Finding", ...] = ()
     """Findings on a real silo's records, without any value of a cell."""
     draw_epsilon: float = 0.0
     """Part of the budget of ``privacy`` that a drawn public set spends."""
@@ -207,8 +113,10 @@ class Site:
         # A silo without any answers like one with one.
         return max(1, num_units(self.private.size, self.groups))
 
-    def students(self, votes: int) -> Transfer:
+    def students(self, votes: int) -> "Transfer":
         """The untrained students whose ``votes`` leave. Raises ConfigError or DataError."""
+        from fedct_flwr.labelers.students import transfer_for  # loads the making of learners
+
         return transfer_for(
             self.transfer,
             self.privacy.after(self.draw_epsilon),
@@ -220,95 +128,3 @@ class Site:
             votes,
             num_units=self.units,
         )
-
-
-# A process that serves many rounds reads the data and fits the preprocessing once.
-SITES_KEPT: Final = 128
-"""Simulated silos that a process holds at a time."""
-
-
-@lru_cache(maxsize=SITES_KEPT)
-def simulated_site(config: RunConfig, partition_id: int) -> Site:
-    """The silo at this position of the run config's data set. Raises ConfigError or DataError."""
-    dataset, data = datasets.load(config), simulated_silo(config, partition_id)
-    return Site(
-        data.name,
-        data.private,
-        data.test,
-        dataset.test,
-        dataset.public,
-        build_learner(config, dataset, partition_id, data.private.X),
-        config.learner_settings(partition_id, len(dataset.silos)),
-        config.privacy_settings(config.asked_about(len(dataset.public))),
-        config.method.transfer_settings(dataset.fewest_units),
-        dataset.schema,
-        dataset.schema.terms(config.study, dataset.public),
-        groups=data.groups,
-    )
-
-
-def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
-    """The records of the silo at this position. Raises ConfigError if the data set has no such silo, or DataError."""
-    silos = datasets.load(config).silos
-    if partition_id >= len(silos):
-        raise ConfigError(f"there are {len(silos)} silos but this is node {partition_id + 1}: lower num-supernodes")
-    return silos[partition_id]
-
-
-def real_site(config: SiloConfig, study: StudyFolder) -> Site:
-    """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
-    check_allowed(config.learner.name, config.learner.packages)
-    result: Mapping[str, object] = {}
-    try:
-        table = table_of(config.data, study)
-        result = result_of(config.data, table)
-        found = inspect_records(config.data, study, config.silo, table)
-        refuse(found.findings, {"": study.config.public, config.silo: config.data.source})
-        own = _own_records(config, study, read_each if config.always_answers else partial(read_grouped, table=table))
-        if config.promises and table is not None and own.private.size < table.num_rows:
-            raise DataError(f"{config.data.source} has records that are not a line of text each")
-        del table
-        if own.private.size == 0:
-            raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")
-        if config.promises:
-            check_protected(own.groups, config.silo)
-        findings = found.suspicious
-    except DataError as error:
-        if not config.always_answers:
-            raise
-        # No record may decide whether there is an answer.
-        why = f"{error}; records that cannot be read are left out"
-        own = _own_records(config, study, read_each)
-        findings = [Finding("unreadable", Severity.SAID, why, "", silo=config.silo)]
-    return Site(
-        config.silo,
-        own.private,
-        own.test,
-        study.test,
-        study.public,
-        learner_for(config.learner, config.silo, study.schema, study.public, own.private.X),
-        config.learner,
-        config.privacy,
-        config.transfer,
-        study.schema,
-        study.terms,
-        groups=own.groups,
-        findings=tuple(findings),
-        draw_epsilon=study.config.draw_epsilon,
-        result=result,
-    )
-
-
-def _own_records(
-    config: SiloConfig, study: StudyFolder, read: Callable[..., tuple[Examples, Groups | None]]
-) -> SiloData:
-    """The silo's records to train on and to test with, as ``read`` reads them."""
-    data = config.data
-    records, groups = read(data, study)
-    nothing = Examples(records.X[:0], records.y[:0])
-    if data.test_file:
-        return SiloData(config.silo, records, read(data, study, data.test_file)[0], groups)
-    rng = generator(config.learner.seed, "test", config.silo)
-    if data.test_fraction:
-        return split_silo(config.silo, records, groups, data.test_fraction, rng)
-    return SiloData(config.silo, records, nothing, groups)

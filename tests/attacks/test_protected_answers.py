@@ -23,7 +23,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO
 from fedct_flwr.silo import context as silo_context
-from fedct_flwr.silo.context import gated
+from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.release import account_of
 from fedct_flwr.types import ABSTAIN, Query, Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction

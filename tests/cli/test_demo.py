@@ -15,7 +15,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import current, terms_digest
 from fedct_flwr.hospital.keys import load_public_key
 from fedct_flwr.hospital.log_entry import read_entries, verify_log
-from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.own import real_site
 from tests.hospitals import HOSPITALS, dataset
 
 

@@ -15,7 +15,7 @@ from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.opening import open_gate
-from fedct_flwr.silo.context import gated
+from fedct_flwr.silo.opening import gated
 from fedct_flwr.wire.messages import ACTION
 from tests.golden.runs import Golden
 from tests.hospitals import write_silo_folder

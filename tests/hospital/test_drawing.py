@@ -25,8 +25,8 @@ from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.noisy_sum import plan_of
+from fedct_flwr.silo.opening import gated
 from fedct_flwr.types import Query, Refusal, RunError
 from fedct_flwr.wire.content import Histograms, Instruction
 from fedct_flwr.wire.messages import ACTION

@@ -20,7 +20,7 @@ from fedct_flwr.privacy.budget import WHOLE_SILO, PrivacyUnit
 from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.secure_sum.votes import shape_of_votes
 from fedct_flwr.silo.release import account_of
-from fedct_flwr.silo.site import FolderState
+from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction

@@ -11,7 +11,7 @@ from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import BudgetExceeded, CommonBudget, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.silo.context import gated, open_silo_context
+from fedct_flwr.silo.opening import gated, open_silo_context
 from fedct_flwr.types import ConfigError
 from tests.hospitals import write_silo_folder
 from tests.sentences import sentence

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.silo.context import gated
+from fedct_flwr.silo.opening import gated
 from tests.hospitals import STUDY, restart, write_silo_folder
 from tests.silo.test_answers import NETWORK, Silo
 

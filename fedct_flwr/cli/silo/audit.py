@@ -38,7 +38,7 @@ def audit(
     study, out = read_study(config.study), Output(as_json=json_)
     from fedct_flwr.audit.audit import How, rehearse
     from fedct_flwr.audit.words import document, page
-    from fedct_flwr.silo.site import real_site
+    from fedct_flwr.silo.own import real_site
 
     progress = partial(bar_of, what=_REHEARSING)
     found = rehearse(real_site(config, study), How(refits, candidates, minutes, seed=seed), progress=progress)

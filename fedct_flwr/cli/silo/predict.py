@@ -13,8 +13,7 @@ from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
-from fedct_flwr.silo.context import model_before, model_of
-from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.own import model_before, model_of, real_site
 from fedct_flwr.types import ConfigError, DataError
 
 _BEFORE: Final = Path("before")

@@ -117,7 +117,7 @@ def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEn
 
 def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] | None:
     """The silo's judgment of the consensus, for itself alone; None where there is none that can be read."""
-    from fedct_flwr.silo.context import judgment_of
+    from fedct_flwr.silo.own import judgment_of
     from fedct_flwr.silo.personal import Judgment, facts_of
 
     found = _told(lambda: Judgment.read(judgment_of(config, study.name))) if study else None
