@@ -128,8 +128,12 @@ def run(seeds: int | None, fast: bool) -> None:
                 runs[key] = measure(settings, range(seeds or data.seeds))
                 rows.append([name, weight, *_cells(runs[key])])
         text += report.table(_header("Silos"), rows)
-    settings = {"quorum": QUORUM, "data sets": [data._asdict() for data in DATA], "corruptions": CORRUPTIONS}
-    report.write("consensus-rules", text, runs, settings)
+    facts: dict[str, Any] = {
+        "quorum": QUORUM,
+        "data sets": [data._asdict() for data in DATA],
+        "corruptions": CORRUPTIONS,
+    }
+    report.write("consensus-rules", text, runs, facts)
 
 
 _ABOUT: Final = (

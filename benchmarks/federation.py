@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import Context, Message
@@ -117,7 +117,8 @@ def _scored(scores: dict[SiloName, list[Scores]], alone: dict[SiloName, HardLabe
     def train(message: Message, context: Context) -> Message:
         reply = client_app(message, context)
         site = open_silo_context(context).site
-        scores.setdefault(site.silo, []).append(answers.score(HARD, site.learner, site.own_test, site.pooled_test))
+        found = answers.score(HARD, site.learner, site.own_test, site.pooled_test)
+        scores.setdefault(site.silo, []).append(cast(Scores, found))
         if site.silo not in alone:
             alone[site.silo] = site.learner.predict(site.pooled_test.X)
         return reply

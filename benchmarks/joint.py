@@ -106,7 +106,7 @@ def hospitals(runs: dict[str, Runs], seed: int) -> None:
         if not labels:
             private = [silo.private for silo in dataset.silos]
             for epsilon in EPSILONS:
-                terms = {"epsilon": epsilon, "may_collude": COLLUDING_HOSPITALS, "seed": seed}
+                terms: dict[str, Any] = {"epsilon": epsilon, "may_collude": COLLUDING_HOSPITALS, "seed": seed}
                 labels[epsilon] = joint_labels(private, dataset.public.X, dataset.schema, **terms)
         values = dict(own_models(config, dataset, labels))
         for epsilon, found in labels.items():
@@ -172,7 +172,7 @@ def silos(runs: dict[str, Runs], part: Part, sizes: Sizes, seed: int) -> None:
     values["balanced alone"] = _mean(alone, federation.test)
     for epsilon in EPSILONS:
         raw = federation.raw_public
-        terms = {"epsilon": epsilon, "may_collude": part.may_collude, "seed": seed}
+        terms: dict[str, Any] = {"epsilon": epsilon, "may_collude": part.may_collude, "seed": seed}
         labels = joint_labels(federation.raw_silos, raw.X, federation.schema, **terms)
         values[f"balanced labels {epsilon:g}"] = _balanced(raw.y, labels)
         models = _learned(federation, labels, sizes, seed)

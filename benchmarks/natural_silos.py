@@ -128,13 +128,14 @@ def load_flamby(config: RunConfig) -> FederatedDataset:
     unlabeled, silos = [], []
     for centre, rows in raw["hospitals"].items():
         table = np.array(rows, dtype=np.float64)[:, [raw["columns"].index(name) for name in names]]
-        complete = ~np.isnan(table).any(axis=1)
+        complete: Any = ~np.isnan(table).any(axis=1)
         records = Examples(table[:, :-1], (table[:, -1] > 0).astype(LABEL_DTYPE))
         y = records.y[complete]
         # One row of a class cannot be on both sides.
         by_class = y if np.bincount(y).min() > 1 else None
         halves = train_test_split(np.flatnonzero(complete), test_size=0.34, random_state=config.seed, stratify=by_class)
-        silos.append(SiloData(centre, *(take(records, half) for half in halves)))
+        private, test = (take(records, half) for half in halves)
+        silos.append(SiloData(centre, private, test))
         unlabeled.append(take(records, ~complete))
     public = shuffled(pool(unlabeled), generator(config.seed, "public order"))
     return FederatedDataset(

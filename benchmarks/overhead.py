@@ -54,7 +54,10 @@ def run(seeds: int | None, fast: bool) -> None:
             for guard in (False, True):
                 found = runs.setdefault(f"{title}, {name}, {'guard' if guard else 'no guard'}", Runs())
                 ours = partial(product, *federation, learner, guard)
-                ways = {"script": partial(script, *federation, learner, guard), "product": ours}
+                ways: dict[str, Callable[[], object]] = {
+                    "script": partial(script, *federation, learner, guard),
+                    "product": ours,
+                }
                 ways["not inspected"] = partial(ours, inspect=False)
                 for _ in range(seeds or (3 if fast else _REPEATS)):
                     found.add(**{way: _seconds(call) for way, call in ways.items()})

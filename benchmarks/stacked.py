@@ -67,13 +67,13 @@ def steps_of(
     X, public = (np.floor(1000 + 20_000 * each) if tokens else each for each in (X, public))
     y, targets = (rng.integers(0, 10, count).astype(LABEL_DTYPE) for count in (2000, 5000))
     learner = TorchLearner(make, 10, Training.model_construct(local_steps=steps, batch_size=batch), device=device)
-    network, device = make().train().to(learner._device), learner._device
+    network, where = make().train().to(learner._device), learner._device
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
-    both = torch.from_numpy(np.concatenate([X, public])).to(device)
-    labels = torch.from_numpy(np.concatenate([y, targets]).astype(np.int64)).to(device)
+    both = torch.from_numpy(np.concatenate([X, public])).to(where)
+    labels = torch.from_numpy(np.concatenate([y, targets]).astype(np.int64)).to(where)
 
     def bare() -> None:
-        for row in torch.randint(len(both), (steps, 2 * batch)).to(device):
+        for row in torch.randint(len(both), (steps, 2 * batch)).to(where):
             optimizer.zero_grad(set_to_none=True)
             torch.nn.functional.cross_entropy(network(both[row]), labels[row]).backward()
             optimizer.step()

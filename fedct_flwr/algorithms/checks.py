@@ -5,7 +5,7 @@ these declarations meet one run.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.learner import OF_NETWORKS
@@ -15,9 +15,7 @@ from fedct_flwr.config.settings import Choice, Needs, Uses, either, uses, why_wi
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.coordinator.global_model import check_student, make_student
 from fedct_flwr.coordinator.joint_plan import real_plan
-from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
-from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.loading import OF_PUBLIC
 from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
 from fedct_flwr.datasets.partition import OF_CORRUPTION
@@ -26,6 +24,10 @@ from fedct_flwr.learners.build import named_learners
 from fedct_flwr.secure_sum.simulated import simulated_terms
 from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, SiloName
+
+if TYPE_CHECKING:
+    from fedct_flwr.coordinator.study import Subject
+    from fedct_flwr.datasets import FederatedDataset
 
 _TOLD_BY_ALGORITHMS: Final = frozenset({"protection", "student", "student-params"})
 """Algorithms that do not use these say why in their own ``check``."""
@@ -42,8 +44,8 @@ _OF_REFITTED: Final = uses("stop-at-fixed-point")
 
 def check_run(
     config: RunConfig,
-    dataset: FederatedDataset | None,
-    subject: Subject,
+    dataset: "FederatedDataset | None",
+    subject: "Subject",
     silos: Collection[SiloName],
     *,
     named: Collection[str] = (),
@@ -127,7 +129,7 @@ def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
     return [methods, [data] if config.data in OF_DATA else [], [corruption], [public]]
 
 
-def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: Subject) -> list[list[Choice]]:
+def _of_learners(config: RunConfig, dataset: "FederatedDataset | None", subject: "Subject") -> list[list[Choice]]:
     """Choices that depend on the learners, which have to be made before their kind is known."""
     students = []
     if config.student:

@@ -6,14 +6,16 @@ To add one, write that file. Nothing else names it.
 from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fedct_flwr import algorithms, baselines
 from fedct_flwr.algorithms.fedct import DawidSkene
-from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.wire.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
 
 _SLOW: Final = ".checks"
 """A file that holds no algorithm and imports learners, which not every command waits for."""
@@ -24,7 +26,7 @@ DEFAULT: Final = DawidSkene.name
 """The algorithm of a run config that names none."""
 
 
-def what_leaves(config: RunConfig, quantity: str) -> str:
+def what_leaves(config: "RunConfig", quantity: str) -> str:
     """Describe in plain words what leaves a silo. ``quantity``: the number that is predicted (empty: classes)."""
     algorithm, scores = find_algorithm(config), " and test scores" if config.report_scores else ""
     if algorithm.kind is None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -17,7 +17,6 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
-from fedct_flwr.consensus.counting import Consensus, State
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.facts import Decision, Facts, empty_table, facts_of
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
@@ -33,6 +32,9 @@ from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction, Terms
 from fedct_flwr.wire.kinds import Summed
 from fedct_flwr.wire.messages import to_record
+
+if TYPE_CHECKING:
+    from fedct_flwr.consensus.counting import Consensus, State
 
 _TARGETS: Final = "targets"
 
@@ -63,7 +65,7 @@ class CoTraining(Strategy):
     def __init__(
         self,
         terms: Terms,
-        consensus: Consensus,
+        consensus: "Consensus",
         roster: Roster,
         *,
         min_silos: int = 2,
@@ -311,5 +313,5 @@ class CoTraining(Strategy):
         """There is nothing to aggregate."""
 
 
-def _same(state: State, other: State) -> bool:
+def _same(state: "State", other: "State") -> bool:
     return all(np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f") for name, value in state.items())

@@ -16,7 +16,6 @@ from fedct_flwr.coordinator.facts import Decision, facts_of
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulated_plan
 from fedct_flwr.coordinator.questions import no_targets
-from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Lost, NoisySums
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.privacy.budget import unit_of
@@ -28,6 +27,7 @@ from fedct_flwr.wire.kinds import GRADIENTS
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
+    from fedct_flwr.coordinator.study import Study
     from fedct_flwr.labelers.joint_linear import Descent
 
 
@@ -46,7 +46,7 @@ def _kept(progress: "Descent") -> dict[str, Any]:
 class Training:
     """One run."""
 
-    def __init__(self, algorithm: JointSettings, study: Study, grid: Grid) -> None:
+    def __init__(self, algorithm: JointSettings, study: "Study", grid: Grid) -> None:
         from fedct_flwr.labelers.joint_linear import joint_labeler
 
         self._algorithm, self._study = algorithm, study

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending, unit_of
@@ -11,8 +11,10 @@ from fedct_flwr.privacy.sheet import UNITS
 from fedct_flwr.runs.run_folder import versions
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.markdown import template
-from fedct_flwr.types import SiloName
-from fedct_flwr.wire.kinds import Kind
+
+if TYPE_CHECKING:
+    from fedct_flwr.types import SiloName
+    from fedct_flwr.wire.kinds import Kind
 
 STUDENT: Final = "student"
 """Under which name the global model's own scores are."""
@@ -59,7 +61,7 @@ _LIMITS: Final = (
 )
 
 
-def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
+def promised(config: RunConfig, kind: "Kind") -> dict[str, Any]:
     """Guarantee of a run's settings for the records behind the labels; the student is made of labels alone."""
     if config.data == STUDY:
         return {"protection": "the silos' own", "words": _OF_SILOS}

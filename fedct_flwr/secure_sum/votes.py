@@ -14,7 +14,7 @@ from fedct_flwr.types import Refusal, Refused, VoteCounts, Votes
 from fedct_flwr.wire.content import NO_TERMS, Instruction, Terms
 from fedct_flwr.wire.kinds import NoisySum, Summed
 
-_BITS_OF_VOTES: Final = 8
+BITS_OF_VOTES: Final = 8
 """Bits of each number, enough for a sum of 100 silos."""
 BITS: Final = 32
 """Bits of each number with noise: signed, in two's complement. No permitted noise comes near 2^31."""
@@ -25,7 +25,7 @@ _BITS_OF_RECORDS: Final = 64
 def shape_of_votes(kind: Summed, instruction: Instruction, terms: Terms, subject: bytes) -> Shape:
     """Shape of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
     numbers = instruction.query.size * terms.width
-    return Shape(numbers, BITS, subject) if kind.noisy else Shape(numbers, _BITS_OF_VOTES, subject, 1)
+    return Shape(numbers, BITS, subject) if kind.noisy else Shape(numbers, BITS_OF_VOTES, subject, 1)
 
 
 def shape_of_records(kind: NoisySum, instruction: Instruction, subject: bytes) -> Shape:
