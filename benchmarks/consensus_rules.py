@@ -27,7 +27,8 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels, Query
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels
+from fedct_flwr.wire.content import Query
 
 QUORUM: Final = 0.75
 """Of four silos three; the paper's 0.9 would mean all of them."""

@@ -30,8 +30,8 @@ from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import Examples, Features, HardLabels, Query
-from fedct_flwr.wire.content import STEPS, Joint
+from fedct_flwr.types import Examples, Features, HardLabels
+from fedct_flwr.wire.content import STEPS, Joint, Query
 
 DELTA: Final = 1e-5
 EPSILONS: Final = (0.5, 1.0, 3.0)

@@ -32,7 +32,8 @@ from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.scoring.intervals import CHANCE, verdict
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Query
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels
+from fedct_flwr.wire.content import Query
 
 LEARNERS: Final[dict[str, dict[str, Any]]] = {
     "logistic-regression": {},

@@ -26,7 +26,7 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.algorithms.fedct import Plurality
-from fedct_flwr.learners.workers import one_thread
+from fedct_flwr.learners.out_of_fold import one_thread
 
 IDEA: Final = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "fedct_in_100_lines.py"))
 LEARNERS: Final = {

@@ -14,8 +14,8 @@ from benchmarks.federation import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.config.learner import Training
 from fedct_flwr.learners.networks import fashion_mnist_mlp, mlp, small_cnn
+from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.torch_net import TorchLearner
-from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
 _ON_GPU: Final = torch.cuda.is_available()

@@ -1,7 +1,6 @@
-"""Array aliases with their shapes, the abstention label, queries, errors a user can act on, and reasons to refuse."""
+"""Array aliases with their shapes, the abstention label, errors a user can act on, and reasons to refuse."""
 
 from enum import Enum
-from functools import lru_cache
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -59,40 +58,6 @@ class Examples(NamedTuple):
     def size(self) -> int:
         """Number of examples."""
         return len(self.y)
-
-
-class Query(NamedTuple):
-    """Which public examples a round asks about: ``size`` of them, drawn with ``seed`` (unsigned, 64 bits).
-
-    Both sides derive the same positions from these two numbers, so a query costs a few bytes whatever its size.
-    """
-
-    seed: int
-    size: int
-
-    def positions(self, num_public: int) -> NDArray[np.intp]:
-        """Sorted positions ``(size,)`` in a public set of ``num_public`` examples.
-
-        Ranks the raw output of Philox, which NumPy keeps the same in every version (its policy for bit
-        generators; the methods of Generator have no such promise).
-
-        >>> Query(seed=7, size=3).positions(3)
-        array([0, 1, 2])
-        >>> Query(seed=7, size=3).positions(1000)
-        array([535, 753, 887])
-        """
-        return _drawn(self.seed, self.size, num_public)
-
-
-@lru_cache(maxsize=4)
-def _drawn(seed: int, size: int, num_public: int) -> NDArray[np.intp]:
-    if size == num_public:
-        found = np.arange(num_public, dtype=np.intp)
-    else:
-        keys = np.random.Philox(key=seed).random_raw(num_public)
-        found = np.sort(np.argsort(keys, kind="stable")[:size])
-    found.flags.writeable = False
-    return found
 
 
 class FedctError(Exception):

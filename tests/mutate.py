@@ -33,7 +33,7 @@ FAULTS = [
     Fault("hospital/gate.py", "if reply.silo != self._silo:", "if False:", "hospital/test_gate.py"),
     Fault("hospital/gate.py", "if any(used + more > limit for", "if any(used > limit for", "hospital/test_gate.py"),
     Fault("hospital/gate.py", 'question.answer not in ("", answer):', "not answer:", "hospital/test_gate.py"),
-    Fault("hospital/gate.py", "if self._usage.approved != self._approving or", "if", "hospital/test_gate.py"),
+    Fault("hospital/gate.py", "if self._usage.approved != self._bounds.approving or", "if", "hospital/test_gate.py"),
     Fault("hospital/gate.py", "is not None and not self._policy.metrics:", "is None:", "hospital/test_gate.py"),
     Fault("hospital/gate.py", "if asked > limit:", "if asked > limit + 1:", "hospital/test_gate.py"),
     # The approval: who gives it, and what it is of.
@@ -44,7 +44,7 @@ FAULTS = [
     ),
     # What is used is what was approved: one reading, and contents are compared.
     Fault(
-        "silo/context.py",
+        "silo/opening.py",
         "return _OWN.get() or read_once(",
         "return read_once(",
         "attacks/test_swapped_files.py",
@@ -52,13 +52,13 @@ FAULTS = [
     Fault("hospital/file_watch.py", "return digest_of(path) if", "return '' if", "attacks/test_swapped_files.py"),
     # Under a promise a record that cannot be read is left out, and no other.
     Fault(
-        "silo/site.py",
+        "silo/own.py",
         "read_each if config.always",
         "read_each if not config.always",
         "attacks/test_protected_answers.py",
     ),
     Fault("datasets/delimited.py", "strict=True))) == 1", "))) == 1", "attacks/test_protected_answers.py"),
-    Fault("silo/site.py", "if not config.always_answers:", "if True:", "attacks/test_protected_answers.py"),
+    Fault("silo/own.py", "if not config.always_answers:", "if True:", "attacks/test_protected_answers.py"),
     Fault(
         "datasets/study_folder.py", "if len(rows) > 1 else []", "if False else []", "attacks/test_protected_answers.py"
     ),

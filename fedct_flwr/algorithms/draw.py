@@ -14,8 +14,8 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError, Query, RunError
-from fedct_flwr.wire.content import Histograms, Instruction
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.content import Histograms, Instruction, Query
 from fedct_flwr.wire.kinds import HISTOGRAMS, Kind
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Query, Refusal, RunError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Refusal, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
-from fedct_flwr.wire.content import NO_TERMS, Instruction
+from fedct_flwr.wire.content import NO_TERMS, Instruction, Query
 from fedct_flwr.wire.kinds import Kind
 from fedct_flwr.wire.messages import (
     ARRAYS,

@@ -11,6 +11,7 @@ from fedct_flwr.config.method import Method
 from fedct_flwr.config.privacy import IN_SHARES
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, either, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
+from fedct_flwr.types import FEWEST_SILOS
 from fedct_flwr.wire.kinds import HARD, Kind
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.base import Learner
     from fedct_flwr.privacy.budget import Spending
     from fedct_flwr.runs.run_folder import RunFolder
-    from fedct_flwr.types import FEWEST_SILOS, SiloName
+    from fedct_flwr.types import SiloName
 
 
 @dataclass(frozen=True)

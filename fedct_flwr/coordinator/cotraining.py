@@ -27,9 +27,9 @@ from fedct_flwr.secure_sum.votes import opened, shape_of_votes
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.kinds import predicted
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import Answers, Query, Refused, RunError, SiloName, VoteCounts, Votes
+from fedct_flwr.types import Answers, Refused, RunError, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.codec import encode_instruction
-from fedct_flwr.wire.content import Instruction, Terms
+from fedct_flwr.wire.content import Instruction, Query, Terms
 from fedct_flwr.wire.kinds import Summed
 from fedct_flwr.wire.messages import to_record
 

@@ -21,8 +21,8 @@ from fedct_flwr.models.card import promised_together
 from fedct_flwr.privacy.budget import unit_of
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import Query, RunError
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.types import RunError
+from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.kinds import GRADIENTS
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ from fedct_flwr.coordinator.summing import Sums, sum_terms
 from fedct_flwr.labelers.labeler import Start, check_extra, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
-from fedct_flwr.learners.soft import check_learner
+from fedct_flwr.learners.soft import check_soft
 from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
+from fedct_flwr.wire.kinds import PROBABILITIES, SHARES
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
@@ -149,8 +150,8 @@ def check_delta(mechanism: str, delta: float, names: Iterable[str] = ON_COUNTS) 
 
 def check_learners(kind: "Kind", learners: Sequence[Learner]) -> None:
     """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
-    for learner in learners:
-        check_learner(kind, learner)
+    for learner in learners if kind in (PROBABILITIES, SHARES) else ():
+        check_soft(learner)
 
 
 def check_protection(config: "RunConfig", dataset: "FederatedDataset | None") -> None:

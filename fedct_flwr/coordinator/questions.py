@@ -23,7 +23,6 @@ from fedct_flwr.types import (
     LABEL_DTYPE,
     Answers,
     HardLabels,
-    Query,
     Refusal,
     Refused,
     RunError,
@@ -32,7 +31,7 @@ from fedct_flwr.types import (
     Votes,
 )
 from fedct_flwr.wire.codec import decode_reply
-from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.kinds import Kind, kind_by
 from fedct_flwr.wire.messages import from_record
 

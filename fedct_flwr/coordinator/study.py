@@ -13,9 +13,9 @@ from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedct_flwr.text.printable import count, logger
-from fedct_flwr.types import LABEL_DTYPE, Examples, Query, Refusal, Refused, RunError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, Examples, Refusal, Refused, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
-from fedct_flwr.wire.content import NO_TERMS, Instruction, Joint, Terms
+from fedct_flwr.wire.content import NO_TERMS, Instruction, Joint, Query, Terms
 from fedct_flwr.wire.messages import from_record
 
 if TYPE_CHECKING:

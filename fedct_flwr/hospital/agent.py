@@ -37,7 +37,7 @@ from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.process_end import end_process
 from fedct_flwr.silo.opening import gated, open_silo_context
 from fedct_flwr.silo.own import OwnSilo
-from fedct_flwr.silo.state import WRITING
+from fedct_flwr.silo.site import WRITING
 from fedct_flwr.text.printable import count, cut, logger, printable
 from fedct_flwr.types import DataError, FedctError, Refusal, RunError
 from fedct_flwr.wire.codec import decode_instruction

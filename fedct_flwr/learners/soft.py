@@ -22,7 +22,6 @@ from fedct_flwr.learners.base import (
 )
 from fedct_flwr.learners.output_validation import check_probabilities as check_answered
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, SoftVotes
-from fedct_flwr.wire.kinds import PROBABILITIES, SHARES, Kind
 
 
 class Weighted(NamedTuple):
@@ -42,12 +41,6 @@ def check_soft(learner: Learner) -> None:
             f"{type(learner).__name__} cannot learn probabilities, which this algorithm shares: use another learner"
         )
     learner.check_soft()
-
-
-def check_learner(kind: Kind, learner: Learner) -> None:
-    """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
-    if kind in (PROBABILITIES, SHARES):
-        check_soft(learner)
 
 
 def check_in_turn(learner: Learner) -> None:

@@ -18,6 +18,7 @@ from fedct_flwr.report.figures import Section, formatted, score, size
 from fedct_flwr.report.scores import accuracy, clinical
 from fedct_flwr.report.sections import consensus, data, privacy, settings, silos, table_of_silos
 from fedct_flwr.report.summary import Run
+from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count, printable
 from fedct_flwr.types import ConfigError, RunError
 
@@ -131,8 +132,9 @@ def as_script(value: Mapping[str, Any]) -> str:
 
 
 def _values(shown: Content) -> dict[str, Any]:
-    table = table_of_silos(shown.run) if shown.run else None
-    return {**shown.head, "run": shown.run, "silos": table, "splits": shown.splits, "sections": shown.sections}
+    run = shown.run
+    words = {"silos": table_of_silos(run), "still": words_of(run.kind).decided.still} if run else {"silos": None}
+    return {**shown.head, **words, "run": run, "splits": shown.splits, "sections": shown.sections}
 
 
 @cache

@@ -15,7 +15,7 @@ import numpy as np
 from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.learners.safeguard import Lesson, NetworkSafeguard, Safeguard, SoftSafeguard
-from fedct_flwr.learners.soft import check_in_turn, check_learner, soft_labels, train_on_values, train_soft
+from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_on_values, train_soft
 from fedct_flwr.scoring import both_accuracies, r_squared
 from fedct_flwr.types import (
     ABSTAIN,
@@ -24,13 +24,12 @@ from fedct_flwr.types import (
     Examples,
     Features,
     HardLabels,
-    Query,
     Refusal,
     Refused,
     SoftVotes,
     Votes,
 )
-from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.kinds import GRADIENTS, PROBABILITIES, SHARES, VALUES, Kind, Numbers, OnlyReady, Shares, Summed
 
 if TYPE_CHECKING:
@@ -99,6 +98,12 @@ def answer(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:
     trial = math.ceil(_TRIAL / settings.local_steps)
     records = tools.private, tools.public, instruction.targets, instruction.query
     return cotrain(tools.learner, *records, settings.full_weight, tools.safeguard, trial)
+
+
+def check_learner(kind: Kind, learner: Learner) -> None:
+    """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
+    if kind in (PROBABILITIES, SHARES):
+        check_soft(learner)
 
 
 def safeguard_of(kind: Kind, tools: SiloTools) -> Safeguard | SoftSafeguard | None:

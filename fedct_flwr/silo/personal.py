@@ -19,8 +19,7 @@ from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.scoring.intervals import Verdict, verdict
 from fedct_flwr.silo.answers import answer, safeguard_of
-from fedct_flwr.silo.site import Site, set_back
-from fedct_flwr.silo.state import WRITING, LocalState
+from fedct_flwr.silo.site import WRITING, LocalState, Site, set_back
 from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
@@ -28,7 +27,7 @@ from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
-    from fedct_flwr.silo.context import SiloContext
+    from fedct_flwr.silo.site import SiloContext
     from fedct_flwr.wire.content import Instruction
 
 _STORED: Final = np.dtype("<i2")

@@ -23,8 +23,7 @@ from fedct_flwr.privacy.events import from_json, in_words, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.silo.site import Site
-from fedct_flwr.silo.state import LocalState
+from fedct_flwr.silo.site import LocalState, Site
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, Refusal, Refused, SiloName, TrainingError, Votes
 

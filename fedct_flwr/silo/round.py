@@ -20,10 +20,8 @@ from fedct_flwr.wire.kinds import NOTHING, Gradients, NoisySum, OnlyReady, Summe
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
-    from fedct_flwr.silo.context import SiloContext
     from fedct_flwr.silo.release import Release
-    from fedct_flwr.silo.site import Site
-    from fedct_flwr.silo.state import LocalState
+    from fedct_flwr.silo.site import LocalState, SiloContext, Site
 
 _NO_VOTES: Final[HardLabels] = np.zeros(0, dtype=LABEL_DTYPE)
 """Votes of a personal model that has no part in an answer."""

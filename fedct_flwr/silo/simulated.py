@@ -15,9 +15,7 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.runs.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.context import SiloContext, release_by
-from fedct_flwr.silo.site import Site
-from fedct_flwr.silo.state import ContextState, FolderState
+from fedct_flwr.silo.site import ContextState, FolderState, SiloContext, Site, release_by
 from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.silo import Contribution, SumClient, refusal, remind, to_bytes
 from fedct_flwr.secure_sum.simulated import simulated_key, simulated_terms
 from fedct_flwr.silo.opening import open_silo_context
-from fedct_flwr.silo.state import ContextState, LocalState
+from fedct_flwr.silo.site import ContextState, LocalState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import Refused
 from fedct_flwr.wire.messages import from_record, to_record

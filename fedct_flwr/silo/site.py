@@ -1,17 +1,22 @@
 """Everything one silo works with: data, its copy of the public set, learner, labeler, and what it keeps between rounds.
 
-Its files never leave the silo.
+``SiloContext`` has it for one message, with the silo's permitted answers. Its files never leave the silo.
 """
 
-from collections.abc import Mapping
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
+
+from flwr.app import ConfigRecord, RecordDict
 
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet, num_units
-from fedct_flwr.labelers.labeler import Labeler, Start, labeler_for
+from fedct_flwr.files import write_atomically
+from fedct_flwr.labelers.labeler import Labeler, Start, check_installed, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.safeguard import NetworkSafeguard, Safeguard, SoftSafeguard
 from fedct_flwr.text.printable import logger
@@ -20,9 +25,97 @@ if TYPE_CHECKING:
     from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
     from fedct_flwr.datasets.inspection.finding import Finding
     from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.datasets.study_folder import StudyFolder
     from fedct_flwr.labelers.students import Transfer
+
+    # Needs the extra privacy, which a study without protection does not.
+    from fedct_flwr.privacy.budget import Budget
+    from fedct_flwr.silo.noisy_sum import NoiseAdder
+    from fedct_flwr.silo.release import Answering, Purse, Release
     from fedct_flwr.types import Examples, Groups, SiloName
     from fedct_flwr.wire.content import Terms
+
+_RECORD: Final = "fedct"
+
+WRITING: Final = threading.Lock()
+"""Held while a file is written: its holder may end the process, and no file is left half done."""
+
+
+class LocalState(Protocol):
+    """Bytes under names such as ``run-12``."""
+
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """Last value under this name, or only its first ``size`` bytes; None without one."""
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value, whole or not at all."""
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first."""
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more. Whether that comes off decides nothing: never raises."""
+
+
+class ContextState:
+    """Store in Flower's context: lasts for a run in a simulation, and in a SuperNode as long as the process does."""
+
+    def __init__(self, state: RecordDict) -> None:
+        self._state = state
+
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """Last value under this name, or only its first ``size`` bytes; None without one."""
+        return value[:size] if (value := self._fields().get(name)) is not None else None
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value."""
+        fields = self._fields()
+        fields.pop(name, None)
+        self._state[_RECORD] = ConfigRecord({**fields, name: value})
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first."""
+        return [name for name in reversed(self._fields()) if name.startswith(prefix)]
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more."""
+        self._state[_RECORD] = ConfigRecord({key: value for key, value in self._fields().items() if key != name})
+
+    def _fields(self) -> dict[str, bytes]:
+        record = self._state.get(_RECORD)
+        fields = dict(record) if isinstance(record, ConfigRecord) else {}
+        return {name: value for name, value in fields.items() if isinstance(value, bytes)}
+
+
+class FolderState:
+    """Store in a folder on the silo's disk: permanent."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """Last value under this name, or only its first ``size`` bytes; None without one."""
+        try:
+            with (self._folder / name).open("rb") as file:
+                return file.read(size)
+        except FileNotFoundError:
+            return None
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value. Raises OSError if the disk is full; the value before is then still there."""
+        with WRITING:
+            write_atomically(self._folder / name, value)
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first, by the times of their files."""
+        times = {path.name: path.stat().st_mtime_ns for path in self._folder.iterdir() if path.name.startswith(prefix)}
+        return sorted(times, key=lambda name: times[name], reverse=True)
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more."""
+        with contextlib.suppress(OSError):
+            (self._folder / name).unlink(missing_ok=True)
 
 
 def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> bool:
@@ -128,3 +221,74 @@ class Site:
             votes,
             num_units=self.units,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class SiloContext:
+    """``model`` is where the silo's model is kept, if it can be; a resumed run goes on from it (``resumes``).
+
+    ``model_digest`` (32 bytes) stands for the settings that decide what the model is. ``before`` is where a real silo
+    keeps the model of before the study, ``judgment`` what a silo makes of the consensus. ``runs_kept``: Flower's runs
+    of which ``state`` keeps where the learner stood. ``sends_scores``: whether test scores go on replies.
+    ``hands_out_weights``: in simulation only. ``release_of`` makes what answers instead of the personal model or the
+    bare students; None without a protection.
+    """
+
+    site: Site
+    state: LocalState
+    model: Path | None
+    model_digest: bytes
+    resumes: bool
+    sends_scores: bool
+    hands_out_weights: bool
+    release_of: "Callable[[Answering], Release] | None" = None
+    before: Path | None = None
+    judgment: Path | None = None
+    runs_kept: int = 8
+    purse_of: "Callable[[], Purse] | None" = None
+    """Makes the purse for the silo's part in sums with noise for records."""
+    study_of: "Callable[[], StudyFolder] | None" = None
+    """The study of a real silo that counts values for a drawn public set."""
+    noise_adder_of: "Callable[[], NoiseAdder] | None" = None
+    """Makes the adder of the silo's share of noise in sums of votes; None where it adds to no such sum."""
+    in_process: bool = False
+    """Whether its learner lives as long as its state does."""
+
+    @property
+    def decision(self) -> Path | None:
+        """File of the safeguard's last decision, next to the judgment."""
+        return self.judgment.with_suffix(".decision") if self.judgment else None
+
+    @cached_property
+    def release(self) -> "Release | None":
+        """The release that answers instead of the personal model."""
+        if self.release_of is None:
+            return None
+        from fedct_flwr.silo.release import Answering
+
+        return self.release_of(Answering(self.site.labeler, {}))
+
+    def release_of_students(self, votes: int) -> "Release | None":
+        """The release that answers instead of bare students, with ``votes`` on each example."""
+        if self.release_of is None:
+            return None
+        from fedct_flwr.silo.release import by_students
+
+        return self.release_of(by_students(self.site, votes))
+
+
+def release_by(
+    site: Site,
+    labels: Mapping[str, object],
+    purse_of: "Callable[[Budget], Purse]",
+    folder: Callable[[], Path],
+    answering: "Answering",
+) -> "Release":
+    """Release of the answering model's labels, kept in ``folder``. Raises ConfigError where a package is missing."""
+    check_installed(site.privacy)
+    from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.silo.release import Release, settings_digest
+
+    purse, state = purse_of(budget_of(site.privacy, grouped=site.groups is not None)), FolderState(folder())
+    digest = settings_digest(site, labels, answering.decisive)
+    return Release(answering.labeler, purse, state, site.terms.study, digest)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.silo.state import LocalState
+from fedct_flwr.silo.site import LocalState
 
 if TYPE_CHECKING:
     from fedct_flwr.secure_sum.terms import Shape

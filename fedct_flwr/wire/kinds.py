@@ -10,19 +10,9 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from fedct_flwr.types import (
-    ABSTAIN,
-    LABEL_DTYPE,
-    ConfigError,
-    HardLabels,
-    Query,
-    Refusal,
-    Refused,
-    SoftVotes,
-    Votes,
-)
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, SoftVotes, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.packing import (
     can_count,
     pack,

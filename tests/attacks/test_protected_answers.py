@@ -22,12 +22,12 @@ from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO
-from fedct_flwr.silo import context as silo_context
+from fedct_flwr.silo import own as own_silo
 from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.release import account_of
-from fedct_flwr.types import ABSTAIN, Query, Refusal
+from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.messages import from_record, to_record
 from tests.hospital.agents import Make
 from tests.hospital.test_adding import opened
@@ -182,7 +182,7 @@ def test_no_record_that_cannot_be_read_decides_it_either(tmp_path: Path, protect
         payload, outcome, _ = answered(folder, votes=int(protection == "fedkt-l2"))
         assert isinstance(outcome, np.ndarray), name
         found.add((len(payload), account_of(SiloConfig.read_toml(folder / "silo.toml"), "heart-disease").epsilon))
-        site = silo_context.read_once(folder / "silo.toml").site
+        site = own_silo.read_once(folder / "silo.toml").site
         assert (site.private.size, len(site.findings) > 0) == (size, name != "neighbor"), name
         others |= {site.private.X[-160:].tobytes()} if size else set()
     assert (len(found), len(others)) == (1, 1)

@@ -19,9 +19,9 @@ from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, verify_log
-from fedct_flwr.types import HardLabels, Query, Refusal
+from fedct_flwr.types import HardLabels, Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.messages import from_record, to_record
 from tests.hospital.runtime_api import RuntimeApi, secret_file
 from tests.hospitals import write_silo_folder

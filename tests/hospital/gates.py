@@ -17,9 +17,9 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.log_entry import LogEntry, Verdict, verify_log
 from fedct_flwr.hospital.opening import open_gate
-from fedct_flwr.types import ABSTAIN, Query, Refusal
+from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Instruction, Query, Reply, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.messages import from_record, to_record
 from tests.hospitals import write_silo_folder
 

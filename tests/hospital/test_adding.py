@@ -29,7 +29,7 @@ from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.secure_sum.votes import shape_of_votes, summand
 from fedct_flwr.silo.opening import gated
-from fedct_flwr.silo.state import FolderState
+from fedct_flwr.silo.site import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_reply

@@ -27,8 +27,8 @@ from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.noisy_sum import plan_of
 from fedct_flwr.silo.opening import gated
-from fedct_flwr.types import Query, Refusal, RunError
-from fedct_flwr.wire.content import Histograms, Instruction
+from fedct_flwr.types import Refusal, RunError
+from fedct_flwr.wire.content import Histograms, Instruction, Query
 from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
 from tests.hospital.gates import CODE

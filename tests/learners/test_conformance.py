@@ -16,7 +16,8 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, TFIDF, package
 from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import ABSTAIN, Examples, Query, TrainingError
+from fedct_flwr.types import ABSTAIN, Examples, TrainingError
+from fedct_flwr.wire.content import Query
 
 CLASSES = ("a", "b", "c")
 SHAPES = dict.fromkeys(NETWORKS, (3, 32, 32)) | {"fashion-mnist-mlp": (784,)}

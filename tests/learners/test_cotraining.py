@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.silo.answers import cotrain, learn_numbers
-from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, Query
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
+from fedct_flwr.wire.content import Query
 from fedct_flwr.wire.kinds import VALUES
 
 PRIVATE = Examples(np.float64([[100.0], [101.0]]), np.int16([1, 0]))

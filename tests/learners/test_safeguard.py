@@ -16,7 +16,8 @@ from fedct_flwr.learners.safeguard import WEIGHTS, NetworkSafeguard, Safeguard, 
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.text import Table
 from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, Query
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
+from fedct_flwr.wire.content import Query
 
 PUBLIC = np.random.default_rng(5).normal(size=(200, 2))
 TRUTH = (PUBLIC[:, 0] > 0).astype(np.int16)

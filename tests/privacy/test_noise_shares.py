@@ -32,8 +32,8 @@ from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.secure_sum.votes import opened
 from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
 from fedct_flwr.silo.release import Purse
-from fedct_flwr.types import ABSTAIN, ConfigError, Query, Refusal, Refused
-from fedct_flwr.wire.content import Instruction, Terms
+from fedct_flwr.types import ABSTAIN, ConfigError, Refusal, Refused
+from fedct_flwr.wire.content import Instruction, Query, Terms
 from fedct_flwr.wire.kinds import NOISY_SUMS
 
 

@@ -16,9 +16,9 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.simulated import simulated_site
-from fedct_flwr.types import Query, Refusal
+from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
-from fedct_flwr.wire.content import Instruction, Reply, Terms
+from fedct_flwr.wire.content import Instruction, Query, Reply, Terms
 from fedct_flwr.wire.messages import from_record, to_record
 from tests.hospitals import STUDY, restart, write_silo_folder
 

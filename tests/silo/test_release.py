@@ -17,9 +17,9 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.silo import release
 from fedct_flwr.silo.release import STATE, approve_budget
-from fedct_flwr.silo.state import FolderState
-from fedct_flwr.types import Query, Refusal
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.silo.site import FolderState
+from fedct_flwr.types import Refusal
+from fedct_flwr.wire.content import Instruction, Query
 from tests.hospitals import STUDY, restart
 from tests.silo import labelers
 from tests.silo.labelers import Drawing, drawing

@@ -9,8 +9,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import Query, Refusal
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.types import Refusal
+from fedct_flwr.wire.content import Instruction, Query
 from tests.silo.real import TERMS, RealSilo
 
 pytestmark = pytest.mark.usefixtures("without_gate", "in_a_run")

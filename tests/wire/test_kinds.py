@@ -10,9 +10,9 @@ import pytest
 from fedct_flwr.config.silo import Policy
 from fedct_flwr.secure_sum.votes import opened
 from fedct_flwr.text.kinds import words_of
-from fedct_flwr.types import ABSTAIN, Query, Refused
+from fedct_flwr.types import ABSTAIN, Refused
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
-from fedct_flwr.wire.content import Instruction, Reply, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Instruction, Query, Reply, Soft, SoftTargets, Terms
 from fedct_flwr.wire.kinds import (
     HARD,
     KINDS,

@@ -13,10 +13,10 @@ from fedct_flwr.coordinator.questions import Asking, Learning
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.silo.answers import SiloTools, answer
-from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Query, Refusal, Refused
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply, Terms
+from fedct_flwr.wire.content import Instruction, Query, Reply, Terms
 from fedct_flwr.wire.kinds import HARD, SHARES, kind_of
 
 NUM_PUBLIC = 6

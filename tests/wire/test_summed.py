@@ -7,9 +7,9 @@ import pytest
 
 from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.secure_sum.votes import opened, shape_of_votes
-from fedct_flwr.types import ABSTAIN, Query, Refusal, Refused
+from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
+from fedct_flwr.wire.content import Instruction, Query, Reply, Soft, Terms
 from fedct_flwr.wire.kinds import NOISY_SUMS, NOTHING, SUMS, Summed, kind_of
 from fedct_flwr.wire.packing import Grid
 

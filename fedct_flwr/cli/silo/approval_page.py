@@ -20,9 +20,9 @@ from fedct_flwr.hospital.shared_usage import SharedUsage, spent_on_records
 from fedct_flwr.privacy.sheet import Answers, promise, promise_together, spent_words, together_words
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count, listed, quoted
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups, Query
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
 from fedct_flwr.wire.codec import longest_reply
-from fedct_flwr.wire.content import Soft
+from fedct_flwr.wire.content import Query, Soft
 from fedct_flwr.wire.kinds import GRADIENTS, HARD, HISTOGRAMS, Kind, OnlyReady, kinds_let_out
 
 _NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"

@@ -28,8 +28,8 @@ from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
-from fedct_flwr.learners.soft import check_learner
 from fedct_flwr.learners.text import unread, unusual_texts
+from fedct_flwr.silo.answers import check_learner
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
 from fedct_flwr.wire.kinds import check_let_out, kinds_let_out
