@@ -13,7 +13,6 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Roster, Study, Subject
-from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.grid import PollingGrid, PromptGrid
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import failures_noted
@@ -83,6 +82,8 @@ def _subject(config: RunConfig) -> tuple["FederatedDataset | None", Subject, Seq
         silos = [silo.name for silo in dataset.silos]
         return dataset, Subject.simulated(dataset), silos
     config.check_real()
+    from fedct_flwr.datasets.study_folder import read_study  # loads all readers of tables
+
     study = read_study(Path(config.data_dir))
     if study.name != config.study:
         raise ConfigError(

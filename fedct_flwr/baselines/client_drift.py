@@ -25,9 +25,15 @@ from flwr.serverapp import Grid, strategy
 from pydantic import Field
 
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing, network, num_records, share
-from fedct_flwr.silo.weights import CONTROL_VARIATES, FEDDYN_ALPHA
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.messages import to_arrays, to_weights, with_control, without_control
+from fedct_flwr.wire.messages import (
+    CONTROL_VARIATES,
+    FEDDYN_ALPHA,
+    to_arrays,
+    to_weights,
+    with_control,
+    without_control,
+)
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig

@@ -124,12 +124,6 @@ class Student(NamedTuple):
     transformer: Any
 
 
-def check_student(config: "RunConfig", schema: "Schema", public: "PublicSet") -> None:
-    """Raise what ``make_student`` does, before anything runs, if the run config names a student."""
-    if config.student:
-        make_student(config, schema, public)
-
-
 def make_student(config: "RunConfig", schema: "Schema", public: "PublicSet") -> Student:
     """The untrained student of the run config. Raises ConfigError if it cannot be made or saved, DataError."""
     settings = config.student_settings()

@@ -3,29 +3,27 @@
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.settings import Needs, Uses, uses
-from fedct_flwr.datasets import files, from_tables, named
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.partition import corrupted
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
+
+def _function(module: str, name: str) -> Any:
+    """A function of this package, whose module is loaded when it is called."""
+    return lambda *arguments: getattr(import_module(f"fedct_flwr.datasets.{module}"), name)(*arguments)
+
+
+_NAMED: Final = (
+    "heart-disease", "breast-cancer", "diabetes", "wine-quality", "adult", "mushroom", "covertype", "fashion-mnist",
+    "fashion-superclasses", "cifar10", "svhn",
+)  # fmt: skip
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
-    "heart-disease": named.heart_disease,
-    "breast-cancer": named.breast_cancer,
-    "diabetes": named.diabetes,
-    "wine-quality": named.wine_quality,
-    "adult": named.adult,
-    "mushroom": named.mushroom,
-    "covertype": named.covertype,
-    "fashion-mnist": named.fashion_mnist,
-    "fashion-superclasses": named.fashion_superclasses,
-    "cifar10": named.cifar10,
-    "svhn": named.svhn,
-    "files": files.load,
+    **{name: _function("named", name.replace("-", "_")) for name in _NAMED},
+    "files": _function("files", "load"),
 }
 
 _SPLIT: Final = uses("num-silos", "private-size", "public-size")
@@ -78,8 +76,8 @@ def load(config: RunConfig) -> FederatedDataset:
         )
     if config.data != MEMORY and config.data not in LOADERS:
         raise ConfigError(f"unknown data set {config.data!r}: {suggest(config.data, LOADERS)}")
-    found = from_tables.load(config) if config.data == MEMORY else LOADERS[config.data](config)
+    found = _function("from_tables", "load")(config) if config.data == MEMORY else LOADERS[config.data](config)
     if config.public == "drawn":
         # Its noise is accounted for above this layer.
         found = import_module("fedct_flwr.drawing.simulated").with_drawn(found, config)
-    return found if config.corruption == "none" else corrupted(found, config)
+    return found if config.corruption == "none" else _function("partition", "corrupted")(found, config)

@@ -14,6 +14,8 @@ from fedct_flwr.types import Refusal, Refused, TrainingError
 from fedct_flwr.wire.messages import (
     ARRAYS,
     CONFIG,
+    CONTROL_VARIATES,
+    FEDDYN_ALPHA,
     to_reply,
     to_weights,
     with_control,
@@ -27,8 +29,6 @@ Vector: TypeAlias = Mapping[str, NDArray[Any]]
 
 PROXIMAL_MU: Final = "proximal-mu"
 """Key of the term in Flower's FedProx."""
-FEDDYN_ALPHA: Final = "feddyn-alpha"
-CONTROL_VARIATES: Final = "control-variates"
 
 
 class Drift(NamedTuple):

@@ -17,6 +17,8 @@ from fedct_flwr.types import Refusal, Refused, SiloName
 
 _RECORD: Final = "fedct"
 _FIELD: Final = "payload"
+FEDDYN_ALPHA: Final = "feddyn-alpha"
+CONTROL_VARIATES: Final = "control-variates"
 ACTION: Final = "secure_sum"
 """The ClientApp's function for these messages is registered by ``@app.query("secure_sum")``."""
 
