@@ -181,7 +181,8 @@ def _joined(parts: list[pa.Table], at: int, where: str) -> pa.ChunkedArray:
         return values.cast(pa.string()) if pc.any(pc.greater_equal(pc.abs(floats), LARGEST)).as_py() else floats
     if not (is_number(kind) or is_text(kind) or is_dated(kind)):
         # The fields of a struct may be named by values.
-        raise KindError(f"{where} as {re.split('<(?!arrow)', str(kind))[0]}: CAST it to a number or text")
+        shown = getattr(kind, "type_name", "") or re.split("<(?!arrow)", str(kind))[0]
+        raise KindError(f"{where} as {shown}: CAST it to a number or text")
     return values
 
 
