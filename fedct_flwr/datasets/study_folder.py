@@ -329,7 +329,10 @@ def _days_alone(raw: pa.Table, path: Path, form: TableSettings, names: Collectio
 def _readable(read: Callable[[NDArray[np.intp]], object], size: int) -> list[NDArray[np.intp]]:
     """Blocks of the records that can be read, the first without any. Raises what reading that one raises."""
     blocks, left = [np.arange(0)], [np.arange(size)]
-    read(blocks[0])
+    try:
+        read(blocks[0])
+    except pa.ArrowException:
+        raise DataError("the records have a column of neither numbers nor text: turn it into one of them") from None
     while left:
         rows = left.pop()
         try:

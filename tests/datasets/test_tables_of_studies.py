@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_each, read_records, read_study
-from fedct_flwr.types import FedctError
+from fedct_flwr.types import DataError, FedctError
 from tests.datasets.test_study_folder import write
 from tests.sentences import sentence
 
@@ -100,3 +100,5 @@ def test_a_date_of_a_protected_silo_is_read_by_itself(tmp_path: Path) -> None:
         found.append(own.X[:, 2].tolist())
     assert found[:3] == [[18263, 18265], [18263], [18263]]
     np.testing.assert_array_equal(found[3:], [[18263, np.nan]] * 2)
+    pyarrow.parquet.write_table(pa.table({**columns, "age": [[28], [33]]}), path)
+    assert "a column of neither numbers nor text" in sentence(DataError, read_each, DataSettings.read(data, ""), study)
