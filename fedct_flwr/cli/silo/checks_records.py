@@ -113,7 +113,7 @@ def _table(silo: Silo) -> Iterator[Finding]:
 
 
 def _of_groups(silo: Silo, table: pa.Table) -> tuple[str, str]:
-    """What is wrong with the groups of these records, and what to do; empty if nothing is."""
+    """The fault of the group column, and its remedy; both empty if there is none."""
     try:
         groups = column_of_groups(table, silo.config.data.tables.group, "the table")
     except DataError as error:
