@@ -17,6 +17,7 @@ from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError, Groups
 
 _PADDED: Final = r"^0+(\d+)$"
+_UUID: Final = r"^\{?([\da-f]{8})-?([\da-f]{4})-?([\da-f]{4})-?([\da-f]{4})-?([\da-f]{12})\}?$"
 
 
 def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArray:
@@ -29,7 +30,8 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
     if name not in table.column_names:
         raise no_column(where, name, table.column_names, "group column")
     what = f"group column {quoted(name)} of {where}"
-    text = pc.utf8_lower(pc.utf8_trim_whitespace(as_names(table.column(name), what)))
+    text = pc.utf8_normalize(as_names(table.column(name), what), "NFKC")
+    text = pc.replace_substring_regex(pc.utf8_lower(pc.utf8_trim_whitespace(text)), _UUID, r"\1-\2-\3-\4-\5")
     # Spreadsheets take zeros in front away.
     text = pc.replace_substring_regex(text, _PADDED, r"\1")
     text = pc.if_else(pc.equal(text, ""), None, text)

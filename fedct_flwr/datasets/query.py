@@ -180,7 +180,8 @@ def _joined(parts: list[pa.Table], at: int, where: str) -> pa.ChunkedArray:
         return values.cast(pa.string()) if pc.any(pc.greater_equal(pc.abs(floats), LARGEST)).as_py() else floats
     if not (is_number(kind) or is_text(kind) or is_dated(kind)):
         # The fields of a struct may be named by values.
-        raise KindError(f"{where} as {re.split('<(?!arrow)', str(kind))[0]}: CAST it to a number or text")
+        shown = getattr(kind, "type_name", "") or re.split("<(?!arrow)", str(kind))[0]
+        raise KindError(f"{where} as {shown}: CAST it to a number or text")
     return values
 
 
@@ -277,6 +278,8 @@ def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Tables:
     # Of its own library: the driver of Arrow takes a column's type from its first rows, and cannot be interrupted.
     with closing(sqlite3.connect(f"file:{quote(data.database)}?mode=ro", uri=True)) as connection:
         stops.append(connection.interrupt)
+        # One record may hold text that is no UTF-8.
+        connection.text_factory = lambda cell: cell.decode(errors="replace")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_CELL)
         with _failing(data.source, sql):
             connection.execute(f"EXPLAIN {sql}").close()
@@ -289,7 +292,8 @@ def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Tables:
 
 
 def _array(values: Sequence[Any]) -> pa.Array:
-    """Cells as SQLite has them, each of any type; text where they are of several, as in a CSV file."""
+    """Cells as SQLite has them, each of any type; text where they are of several, as in a CSV file. Bytes are text."""
+    values = [value.hex() if isinstance(value, bytes) else value for value in values]
     try:
         return pa.array(values)
     except pa.ArrowException:

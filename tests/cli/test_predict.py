@@ -92,6 +92,15 @@ def test_numbers_apart_from_what_the_model_has_learned_from_are_said(
     assert not fedct("predict", tmp_path / "new.csv", "--model", model, *(["--accept", code] if code else [])).err
 
 
+def test_dates_of_new_records_are_said_as_dates(tmp_path: Path) -> None:
+    (tmp_path / "data.toml").write_text('dates = "%Y-%m-%d"')
+    days = [*(f"2020-01-{day}" for day in range(10, 30)), *["1970-01-01"] * 5]
+    (tmp_path / "new.csv").write_text("age,sex\n" + "".join(f"{day},f\n" for day in days))
+    (found,) = read_unlabeled(SCHEMA, tmp_path / "new.csv", learned={"age": range(18270, 18310)}).findings
+    assert "has 1970-01-01 where a value seems to be missing" in found.message
+    assert found.fix.endswith('or set missing = ["1970-01-01"] in data.toml')
+
+
 def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     image = pytest.importorskip("PIL.Image")

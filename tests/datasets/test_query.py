@@ -118,6 +118,14 @@ def test_patients_numbers_keep_all_digits(tmp_path: Path, database: str, kind: s
 
 
 @postgresql.installed
+def test_no_record_decides_whether_sqlite_gives_any(tmp_path: Path) -> None:
+    path, sql = tmp_path / "clinic.db", "SELECT a FROM t"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES ('x'), (x'FF00'), (CAST(x'FF41' AS TEXT))")
+    assert read_query(settings(tmp_path, str(path), sql)).column("a").to_pylist() == ["ff00", "x", "\ufffdA"]
+
+
 def test_money_is_refused_as_its_unit_is_the_servers(tmp_path: Path, reader: Server) -> None:
     said = failure(settings(tmp_path, reader.database, "SELECT CAST(12.34 AS money) AS fee FROM visits"))
     assert said.endswith("gives 'fee' as money: CAST it to numeric")
