@@ -228,6 +228,44 @@ FAULTS = [
     Fault("files.py", "Path(name).replace(path)", "path.write_bytes(content)", "files/test_atomic.py"),
     # Files from elsewhere run no code.
     Fault("models/model_file.py", "and package(name) not in packages:", "and False:", "models/test_model_file.py"),
+    # Learners, labelers and drawn sets.
+    Fault("learners/safeguard.py", "if not self._can_tell:", "if False:", "learners/test_safeguard.py"),
+    Fault("learners/automatic.py", "return found or self._safe", "return self._safe", "learners/test_automatic.py"),
+    Fault("learners/output_validation.py", "if (codes < 0).any():", "if False:", "learners/test_output_validation.py"),
+    Fault("learners/output_validation.py", "if not np.isfinite(found).all():", "if False:", "learners"),
+    Fault("learners/soft.py", "if targets is None or not weight", "if True or not weight", "learners/test_soft.py"),
+    Fault("labelers/joint_linear.py", "if num_records > _MOST_RECORDS:", "if False:", "labelers/test_joint_linear.py"),
+    Fault("drawing/cells.py", "if self.ordered:", "if False:", "drawing/test_cells.py"),
+    Fault("drawing/marginals.py", "if agreed.records <", "if False and agreed.records <", "drawing"),
+    # Baselines, references and scores.
+    Fault("baselines/dp_fedavg.py", "if length <= norm:", "if True:", "federation/test_dp_fedavg.py"),
+    Fault("baselines/client_drift.py", 'return {"proximal_mu": self.mu}', "return {}", "federation/test_drift.py"),
+    Fault("evaluation/references.py", "if isinstance(learner, Choosing):", "if False:", "baselines/test_references.py learners/test_automatic.py"),
+    Fault("scoring/intervals.py", "if not trials:", "if False:", "scoring runs"),
+    Fault("scoring/assessment.py", "if positive is None:", "if False:", "scoring"),
+    # Runs, simulations and reports.
+    Fault("runs/run_folder.py", "if changed:", "if False:", "runs/test_run_folder.py"),
+    Fault(
+        "simulation/repeats.py", "if begun and seed not in", "if False and seed not in", "simulation/test_repeats.py"
+    ),
+    Fault(
+        "simulation/comparing.py", "return self.p < 1 - LEVEL", "return self.p < LEVEL", "simulation/test_ranking.py"
+    ),
+    Fault("simulation/silos.py", "if tests is not None:", "if False:", "simulation"),
+    Fault("report/figures.py", "if np.isnan(value):", "if False:", "report"),
+    Fault("report/summary.py", "if not (folder.path / TABLE_ONE)", "if (folder.path / TABLE_ONE)", "report"),
+    Fault("audit/success.py", "if delta == 0:", "if True:", "audit/test_bounds.py audit/test_success.py"),
+    Fault("audit/audit.py", "if self.forged and not self.planted:", "if False:", "audit"),
+    # Data sets, models and Flower.
+    Fault("datasets/partition.py", "if concentration <= 0:", "if False:", "datasets/test_partition.py"),
+    Fault("datasets/partition.py", "if wanted > records.size:", "if False:", "datasets"),
+    Fault("datasets/inspection/labels_fit.py", "if fit.reversed:", "if False:", "messy/test_labels_fit.py"),
+    Fault("datasets/inspection/shared_records.py", "if a != b:", "if True:", "messy"),
+    Fault("models/model_file.py", "if len(inputs) != 1:", "if False:", "models/test_model_file.py attacks"),
+    Fault("flower/grid.py", "if (start := started.get(", "if False and (start := started.get(", "flower/test_grid.py"),
+    Fault("flower/loopback.py", "if self._stopped and self._stopped.is_set():", "if False:", "flower/test_loopback.py"),
+    Fault("config/run.py", 'if self.data == "files" and not self.data_dir:', "if False:", "config/test_run_config.py"),
+    Fault("cli/privacy_sheet.py", "probabilities=bool(kind and kind.own_targets)", "probabilities=False", "cli"),
 ]
 
 
