@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
-from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted
-from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples
+from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted, suggest
+from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples, Features
 from fedct_flwr.wire.packing import Grid
 
 
@@ -203,6 +203,26 @@ class Schema:
         if len(self.classes) != 2:
             return None
         return self.classes.index(name) if name else 1
+
+    def values(self, name: str, X: Features) -> list[str]:
+        """What a column of examples ``(n, columns)`` holds, as text. Raises DataError for another name."""
+        position = next((i for i, column in enumerate(self.columns) if column.name == name), None)
+        if position is None:
+            there = [column.name for column in self.columns]
+            raise DataError(f"no feature is called {quoted(name)}: {suggest(name, there)}")
+        categories = (*(self.columns[position].categories or ()), "unknown")
+        known = self.columns[position].categories is not None
+        cells = X[:, position].tolist()
+        return [
+            "missing"
+            if cell != cell
+            else categories[int(cell)]
+            if known
+            else str(cell)
+            if self.columns[position].text
+            else f"{cell:g}"
+            for cell in cells
+        ]
 
     @property
     def categorical(self) -> tuple[int, ...]:
