@@ -23,10 +23,12 @@ from fedct_flwr.scoring.assessment import METRICS, Labels, Predicted, brier
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.scoring.recalibration import FEW, FEWEST, Recalibration
 from fedct_flwr.scoring.subgroups import OTHERS, subgroups
-from fedct_flwr.text.printable import listed, plain
+from fedct_flwr.text.printable import count, listed, plain
 from fedct_flwr.types import ConfigError, DataError, Examples
 
 _MISSING: Final = "missing"
+_NAMED: Final = 3
+"""Groups in a sentence."""
 Paths: TypeAlias = Annotated[
     list[Path],
     typer.Argument(
@@ -42,6 +44,9 @@ def evaluate(
     paths: Paths,
     label: Label = "label",
     by: Annotated[str, typer.Option(help="A column of the table: each measure by its values, too.")] = "",
+    positive: Annotated[
+        str, typer.Option(help="Of two classes: that of sensitivity and calibration.", show_default="the last")
+    ] = "",
     model: Model = None,
     silo: Silo = "",
     package: Package = None,
@@ -60,22 +65,25 @@ def evaluate(
     if by and by not in table.column_names:
         raise no_column(path, by, table.column_names)
     of = [_MISSING if value is None else str(value) for value in table.column(by).to_pylist()] if by else []
-    labels = Labels(len(schema.classes), schema.positive())
+    labels = Labels(len(schema.classes), schema.positive(positive))
     scored = subgroups(test, Predicted(answers, probabilities), of, labels)
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in (by or "records", "n", "events", "measure", "value", *(["to all others"] if by else [])):
-        shown.add_column(escape(title), no_wrap=True)
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    for title in ("measure", "value", *(["to all others"] if by else [])):
+        shown.add_column(title, no_wrap=True)
     for group in scored.groups:
-        for name in METRICS:
-            if name in group.metrics:
-                gap = [_shown(group.gaps[name], "+")] if name in group.gaps else []
-                counts = f"{group.n:,}", f"{group.events:,}"
-                shown.add_row(escape(group.group or "all"), *counts, METRICS[name], _shown(group.metrics[name]), *gap)
+        name = f"{by} = {group.group}" if group.group else "all"
+        shown.add_section()
+        shown.add_row(f"[bold]{escape(name)}: n = {group.n:,}, {count(group.events, 'event')}[/]")
+        for key in filter(group.metrics.__contains__, METRICS):
+            gap = [_shown(group.gaps[key], "+")] if key in group.gaps else []
+            shown.add_row(METRICS[key], _shown(group.metrics[key]), *gap)
     out = Output(as_json=json_)
     small = scored.small
-    note = f"groups of fewer than {FEW} events are together in {OTHERS!r}: {listed(small)}" if small else ""
+    note = f"groups of fewer than {FEW} events are together in {OTHERS!r}: {listed(small, _NAMED)}" if small else ""
     groups = [plain(asdict(group)) for group in scored.groups]
     out.show({"chances": chances if schema.classes else None, "by": by or None, "groups": groups, "note": note}, shown)
+    if labels.positive is not None:
+        out.say(f"positive class: {schema.classes[labels.positive]}")
     if probabilities is not None:
         out.say(f"probabilities: {chances}")
     if note:
