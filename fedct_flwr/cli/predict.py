@@ -108,7 +108,7 @@ def say_chances(chances: str, probabilities: object, remedy: str) -> None:
 
 
 def chances_of(description: ModelDescription) -> str:
-    """What a model's probabilities are, in a few words."""
+    """The kind of a model's probabilities, in a few words."""
     return description.recalibration.words if description.recalibration else RANKS
 
 

@@ -201,11 +201,11 @@ class ModelDescription(Settings):
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"
     chances: Recalibration | Literal["ranks, not chances"] = RANKS
-    """What makes chances of the model's probabilities, if anything does."""
+    """How the model's probabilities become chances, if they can."""
 
     @property
     def recalibration(self) -> Recalibration | None:
-        """What makes chances of the model's probabilities."""
+        """How the model's probabilities become chances; None where they are ranks."""
         return self.chances if isinstance(self.chances, Recalibration) else None
 
     @model_validator(mode="after")

@@ -205,7 +205,7 @@ class Schema:
         return self.classes.index(name) if name else 1
 
     def values(self, name: str, X: Features) -> list[str]:
-        """What a column of examples ``(n, columns)`` holds, as text. Raises DataError for another name."""
+        """The values of a column of examples ``(n, columns)``, as text. Raises DataError for another name."""
         position = next((i for i, column in enumerate(self.columns) if column.name == name), None)
         if position is None:
             there = [column.name for column in self.columns]

@@ -68,7 +68,7 @@ class Recalibration:
 
     @property
     def words(self) -> str:
-        """Where the chances come from, in a few words."""
+        """The source of the chances, in a few words."""
         return f"recalibrated on {self.records} records"
 
 

@@ -63,12 +63,12 @@ class Judgment:
     labels_fit: ConsensusFit | None = None
     """At a real silo, how the first consensus fits its labels."""
     recalibration: Recalibration | None = None
-    """What makes chances of the kept model's probabilities; ``ranks`` says why there is none, where it knows some."""
+    """How the kept model's probabilities become chances; ``ranks`` says why they cannot, where it knows some."""
     ranks: str = ""
 
     @property
     def chances(self) -> str:
-        """What the kept model's probabilities are; empty where no model is kept, or it knows none."""
+        """The kind of the kept model's probabilities; empty where no model is kept, or it knows none."""
         if self.recalibration:
             return f"{self.recalibration.words} of your own"
         return f"{RANKS}: {self.ranks}" if self.ranks else ""
@@ -204,7 +204,7 @@ class Judge:
     def _recalibrated(
         self, question: Question, safeguard: Safeguard | SoftSafeguard | None
     ) -> tuple[Recalibration | None, str]:
-        """What own records, out of fold, make of the model's probabilities; or why nothing. Raises TrainingError."""
+        """How its probabilities become chances by own records, out of fold; or why not. Raises TrainingError."""
         site, classes, learner = self._site, len(self._site.schema.classes), self._site.learner
         silent = not isinstance(learner, Probabilistic) or learner.probabilities(site.private.X[:1], classes) is None
         if not (self._keeps and classes) or silent:
