@@ -29,7 +29,9 @@ from fedct_flwr.types import Examples
 LEARNERS: Final = ("auto", "logistic-regression")
 PLAIN, ALONE, RANKS, CHANCES = MODELS = ("alone, unweighted", "alone", "co-trained", "recalibrated")
 TESTS: Final = ("own", "pooled")
-MEASURES: Final = {"off": "off", "silo": "off, by silo", "ece": "ECE", "brier": "Brier", "auc": "AUC"}
+MEASURES: Final = {
+    "off": "off", "silo": "off, by silo", "ece": "ECE", "all": "Brier", "brier": "Brier, by silo", "auc": "AUC",
+}  # fmt: skip
 _SEEDS: Final = 5
 _ROUNDS: Final = 3
 _Stated: TypeAlias = list[NDArray[np.float64]]
@@ -87,7 +89,8 @@ def _measured(asked: Sequence[tuple[Examples, NDArray[np.float64]]]) -> dict[str
         }.items():
             by_silo.setdefault(name, []).append(value)
     found = {name: float(np.nanmean(values)) for name, values in by_silo.items()}
-    return {"off": abs(float(stated.mean() - happened.mean())), **found}
+    losses = (stated - happened) ** 2
+    return {"off": abs(float(stated.mean() - happened.mean())), "all": float(losses.mean()), **found}
 
 
 def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
@@ -114,8 +117,8 @@ _ABOUT: Final = (
     f"Each cell: {'; '.join(MODELS)}. Unweighted: the same learner, which weighs no classes, as "
     "`auto` may. Recalibrated: by each silo's own out-of-fold predictions. Off: mean stated chance less the "
     "share observed, without its sign, over the test records of all silos, each by its silo's model. By silo: the mean "
-    "of that over silos, in brackets what true chances would have by luck on so few records. ECE (expected calibration "
-    "error, ten bins), Brier's score and AUC are means over silos.\n"
+    "over silos, in brackets what true chances would have by luck on as few records. Brier's score likewise. ECE "
+    "(expected calibration error, ten bins) and AUC are means over silos.\n"
 )
 
 

@@ -126,7 +126,7 @@ def test_chances_of_a_runs_models_are_recalibrated_and_scored_by_group(run: Run)
     brier = groups[groups.metric == "brier"].set_index("group")
     assert (list(brier.index), brier.n[""]) == (["", "m", "others"], test.size)
     assert brier.value[""] == pytest.approx(found.value)
-    assert brier.gap["m"] == pytest.approx(brier.value["m"] - brier.value["others"])
+    assert brier.gap_value["m"] == pytest.approx(brier.value["m"] - brier.value["others"])
     with pytest.raises(DataError, match="no feature is called 'ward'"):
         run.by_group("ward")
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.cli.output import Json, Output, check_new
-from fedct_flwr.cli.predict import Accept, Model, Silo, chances_of, chosen_model, say_findings
+from fedct_flwr.cli.predict import Accept, Model, Silo, chances_of, chosen_model, run_and_data, say_findings
 from fedct_flwr.cli.run_options import Package
 from fedct_flwr.datasets.inspections import read_unlabeled
 from fedct_flwr.datasets.table_files import no_column
@@ -57,7 +57,7 @@ def evaluate(
 
     Groups of fewer than ten events (records without the most frequent class) are together in 'others'.
     """
-    run, path = _split(paths)
+    run, path = run_and_data(paths)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         test, table = _labeled(found, path, label, accept)
         answers, probabilities = found.predict(test.X)
@@ -104,7 +104,7 @@ def calibrate(
     The new file decides as before. Its chances are for records like these: give it those of the place that uses it.
     """
     check_new(output)
-    run, path = _split(paths)
+    run, path = run_and_data(paths)
     file = chosen_model(run, model, silo)
     if output.suffix != file.suffix:
         raise ConfigError(f"the model {file} and {output} are of two kinds: name a file that ends in {file.suffix}")
@@ -119,12 +119,6 @@ def calibrate(
     write_atomically(output, recalibrated(file, how))
     before, after = (brier(test.y, p).value for p in (probabilities, how.apply(probabilities)))
     Output().say(f"{output}: {how.words}, on which the Brier score was {before:.3f} and is {after:.3f}")
-
-
-def _split(paths: list[Path]) -> tuple[Path | None, Path]:
-    if len(paths) > 2:
-        raise ConfigError(f"{len(paths)} paths were given: give one table, and a run folder before it")
-    return (paths[0] if len(paths) == 2 else None), paths[-1]
 
 
 def _labeled(model: ForeignModel, path: Path, label: str, accept: list[str] | None) -> tuple[Examples, Any]:

@@ -66,9 +66,7 @@ def predict(
     All columns of the file come out as they went in; 'predicted' and the classes' probabilities, if the model knows
     any, come after them. Columns that the study does not use are ignored.
     """
-    if len(paths) > 2:
-        raise ConfigError(f"{len(paths)} paths were given: give one file of new records, and a run folder before it")
-    run, data = paths[0] if len(paths) == 2 else None, paths[-1]
+    run, data = run_and_data(paths)
     check_new(output)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         schema = found.schema
@@ -84,7 +82,8 @@ def predict(
     before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
-    say_chances(chances, probabilities, "'fedct calibrate' makes chances of them")
+    if names and chances == RANKS:
+        Output(to_stderr=True).warn(f"probabilities are {RANKS}; 'fedct calibrate' makes chances of them")
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
     rows = ([*own, answer, *more] for own, answer, more in zip(kept, schema.outcome.shown(labels), added, strict=True))
     write_table([*before.column_names, *header], rows, output, records.unknown if json_ else None, chances)
@@ -99,12 +98,6 @@ def columns_of(
     rows = probabilities.tolist()
     names = [f"probability {printable(name)}" for name in schema.classes]
     return names, [[f"{value:.6g}" for value in row] for row in rows] if as_text else rows
-
-
-def say_chances(chances: str, probabilities: object, remedy: str) -> None:
-    """Say on standard error where probabilities are no chances."""
-    if probabilities is not None and chances.startswith(RANKS):
-        Output(to_stderr=True).warn(f"probabilities are {chances}; {remedy}")
 
 
 def chances_of(description: ModelDescription) -> str:
@@ -134,6 +127,13 @@ def export(
     check_new(output)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found, Output.doing("converting the model"):
         write_atomically(output, found.to_onnx())
+
+
+def run_and_data(paths: Sequence[Path]) -> tuple[Path | None, Path]:
+    """The folder of a run, if one was named, and the file of records. Raises ConfigError for more paths than two."""
+    if len(paths) > 2:
+        raise ConfigError(f"{len(paths)} paths were given: give one file of records, and a run folder before it")
+    return paths[0] if len(paths) == 2 else None, paths[-1]
 
 
 def chosen_model(run: Path | None, model: Path | None, silo: str) -> Path:

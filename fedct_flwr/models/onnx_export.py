@@ -145,15 +145,14 @@ def _recalibrate(graph: "onnx.GraphProto", how: Recalibration) -> None:
     from onnx import helper, numpy_helper
 
     _rename(graph, PROBABILITIES, "ranks")
-    constants = {"records": how.records, "one": 1, "total": how.records + len(how.intercepts), "slope": how.slope}
-    for name, value in {**constants, "intercepts": how.intercepts}.items():
-        graph.initializer.append(numpy_helper.from_array(np.array(value, dtype=np.float32), name))
-    steps = (("Mul", "records"), ("Add", "one"), ("Div", "total"), ("Log", ""), ("Mul", "slope"), ("Add", "intercepts"))
-    value = "ranks"
+    n, slope, intercepts = how.records, how.slope, how.intercepts
+    steps = ("Mul", n), ("Add", 1), ("Div", n + len(intercepts)), ("Log", None), ("Mul", slope), ("Add", intercepts)
     for number, (kind, constant) in enumerate(steps):
-        graph.node.append(helper.make_node(kind, [value, constant] if constant else [value], [f"logs_{number}"]))
-        value = f"logs_{number}"
-    graph.node.append(helper.make_node("Softmax", [value], [PROBABILITIES], axis=1))
+        inputs = [f"logs_{number - 1}" if number else "ranks", *([f"by_{number}"] if constant is not None else [])]
+        if constant is not None:
+            graph.initializer.append(numpy_helper.from_array(np.array(constant, dtype=np.float32), inputs[1]))
+        graph.node.append(helper.make_node(kind, inputs, [f"logs_{number}"]))
+    graph.node.append(helper.make_node("Softmax", [f"logs_{number}"], [PROBABILITIES], axis=1))
 
 
 def _register(classifier: Any, name: str, convert: Callable[..., Any]) -> None:

@@ -30,7 +30,7 @@ _Floats: TypeAlias = NDArray[np.float64]
 class Recalibration:
     """``softmax(slope * log(p) + intercepts)``, where ``records`` count as in Laplace's rule of succession.
 
-    Probabilities ``p`` first become ``(records * p + 1) / (records + classes)``: so many records know nothing finer,
+    Probabilities ``p`` first become ``(records * p + 1) / (records + classes)``: no more is known by as few,
     and a forest's 0 has a logarithm. Raises ValueError for numbers out of range.
     """
 

@@ -45,7 +45,7 @@ def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: L
         return records.size, events(records.y) if labels.num_classes else records.size, found.metrics
 
     names = np.array(of, dtype=object)
-    everything = np.ones(len(names), dtype=np.bool_)
+    everything = np.ones(test.size, dtype=np.bool_)
     small = [name for name in sorted(set(of)) if part(names == name)[1] < FEW]
     names[np.isin(names, small)] = OTHERS
     groups = [Group("", *part(everything))]

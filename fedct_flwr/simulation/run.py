@@ -261,11 +261,10 @@ class Run(RichRepr):
                 continue
             predicted = predict(Recalibrated(model.learner, model.recalibration), records.X, labels)
             for group in subgroups(records, predicted, of, labels).groups:
+                counts = {"silo": silo.name, "group": group.group, "n": group.n, "events": group.events}
                 for name, found in group.metrics.items():
-                    gap = asdict(group.gaps.get(name, UNKNOWN))
-                    gaps = {f"gap_{key}" if key != "value" else "gap": value for key, value in gap.items()}
-                    line = {"silo": silo.name, "group": group.group, "n": group.n, "events": group.events}
-                    lines.append({**line, "metric": name, **asdict(found), **gaps})
+                    gaps = {f"gap_{key}": value for key, value in asdict(group.gaps.get(name, UNKNOWN)).items()}
+                    lines.append({**counts, "metric": name, **asdict(found), **gaps})
         return frame(lines, "silo")
 
     @property

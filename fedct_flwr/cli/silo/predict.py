@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
-from fedct_flwr.cli.output import Json, check_new
-from fedct_flwr.cli.predict import Accept, CsvFile, columns_of, in_chunks, say_chances, say_findings, write_table
+from fedct_flwr.cli.output import Json, Output, check_new
+from fedct_flwr.cli.predict import Accept, CsvFile, columns_of, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
@@ -72,7 +72,8 @@ def predict(
     chances = (judged.chances if judged else "") or RANKS
     classes = study.schema.outcome.shown(labels)
     names, added = columns_of(probabilities, study.schema, len(labels), as_text=not json_)
-    say_chances(chances, probabilities, "they say which record is likelier of a class, not how likely")
+    if names and chances.startswith(RANKS):
+        Output(to_stderr=True).warn(f"probabilities are {chances}")
     rows = ([name, answer, *more] for name, answer, more in zip(records.names, classes, added, strict=True))
     header = ["record", study.schema.quantity or "class", *names]
     write_table(header, rows, output, records.unknown if json_ else None, "" if study.schema.quantity else chances)
