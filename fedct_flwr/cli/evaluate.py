@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -26,9 +26,6 @@ from fedct_flwr.scoring.subgroups import OTHERS, subgroups
 from fedct_flwr.text.printable import count, listed, plain
 from fedct_flwr.types import ConfigError, DataError, Examples
 
-_MISSING: Final = "missing"
-_NAMED: Final = 3
-"""Groups in a sentence."""
 Paths: TypeAlias = Annotated[
     list[Path],
     typer.Argument(
@@ -64,7 +61,7 @@ def evaluate(
         schema, chances = found.schema, chances_of(found.description)
     if by and by not in table.column_names:
         raise no_column(path, by, table.column_names)
-    of = [_MISSING if value is None else str(value) for value in table.column(by).to_pylist()] if by else []
+    of = ["missing" if value is None else str(value) for value in table.column(by).to_pylist()] if by else []
     labels = Labels(len(schema.classes), schema.positive(positive))
     scored = subgroups(test, Predicted(answers, probabilities), of, labels)
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
@@ -77,11 +74,11 @@ def evaluate(
         for key in filter(group.metrics.__contains__, METRICS):
             gap = [_shown(group.gaps[key], "+")] if key in group.gaps else []
             shown.add_row(METRICS[key], _shown(group.metrics[key]), *gap)
-    out = Output(as_json=json_)
-    small = scored.small
-    note = f"groups of fewer than {FEW} events are together in {OTHERS!r}: {listed(small, _NAMED)}" if small else ""
-    groups = [plain(asdict(group)) for group in scored.groups]
-    out.show({"chances": chances if schema.classes else None, "by": by or None, "groups": groups, "note": note}, shown)
+    out, groups = Output(as_json=json_), [plain(asdict(group)) for group in scored.groups]
+    together = f"groups of fewer than {FEW} events are together in {OTHERS!r}"
+    note = f"{together}: {listed(scored.small, 3)}" if scored.small else ""
+    known = chances if schema.classes else None
+    out.show({"chances": known, "by": by or None, "groups": groups, "note": note}, shown)
     if labels.positive is not None:
         out.say(f"positive class: {schema.classes[labels.positive]}")
     if probabilities is not None:
@@ -107,7 +104,7 @@ def calibrate(
     run, path = run_and_data(paths)
     file = chosen_model(run, model, silo)
     if output.suffix != file.suffix:
-        raise ConfigError(f"the model {file} and {output} are of two kinds: name a file that ends in {file.suffix}")
+        raise ConfigError(f"{output} is another kind of file than the model {file}: let it end in {file.suffix}")
     with ForeignModel(file, package or ()) as found:
         test, _ = _labeled(found, path, label, accept)
         probabilities = found.predict(test.X, raw=True)[1] if found.schema.classes else None

@@ -206,23 +206,13 @@ class Schema:
 
     def values(self, name: str, X: Features) -> list[str]:
         """The values of a column of examples ``(n, columns)``, as text. Raises DataError for another name."""
-        position = next((i for i, column in enumerate(self.columns) if column.name == name), None)
-        if position is None:
-            there = [column.name for column in self.columns]
-            raise DataError(f"no feature is called {quoted(name)}: {suggest(name, there)}")
-        categories = (*(self.columns[position].categories or ()), "unknown")
-        known = self.columns[position].categories is not None
-        cells = X[:, position].tolist()
-        return [
-            "missing"
-            if cell != cell
-            else categories[int(cell)]
-            if known
-            else str(cell)
-            if self.columns[position].text
-            else f"{cell:g}"
-            for cell in cells
-        ]
+        names = [column.name for column in self.columns]
+        if name not in names:
+            raise DataError(f"no feature is called {quoted(name)}: {suggest(name, names)}")
+        place = names.index(name)
+        categories = self.columns[place].categories
+        known = dict(enumerate((*categories, "unknown"))) if categories else {}
+        return ["missing" if cell != cell else known.get(cell, str(cell)) for cell in X[:, place].tolist()]
 
     @property
     def categorical(self) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -24,7 +25,7 @@ from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.scoring.intervals import Verdict, verdict
 from fedct_flwr.scoring.recalibration import FEWEST, RANKS, Recalibration
 from fedct_flwr.silo.context import SiloContext
-from fedct_flwr.silo.site import WRITING, LocalState, Site, set_back
+from fedct_flwr.silo.site import SITES_KEPT, WRITING, LocalState, Site, set_back
 from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
@@ -37,6 +38,7 @@ FOREIGN_ONLY: Final = (
     "your own records do not support the consensus: it counts only for public examples that are unlike them"
 )
 _TRAINS_ON: Final = "a network trains on, so no own record is left that it has not seen"
+_IN_FULL: Final = "its pseudo-weight is a number, and 'auto' would have tested it on own records"
 _ALONE: Final = "it has learned no consensus yet"
 _UNTESTED: Final = f"fewer than {FEWEST} own records of a class could be asked about"
 
@@ -204,26 +206,30 @@ class Judge:
     def _recalibrated(
         self, question: Question, safeguard: Safeguard | SoftSafeguard | None
     ) -> tuple[Recalibration | None, str]:
-        """How its probabilities become chances by own records, out of fold; or why not. Raises TrainingError."""
+        """How its probabilities become chances by own records, out of fold; or why not."""
         site, classes, learner = self._site, len(self._site.schema.classes), self._site.learner
-        silent = not isinstance(learner, Probabilistic) or learner.probabilities(site.private.X[:1], classes) is None
-        if not (self._keeps and classes) or silent:
-            return None, ""
-        if isinstance(learner, Resumable) or not question.teaches:
-            return None, _TRAINS_ON if isinstance(learner, Resumable) else _ALONE
-        seen, targets = None, question.instruction.targets
-        if isinstance(safeguard, SoftSafeguard):
-            seen = safeguard.seen
-        elif question.kind.learns_labels:
-            if safeguard is None:
-                safeguard = Safeguard(site.private, classes, site.settings.seed, site.silo, site.groups)
-                safeguard.decision = Decision(Trust(site.settings.full_weight), targets)
-            # A model that cannot be asked out of fold is kept as it is.
-            with contextlib.suppress(TrainingError):
+        seen, why, targets = None, _UNTESTED, question.instruction.targets
+        # A model that cannot be asked is kept as it is.
+        with contextlib.suppress(TrainingError), one_thread("blas"):
+            if not (self._keeps and classes and isinstance(learner, Probabilistic)):
+                return None, ""
+            if isinstance(learner, Resumable) or not question.teaches:
+                why = _TRAINS_ON if isinstance(learner, Resumable) else _ALONE
+            elif isinstance(safeguard, SoftSafeguard):
+                seen = safeguard.seen
+            elif safeguard is None and not self._real:
+                why = _IN_FULL  # in a simulation of many rounds these fits would take a fifth of its time
+            elif question.kind.learns_labels:
+                if safeguard is None:
+                    safeguard = Safeguard(site.private, classes, site.settings.seed, site.silo, site.groups)
+                    safeguard.decision = Decision(Trust(site.settings.full_weight), targets)
                 seen = safeguard.out_of_fold(learner, site.public.X, targets)
-        with one_thread("blas"):
-            found = Recalibration.learned(*seen) if seen else None
-        return found, "" if found else _UNTESTED
+            # Where all are 0 and 1 the model may know no probabilities.
+            if seen and not (seen[1] % 1).any() and learner.probabilities(site.private.X[:1], classes) is None:
+                return None, ""
+            found = _learned(seen[0].astype(_STORED).tobytes(), seen[1].tobytes()) if seen else None
+            return found, "" if found else why
+        return None, _UNTESTED
 
     def _labels_fit(self, targets: HardLabels) -> ConsensusFit | None:
         site, labeled = self._site, targets != ABSTAIN
@@ -247,6 +253,13 @@ class Judge:
         kept = self._state.get(self._name)
         found = np.frombuffer(kept, dtype=_STORED) if kept else np.zeros(0, dtype=_STORED)
         return found.astype(LABEL_DTYPE) if len(found) == self._site.own_test.size > 0 else None
+
+
+@lru_cache(maxsize=SITES_KEPT)
+def _learned(y: bytes, p: bytes) -> Recalibration | None:
+    """As ``Recalibration.learned``: while a decision holds, nothing has changed."""
+    labels = np.frombuffer(y, dtype=_STORED)
+    return Recalibration.learned(labels, np.frombuffer(p).reshape(len(labels), -1))
 
 
 def facts_of(judgment: Judgment) -> dict[str, Any]:
