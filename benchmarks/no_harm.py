@@ -137,6 +137,7 @@ class Silos:
                 break  # silos' models do not depend on the round
             votes = self._votes(targets, guards)
         scores: Scores = {"verdicts": []}
+        self.guards, self.targets = guards, targets
         for n, silo in enumerate(silos):
             own, pooled = self._answers(n)
             for name, answers in {"alone": self._alone[n], "together": (own, pooled)}.items():

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
-from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted
-from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples
+from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted, suggest
+from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples, Features
 from fedct_flwr.wire.content import Terms
 
 if TYPE_CHECKING:
@@ -211,6 +211,16 @@ class Schema:
         if len(self.classes) != 2:
             return None
         return self.classes.index(name) if name else 1
+
+    def values(self, name: str, X: Features) -> list[str]:
+        """The values of a column of examples ``(n, columns)``, as text. Raises DataError for another name."""
+        names = [column.name for column in self.columns]
+        if name not in names:
+            raise DataError(f"no feature is called {quoted(name)}: {suggest(name, names)}")
+        place = names.index(name)
+        categories = self.columns[place].categories
+        known = dict(enumerate((*categories, "unknown"))) if categories else {}
+        return ["missing" if cell != cell else known.get(cell, str(cell)) for cell in X[:, place].tolist()]
 
     @property
     def categorical(self) -> tuple[int, ...]:

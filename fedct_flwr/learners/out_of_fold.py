@@ -194,6 +194,12 @@ class Looked:
             self._said.append(self._ask(part))
         return np.concatenate(self._said[:look])
 
+    @property
+    def known(self) -> tuple[HardLabels, NDArray[np.float64]]:
+        """Classes ``(asked,)`` and predictions of the records that were asked about so far."""
+        looks = len(self._said)
+        return self._own.until(looks).y, np.concatenate(self._said)
+
 
 def chosen(X: Features, positions: NDArray[np.intp]) -> Features:
     """The examples at sorted positions, none twice, to be read alone: all of them are not copied."""

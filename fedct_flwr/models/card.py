@@ -52,8 +52,8 @@ _USE: Final = (
 _LIMITS: Final = (
     "It has learned what the silos' models agreed on, not what is true: their shared mistakes are in it.",
     "It has not seen one private record; where the public set has few examples of a kind, it knows little of it.",
-    "Its probabilities say how sure it is of the silos' label. They rank records: calibrate them by labeled "
-    "records of your own before you read them as chances.",
+    "Its probabilities are ranks, not chances: they say how sure it is of the silos' label. 'fedct calibrate' makes "
+    "chances of them, by labeled records of the place that uses it.",
     "It is not a medical device. It has not been checked for groups of people whom it may serve worse.",
     "Its file holds quantiles of the public set's numbers.",
     "Nearest neighbors and support vector machines contain public examples: share such a file only with those who may "

@@ -21,27 +21,15 @@ from fedct_flwr.report.figures import (
     score,
 )
 from fedct_flwr.report.summary import Course, Run
-from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, Test, has_scores, means, notes, titles
+from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, Test, has_scores, means, notes, titles, worst_first
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
-from fedct_flwr.scoring.assessment import BINS, Assessment
+from fedct_flwr.scoring.assessment import BINS, METRICS, Assessment
 from fedct_flwr.scoring.intervals import UNKNOWN, Estimate
 
 _TITLES: Final[dict[Test, str]] = {"own": "each silo's own test set", "pooled": "the pooled test set"}
 _MEANING: Final = {
     BALANCED_ACCURACY.name: "Balanced accuracy: mean recall over the classes of the test set. ",
     R_SQUARED.name: "R²: share of the test set's variance that a model explains; below 0 it is worse than the mean. ",
-}
-_METRICS: Final = {
-    "balanced_accuracy": "balanced accuracy",
-    "accuracy": "accuracy",
-    "auc": "AUC",
-    "sensitivity": "sensitivity",
-    "specificity": "specificity",
-    "brier": "Brier score",
-    "r_squared": "R²",
-    "mae": "mean absolute error",
-    "rmse": "root mean squared error",
-    "slope": "calibration slope",
 }
 _LOOKS: Final[Mapping[str, dict[str, Any]]] = {
     "local": {"symbol": "circle-open", "color": MUTED, "size": 10, "line": {"width": 2}},
@@ -137,14 +125,14 @@ def clinical(run: Run) -> Section:
 
 def _scored(run: Run, test: Test) -> list[tuple[str, OnTest, str, Assessment]]:
     """All models with records to be scored on: the silo, its test set, the method, and the numbers."""
-    there = [(row.silo, row.tests[test]) for row in run.scores if test in row.tests and row.tests[test].n]
+    there = [(row.silo, row.tests[test]) for row in worst_first(run.scores, test) if row.tests[test].n]
     return [(silo, found, m, found.models[m]) for silo, found in there for m in METHODS if m in found.models]
 
 
 def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
     heads = titles(run.algorithm.title)
     for test in TESTS:
-        scored, names = _scored(run, test), [name for name in _METRICS if has_scores(run.scores, test, name)]
+        scored, names = _scored(run, test), [name for name in METRICS if has_scores(run.scores, test, name)]
         if not scored or not names:
             continue
         positive = scored[0][1].positive
@@ -163,7 +151,7 @@ def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
             for m in METHODS
             if np.isfinite([found[m] for found in averages.values()]).any()
         ]
-        columns = ["Silo", "Model", *counts, *(_METRICS[name] for name in names)]
+        columns = ["Silo", "Model", *counts, *(METRICS[name] for name in names)]
         yield f"On {_TITLES[test]}", Table(columns, rows, words=2, foot=foot)
 
 

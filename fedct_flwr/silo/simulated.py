@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 
@@ -15,7 +15,7 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.runs.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.site import ContextState, FolderState, SiloContext, Site, release_by
+from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, SiloContext, Site, release_by
 from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from fedct_flwr.privacy.noise_shares import VoteShares
     from fedct_flwr.silo.noisy_sum import NoiseAdder
     from fedct_flwr.silo.release import Answering, Purse, Release
-
-# A process that serves many rounds reads the data and fits the preprocessing once.
-SITES_KEPT: Final = 128
-"""Simulated silos that a process holds at a time."""
 
 
 @lru_cache(maxsize=SITES_KEPT)

@@ -40,6 +40,9 @@ _RECORD: Final = "fedct"
 WRITING: Final = threading.Lock()
 """Held while a file is written: its holder may end the process, and no file is left half done."""
 
+SITES_KEPT: Final = 128
+"""Simulated silos that a process holds at a time: it reads data and fits preprocessing once for many rounds."""
+
 
 class LocalState(Protocol):
     """Bytes under names such as ``run-12``."""

@@ -242,6 +242,8 @@ def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if judgment["model"]:
         model = "your own" if judgment["model"] == "own" else "co-trained"
         yield "model", f"{model}; {judgment['why']}"
+    if judgment["chances"]:
+        yield "chances", judgment["chances"]
     if (fit := judgment["labels_fit"]) and (words := ConsensusFit(**fit).words):
         yield "labels", words
     if test := judgment["own_test"]:
