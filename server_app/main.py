@@ -58,7 +58,7 @@ def main(grid: Grid, context: Context) -> None:
         begun = RunFolder(path).settings() if config.resume and RunFolder(path).exists() else None
         algorithm = check_run(config, dataset, subject, silos, begun=begun)
         roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
-        folder, checkpoint = _open(path, config, terms, roster)
+        folder, checkpoint = _open(path, config, terms, subject, roster)
     except FedctError as error:
         logger.error("%s: %s", RUN_FAILED, error)
         raise
@@ -116,13 +116,16 @@ def _tell_scores(study: Study, dataset: "FederatedDataset") -> None:
         logger.info("%s", line.rstrip())
 
 
-def _open(path: Path, config: RunConfig, terms: "Terms", roster: Roster) -> tuple[RunFolder, Checkpoint | None]:
+def _open(
+    path: Path, config: RunConfig, terms: "Terms", subject: Subject, roster: Roster
+) -> tuple[RunFolder, Checkpoint | None]:
     facts = {
         "public_fingerprint": terms.public_fingerprint.hex(),
         "num_public": terms.num_public,
         "classes": terms.classes,
         "silos": roster.silos,
         **({"quantity": terms.quantity} if terms.quantity else {}),
+        **({"follow_up": follow_up._asdict()} if (follow_up := subject.schema.follow_up) else {}),
     }
     if config.resume:
         # The noise was calibrated for the planned rounds, and no labeler can be made for others half way.

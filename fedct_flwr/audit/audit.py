@@ -148,7 +148,7 @@ class Audit:
 def check(config: RunConfig, dataset: FederatedDataset) -> None:
     """Raise ConfigError for a run that no attack here is for."""
     dataset.schema.outcome.check_classes(
-        f"the run predicts a number ({dataset.schema.quantity}), and membership attacks here are for classes: "
+        f"the run predicts a number ({dataset.schema.outcome.named}), and membership attacks here are for classes: "
         "audit a run with classes"
     )
 
@@ -304,7 +304,7 @@ def rehearse(
     A protection's labeler answers as often as the plan says. Raises ConfigError for a quantity, DataError.
     """
     site.schema.outcome.check_classes(
-        f"the study predicts a number ({site.schema.quantity}), and membership attacks here are for classes"
+        f"the study predicts a number ({site.schema.outcome.named}), and membership attacks here are for classes"
     )
     started = time.monotonic()
     own = SiloData(site.silo, site.private, site.own_test, site.groups)

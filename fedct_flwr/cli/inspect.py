@@ -32,6 +32,9 @@ def inspect(
     outcome: Annotated[
         Literal["class", "number"], typer.Option(help="Whether the label column holds classes, or numbers to predict.")
     ] = "class",
+    event: Annotated[
+        str, typer.Option(help="The column of events (1 or 0), where the label column holds times of follow-up.")
+    ] = "",
     group: Group = "",
     accept: Accept = None,
     json_: Json = False,
@@ -48,7 +51,8 @@ def inspect(
             **of_folder(folder),
             "label-column": label,
             "group-column": group,
-            "outcome": outcome,
+            "outcome": "survival" if event else outcome,
+            "event-column": event,
             "accept": tuple(accept or ()),
         }
     )

@@ -96,8 +96,8 @@ def description_of(study: str, subject: "Subject", settings: "LearnerSettings", 
     return ModelDescription.read(
         {
             "study": study,
-            "classes": subject.schema.classes,
-            "quantity": subject.schema.quantity,
+            "classes": () if subject.schema.follow_up else subject.schema.classes,
+            "quantity": "risk" if subject.schema.follow_up else subject.schema.quantity,
             "columns": [(column.name, column.categories) for column in subject.schema.columns],
             "quantiles": quantiles(subject.schema, *learned),
             "text": [column.name for column in subject.schema.columns if column.text],

@@ -34,9 +34,9 @@ from fedct_flwr.datasets.inspection.labels_fit import LabelsFit
 from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Row, Site, TableOne, of_classes, row_of, said_of
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.datasets.study_folder import StudyFolder, form_of, table_of
+from fedct_flwr.datasets.study_folder import StudyFolder, events_of, form_of, table_of
 from fedct_flwr.datasets.table_files import no_column, read_table
-from fedct_flwr.datasets.tables import encode, text_columns
+from fedct_flwr.datasets.tables import encode, text_columns, with_signed_times
 from fedct_flwr.text.printable import count, listed
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, Features, SiloName
 
@@ -82,7 +82,7 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
     if schema.columns:
         own = {silo.name: silo.private for silo in silos}
         classes = schema.classes
-        if not classes:
+        if schema.outcome.number:
             own, classes = {silo: _by_half(records) for silo, records in own.items()}, ("below the median", "above it")
         fit = LabelsFit(own, schema.columns, len(classes))
         found += fit.findings(classes)
@@ -97,14 +97,14 @@ def _table_of(dataset: FederatedDataset) -> TableOne:
         return dataset.table_one
     silos = {silo.name: silo.private.X for silo in dataset.silos}
     rows = [row_of(column) for column in columns_of_arrays(dataset.public.X, silos, dataset.schema)]
-    if rows and dataset.schema.classes:
+    if rows and not dataset.schema.outcome.number:
         counts = {silo.name: dataset.schema.outcome.counts(silo.private.y) for silo in dataset.silos}
         rows.insert(0, of_classes(counts, "class"))
     return TableOne(tuple(rows))
 
 
 def _by_half(records: Examples) -> Examples:
-    """Records of two classes: below and above the median of the number to predict."""
+    """Records of two classes: below and above the median of the number to predict, or of the times of follow-up."""
     return Examples(records.X, (records.y > np.median(records.y)).astype(LABEL_DTYPE))
 
 
@@ -149,13 +149,16 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     settings = public.tables.model_copy(update={"text": text, "group": group})
     try:
         table = public.read(settings.text)
-        unlabeled = table.drop_columns([name for name in table.column_names if name in {config.label_column, group}])
+        no_features = {config.label_column, group, config.event_column}
+        unlabeled = table.drop_columns([name for name in table.column_names if name in no_features])
         _check(unlabeled.num_rows > 0 and unlabeled.column_names, public, "is empty: it needs a record and a feature")
     except DataError as error:
         return FolderInspection(Inspection(findings=(_unreadable(error, ""),)), folder)
     tables, wrong = _read(config, unlabeled, silos, settings)
-    number = config.outcome == "number"
-    found = inspect_tables(table, tables, config.label_column, number=number, settings=settings, accept=config.accept)
+    number, event = config.outcome != "class", config.event_column
+    found = inspect_tables(
+        table, tables, config.label_column, number=number, event=event, settings=settings, accept=config.accept
+    )
     more = Inspection(found.table)
     if not wrong and not found.refused:
         try:
@@ -175,12 +178,14 @@ def _read(
 ) -> tuple[dict[SiloName, pa.Table], list[Finding]]:
     """The silos' tables that can be read and have a label column, and what is wrong with the others' columns."""
     label = config.label_column
-    text = [*([] if config.outcome == "number" else [label]), *text_columns(public), *settings.text]
+    text = [*([label] if config.outcome == "class" else []), *text_columns(public), *settings.text]
     text += [settings.group] if settings.group else []
     tables, wrong, theirs = {}, [], public.column_names
     for silo, source in silos.items():
         try:
             table = source.read(text)
+            if config.event_column and label in table.column_names:
+                table = with_signed_times(table, label, config.event_column, source.where)
             # A table makes its list of names again at each access.
             names = table.column_names
             there, known = {*names}, {label, settings.group, *theirs}
@@ -237,6 +242,9 @@ def inspect_records(
         raise DataError(
             f"{data.source} has no records, or no column {data.label!r}: correct file or label in silo.toml"
         )
+    event = next(iter(events_of(study.schema)), "")
+    if event:
+        records = with_signed_times(records, data.label, event, data.source)
     words = Redaction(private=True, settings=tables.place)
     accept = (*tables.accept, *agreed.accept)
     found = inspect_tables(
@@ -244,6 +252,7 @@ def inspect_records(
         {silo: records},
         data.label,
         number=study.schema.outcome.number,
+        event=event,
         settings=tables.model_copy(update={"accept": ()}),
         accept=accept,
         agreed=study.schema.classes,

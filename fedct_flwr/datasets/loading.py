@@ -36,7 +36,8 @@ _PARTITIONED: Final = (
     )
 )
 _TABLES: Final = (
-    "data-dir", "label-column", "text-columns", "group-column", "outcome", "accept", "inspect", "test-fraction",
+    "data-dir", "label-column", "text-columns", "group-column", "outcome", "event-column", "horizons", "accept",
+    "inspect", "test-fraction",
 )  # fmt: skip
 
 _OWN: Final[dict[str, Uses]] = {

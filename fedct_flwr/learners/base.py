@@ -37,6 +37,22 @@ class Choosing(Protocol):
 
 
 @runtime_checkable
+class Grading(Protocol):
+    """A learner of signed times, which grades public examples by risk where others label them."""
+
+    last: Any
+    """Its own ``safeguard.Trust`` in the last targets; None before there were any."""
+
+    def grade(
+        self, private: "Examples", public: "Features", targets: "HardLabels", positions: NDArray[np.intp]
+    ) -> "HardLabels":
+        """Learn from own records and from ``targets`` ``(num_public,)``; grade examples by own records alone.
+
+        Returns a grade of each public example at ``positions``, or ABSTAIN of all. Raises TrainingError.
+        """
+
+
+@runtime_checkable
 class Lightening(Protocol):
     """A learner that has a cheaper version of itself, to compare what it learns with and without others' labels.
 

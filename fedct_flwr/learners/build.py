@@ -15,7 +15,7 @@ from fedct_flwr.datasets.schema import Schema, as_labels
 from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
 from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, models_in_memory, packages
 from fedct_flwr.learners.language import Tokens, reading_params, same_folder
-from fedct_flwr.learners.preprocessing import apply
+from fedct_flwr.learners.preprocessing import apply, standard
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.text import Table, transformer_for
 from fedct_flwr.seeding import random_state
@@ -109,8 +109,12 @@ def learner_for(
     the public set and ``private`` ``(n, ...)``. The random state does not depend on the round, so fixed points exist.
     Raises ConfigError for a wrong learner or parameter; DataError for features that cannot be preprocessed.
     """
-    transformer = transformer_for(settings, schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
+    if schema.follow_up:
+        from fedct_flwr.learners.survival import survival_learner
+
+        return survival_learner(settings, seed, silo, standard(schema, public.X, private))
+    transformer = transformer_for(settings, schema, public.X, private)
     # The trial uses public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, schema.classes, public.X[:2], transformer, total_steps=total_steps)
 

@@ -18,6 +18,7 @@ from fedct_flwr.report.figures import Section, formatted, score, size
 from fedct_flwr.report.scores import accuracy, clinical
 from fedct_flwr.report.sections import consensus, data, privacy, settings, silos, table_of_silos
 from fedct_flwr.report.summary import Run
+from fedct_flwr.report.survival import follow_up
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count, printable
 from fedct_flwr.types import ConfigError, RunError
@@ -68,7 +69,7 @@ def _learners(run: Run) -> str:
 
 def content(run: Run) -> Content:
     """All sections that have something to say."""
-    parts = (accuracy, clinical, consensus, privacy, silos, data, settings)
+    parts = (accuracy, clinical, follow_up, consensus, privacy, silos, data, settings)
     sections = [made for part in parts if not (made := part(run)).empty]
     return Content(printable(run.title), run, sections)
 

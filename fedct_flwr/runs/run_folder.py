@@ -171,10 +171,12 @@ class RunFolder:
     @property
     def outcome(self) -> "Outcome":
         """The predicted outcome. Raises RunError if this is no run folder."""
-        from fedct_flwr.datasets.schema import Outcome
+        from fedct_flwr.datasets.schema import FollowUp, Outcome
 
         facts = self.read_json("config.json")
-        return Outcome(tuple(facts.get("classes", ())), str(facts.get("quantity", "")))
+        times = facts.get("follow_up")
+        follow_up = FollowUp(times["time"], times["event"], tuple(times["horizons"])) if times else None
+        return Outcome(tuple(facts.get("classes", ())), str(facts.get("quantity", "")), follow_up)
 
     @property
     def models(self) -> Path:

@@ -8,11 +8,11 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
+from fedct_flwr.learners.base import Choosing, Distillable, Grading, Learner, Resumable
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.learners.safeguard import Lesson, NetworkSafeguard, Safeguard, SoftSafeguard
 from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_on_values, train_soft
@@ -106,8 +106,10 @@ def check_learner(kind: Kind, learner: Learner) -> None:
         check_soft(learner)
 
 
-def safeguard_of(kind: Kind, tools: SiloTools) -> Safeguard | SoftSafeguard | None:
-    """Decides the weight of the targets; None where it is set, or where targets have no weight."""
+def safeguard_of(kind: Kind, tools: SiloTools) -> Any:
+    """Safeguard that decides the weight of the targets; None where it is set, or where targets have no weight."""
+    if isinstance(tools.learner, Grading):
+        return tools.learner
     return tools.soft_safeguard if isinstance(kind, Numbers | Shares) else tools.safeguard
 
 
@@ -137,6 +139,8 @@ def cotrain(
     positions = query.positions(len(public))
     if isinstance(learner, Choosing):
         learner.choose(private)
+    if isinstance(learner, Grading):
+        return learner.grade(private, public.X, targets, positions)
     if isinstance(learner, Resumable):
         if isinstance(safeguard, NetworkSafeguard):
             trust = safeguard.weigh(learner, public.X, targets, trial)

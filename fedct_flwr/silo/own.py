@@ -26,6 +26,7 @@ from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.site import FolderState, SiloContext, Site, release_by
+from fedct_flwr.survival.times import check_can_rank, times_of
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         if config.promises and table is not None and own.private.size < table.num_rows:
             raise DataError(f"{config.data.source} has records that are not a line of text each")
         del table
+        if study.schema.follow_up and not config.always_answers:
+            check_can_rank(times_of(own.private.y), str(config.data.source))
         if own.private.size == 0:
             raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")
         if config.promises:

@@ -233,7 +233,7 @@ class Judge:
     def _labels_fit(self, targets: HardLabels) -> ConsensusFit | None:
         site, labeled = self._site, targets != ABSTAIN
         columns, classes = site.schema.columns, site.schema.classes
-        if not columns or not classes:
+        if not columns or site.schema.outcome.number:
             return None
         fit = ConsensusFit.of(Examples(site.public.X[labeled], targets[labeled]), site.private, columns, len(classes))
         if fit and fit.words:

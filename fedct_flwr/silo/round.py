@@ -176,7 +176,8 @@ def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: 
         Ready(context.state).keep(vector, shape, context.runs_kept)
     if isinstance(kind, OnlyReady):
         votes = NOTHING
-    sends = scored and context.sends_scores
+    # Test scores are of classes, or of values.
+    sends = scored and context.sends_scores and not site.schema.follow_up
     scores = score(kind, site.learner, site.own_test, site.pooled_test) if sends else None
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
 

@@ -309,6 +309,15 @@ def learners_of(learner: Any, silos: Sequence[SiloName]) -> tuple[dict[str, Any]
     return {"learner": [given.name for given in all_given], "learner-params": params}, _held(all_given)
 
 
+def ranking(learner: Any) -> Any:
+    """Learners of time to an event, where functions ``fit(X, time, event)`` stand for estimators."""
+    from fedct_flwr.learners.survival import ByFunction
+
+    if isinstance(learner, Mapping):
+        return {silo: ranking(one) for silo, one in learner.items()}
+    return ByFunction(learner) if isinstance(learner, FunctionType) else learner
+
+
 def given_learner(learner: Any, what: str) -> Given:
     """One learner. Raises LearnerError for another object."""
     if isinstance(learner, str):

@@ -111,6 +111,11 @@ class Page:
             task = "counts the values of its columns, for a public set that is drawn from all silos' counts"
         elif schema.grid:
             task = f"trains {config.learner.name} to predict {quoted(schema.quantity)}, {schema.grid.words}"
+        elif times := schema.follow_up:
+            task = (
+                f"trains {config.learner.name} to rank records by {quoted(times.time)} until {quoted(times.event)}, "
+                f"and gives public examples grades of risk, which are labels of {len(schema.classes)} classes"
+            )
         # Quoted, cut and one a line, so that no class passes for a sentence.
         more = len(schema.classes) - _MOST_CLASSES
         classes = [

@@ -22,7 +22,7 @@ from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.study_folder import read_grouped, read_study
+from fedct_flwr.datasets.study_folder import events_of, read_grouped, read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
@@ -31,6 +31,7 @@ from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.silo.answers import check_learner
+from fedct_flwr.survival.times import check_can_rank, times_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
 from fedct_flwr.wire.kinds import check_let_out, kinds_let_out
@@ -46,6 +47,7 @@ def study(silo: Silo) -> Iterator[Finding]:
     found = read_study(silo.config.study)
     columns = f", {len(found.schema.columns)} columns" if found.schema.columns else ""
     number = f"{quoted(found.schema.quantity)} {grid.words}" if (grid := found.schema.grid) else ""
+    number = f"time to {quoted(times.event)}" if (times := found.schema.follow_up) else number
     yield good(f"study {found.name}: {number or f'{len(found.schema.classes)} classes'}{columns}")
     yield good(f"public set: {len(found.public):,} examples, fingerprint {found.public.fingerprint.hex()}")
 
@@ -73,7 +75,11 @@ def labels(silo: Silo) -> Iterator[Finding]:
     config, agreed = silo.config, silo.study
     if not silo.fits:
         raise Unread("the records")
-    read_grouped(config.data, agreed, table=silo.table)
+    records, _ = read_grouped(config.data, agreed, table=silo.table)
+    if agreed.schema.follow_up:
+        check_can_rank(times_of(records.y), "the file")
+        yield good("follow-up: each record has a time and an event or none")
+        return
     what = "in the range of the study" if agreed.config.number else "a class of the study"
     yield good(f"labels: each of them is {what}")
 
@@ -82,7 +88,10 @@ def _table(silo: Silo) -> Iterator[Finding]:
     data, schema, group, table = silo.config.data, silo.study.schema, silo.config.data.tables.group, silo.table
     assert table is not None  # noqa: S101 - there are no images
     found, columns = set(table.column_names), [column.name for column in schema.columns]
-    missing, extra = [name for name in columns if name not in found], found - {data.label, group, *columns}
+    missing, extra = (
+        [name for name in columns if name not in found],
+        found - {data.label, group, *events_of(schema), *columns},
+    )
     unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, data.source)]
     message = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
     more = "take out of the file what is not in the public set; fedct silo check --details names them"
@@ -91,6 +100,11 @@ def _table(silo: Silo) -> Iterator[Finding]:
     problems = (
         (not table.num_rows, "the file has none", "put records under its header"),
         (data.label not in found, "the label column that silo.toml names is not there", correct.format("label")),
+        (
+            not found.issuperset(events_of(schema)),
+            "the study's column of events is not there",
+            "name it as study.toml does under [survival]",
+        ),
         (missing, f"missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does"),
         (group and group not in found, "the group column that silo.toml names is not there", correct.format("group")),
         (fault, fault, fix),
