@@ -23,6 +23,7 @@ EXPERIMENTS: Final[dict[str, str]] = {
     "heart-disease": "heart_disease.run",
     "fedct-trees": "trees.run",
     "ablation": "ablation.run",
+    "calibration": "calibration.run",
     "consensus-rules": "consensus_rules.run",
     "consensus-table1": "prediction_consensus.run",
     "practices": "practices.run",

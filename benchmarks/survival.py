@@ -21,6 +21,7 @@ from fedct_flwr.algorithms.grades import MedianGrade
 from fedct_flwr.consensus.grades import consensus_of_grades
 from fedct_flwr.datasets import named
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.files import data_folder
 from fedct_flwr.seeding import generator
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import concordance
@@ -41,7 +42,7 @@ _DRAWS: Final = 10
 
 def _read(name: str) -> pd.DataFrame:
     files = [f"{name}.csv.gz"]
-    (path,) = named.find("sites", files, [named.data_folder()], "FEDCT_DATA names the folder")
+    (path,) = named.find("sites", files, [data_folder()], "FEDCT_DATA names the folder")
     return pd.read_csv(path)
 
 
@@ -132,7 +133,8 @@ def _liars(seed: int) -> dict[str, dict[str, float]]:
         train, public, time="time", event="event", tests=test, inspect=False, progress=False, rounds=1, seed=seed,
         baselines="none",
     ).dataset  # fmt: skip
-    X, rankings, found = dataset.public.X, _ranked(dataset, seed), {}
+    X, rankings = dataset.public.X, _ranked(dataset, seed)
+    found: dict[str, Any] = {}
     nothing = np.full(len(X), ABSTAIN, dtype=LABEL_DTYPE)
     votes, turned = {}, {}
     for silo, ranking in zip(dataset.silos, rankings, strict=True):

@@ -113,6 +113,24 @@ def test_metrics_are_those_of_the_models_that_the_run_kept() -> None:
 # --- data
 
 
+def test_chances_of_a_runs_models_are_recalibrated_and_scored_by_group(run: Run) -> None:
+    model, test = run.models["essen"], run.dataset.test
+    how, ranks = model.recalibration, model.learner.probabilities(test.X, 2)
+    assert how is not None
+    new = records(5)
+    X = new.assign(sex=(new.sex == "m").astype(float)).drop(columns="ill").to_numpy()
+    np.testing.assert_allclose(model.predict_proba(new), how.apply(model.learner.probabilities(X, 2)))
+    found = run.rows[0].metric("pooled", "federated", "brier")
+    assert found.value == pytest.approx(np.mean((how.apply(ranks)[:, 1] - test.y) ** 2))
+    groups = run.by_group("sex").loc["essen"]
+    brier = groups[groups.metric == "brier"].set_index("group")
+    assert (list(brier.index), brier.n[""]) == (["", "m", "others"], test.size)
+    assert brier.value[""] == pytest.approx(found.value)
+    assert brier.gap_value["m"] == pytest.approx(brier.value["m"] - brier.value["others"])
+    with pytest.raises(DataError, match="no feature is called 'ward'"):
+        run.by_group("ward")
+
+
 def test_a_folder_gives_what_its_frames_give(tmp_path: Path, run: Run) -> None:
     for silo, frame in frames().items():
         frame.to_csv(tmp_path / f"{silo}.csv", index=False)

@@ -14,7 +14,7 @@ from fedct_flwr.cli.findings import FOUND_BAD, of_data, show
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.printed_rounds import finding_document
 from fedct_flwr.cli.run_options import Accept, Group
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.files import NOT_READ
 from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.inspection.table_one import NOTE, TableOne, caption, cells_of

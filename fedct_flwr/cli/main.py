@@ -34,7 +34,7 @@ _REAL = "Real silos"
 PANELS = {
     **dict.fromkeys(("simulate", "compare", "inspect", "report", "doctor"), "Simulate"),
     "demo": _REAL,
-    **dict.fromkeys(("predict", "export"), "Models"),
+    **dict.fromkeys(("predict", "evaluate", "calibrate", "export"), "Models"),
     **dict.fromkeys(("audit", "privacy-sheet"), "Privacy"),
 }
 """Commands, each with the title below which help shows it."""
@@ -47,7 +47,7 @@ Exit codes: 0 done; 1 declined, or an unexpected error; 2 settings; 3 data, or a
 
 app = typer.Typer(
     name="fedct",
-    cls=lazy_commands("fedct_flwr.cli", PANELS, {"export": "predict"}, PANELS),
+    cls=lazy_commands("fedct_flwr.cli", PANELS, {"export": "predict", "calibrate": "evaluate"}, PANELS),
     epilog=EPILOG,
     help="Federated co-training on Flower: silos share class labels on a public set, never data or models.",
     no_args_is_help=True,

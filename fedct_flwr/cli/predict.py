@@ -9,15 +9,19 @@ from typing import Annotated, Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 import typer
+from numpy.typing import NDArray
 
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.run_options import Package
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.inspections import Unlabeled, read_unlabeled
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.evaluation.references import model_in
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.scoring.recalibration import RANKS
 from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import json_text, printable, quoted
 from fedct_flwr.types import ConfigError, DataError, Features
@@ -62,32 +66,43 @@ def predict(
     All columns of the file come out as they went in; 'predicted' and the classes' probabilities, if the model knows
     any, come after them. Columns that the study does not use are ignored.
     """
-    if len(paths) > 2:
-        raise ConfigError(f"{len(paths)} paths were given: give one file of new records, and a run folder before it")
-    run, data = paths[0] if len(paths) == 2 else None, paths[-1]
+    run, data = run_and_data(paths)
     check_new(output)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         schema = found.schema
         records = read_unlabeled(schema, data, accept=accept or (), learned=found.description.quantiles)
         say_findings(records)
         said_of = [found.predict(X) for X in in_chunks(records.X)]
+        chances = chances_of(found.description) if schema.classes else ""
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None
-    header = [
-        "predicted",
-        *([] if probabilities is None else [f"probability {printable(name)}" for name in schema.classes]),
-    ]
+    names, added = columns_of(probabilities, schema, len(labels), as_text=not json_)
+    header = ["predicted", *names]
     before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
-    added: Sequence[Sequence[Any]] = [[]] * len(labels)
-    if probabilities is not None:
-        numbers = probabilities.tolist()
-        added = numbers if json_ else [[f"{value:.6g}" for value in row] for row in numbers]
+    if names and chances == RANKS:
+        Output(to_stderr=True).warn(f"probabilities are {RANKS}; 'fedct calibrate' makes chances of them")
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
     rows = ([*own, answer, *more] for own, answer, more in zip(kept, schema.outcome.shown(labels), added, strict=True))
-    write_table([*before.column_names, *header], rows, output, records.unknown if json_ else None)
+    write_table([*before.column_names, *header], rows, output, records.unknown if json_ else None, chances)
+
+
+def columns_of(
+    probabilities: NDArray[np.float64] | None, schema: Schema, size: int, *, as_text: bool
+) -> tuple[list[str], Sequence[Sequence[Any]]]:
+    """Names and rows of the columns of probabilities, if a model knows any."""
+    if probabilities is None:
+        return [], [[]] * size
+    rows = probabilities.tolist()
+    names = [f"probability {printable(name)}" for name in schema.classes]
+    return names, [[f"{value:.6g}" for value in row] for row in rows] if as_text else rows
+
+
+def chances_of(description: ModelDescription) -> str:
+    """The kind of a model's probabilities, in a few words."""
+    return description.recalibration.words if description.recalibration else RANKS
 
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:
@@ -112,6 +127,13 @@ def export(
     check_new(output)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found, Output.doing("converting the model"):
         write_atomically(output, found.to_onnx())
+
+
+def run_and_data(paths: Sequence[Path]) -> tuple[Path | None, Path]:
+    """The folder of a run, if one was named, and the file of records. Raises ConfigError for more paths than two."""
+    if len(paths) > 2:
+        raise ConfigError(f"{len(paths)} paths were given: give one file of records, and a run folder before it")
+    return paths[0] if len(paths) == 2 else None, paths[-1]
 
 
 def chosen_model(run: Path | None, model: Path | None, silo: str) -> Path:
@@ -154,7 +176,11 @@ def in_chunks(X: Features) -> Iterator[Features]:
 
 
 def write_table(
-    header: Sequence[str], rows: Iterable[Sequence[Any]], out: Path | None, unknown: Mapping[str, int] | None = None
+    header: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    out: Path | None,
+    unknown: Mapping[str, int] | None = None,
+    chances: str = "",
 ) -> None:
     """As CSV, or with ``unknown`` as the JSON document that has this next to the rows, to a file or standard output."""
     text = io.StringIO()
@@ -165,6 +191,7 @@ def write_table(
     else:
         records = [dict(zip(header, row, strict=True)) for row in rows]
         document: dict[str, Any] = {"columns": [*header], "records": records, "unknown": dict(unknown)}
+        document["chances"] = chances or None
         text.write(json_text(document))
     if out:
         write_atomically(out, text.getvalue().encode())

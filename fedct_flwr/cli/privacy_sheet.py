@@ -11,7 +11,8 @@ import typer
 from fedct_flwr.algorithms.fedct import JointLabeler
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.silo.folder import SILO_FILE
-from fedct_flwr.config import STUDY, RunConfig, SiloConfig
+from fedct_flwr.config.run import STUDY, RunConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.coordinator.algorithm import LabelSharing, find_algorithm
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files import UNREADABLE, write_atomically

@@ -17,6 +17,7 @@ from fedct_flwr.config.settings import (
     VisiblePath,
 )
 from fedct_flwr.config.tables import ColumnForm, Side, StudyTables
+from fedct_flwr.scoring.recalibration import RANKS, Recalibration
 from fedct_flwr.wire.packing import MAX_VALUE, MOST_STEPS, Grid
 
 
@@ -214,10 +215,19 @@ class ModelDescription(Settings):
     image_size: tuple[Side, Side] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"
+    chances: Recalibration | Literal["ranks, not chances"] = RANKS
+    """How the model's probabilities become chances, if they can."""
+
+    @property
+    def recalibration(self) -> Recalibration | None:
+        """How the model's probabilities become chances; None where they are ranks."""
+        return self.chances if isinstance(self.chances, Recalibration) else None
 
     @model_validator(mode="after")
     def _check_size(self) -> Self:
         # Memory is taken for it before anything else is known of the model.
         if math.prod(self.shape) > _MOST_FEATURES:
             raise ValueError(f"'shape' has more than {_MOST_FEATURES} features")
+        if self.recalibration and len(self.recalibration.intercepts) != len(self.classes):
+            raise ValueError("'chances' has another number of intercepts than there are classes")
         return self

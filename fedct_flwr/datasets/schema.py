@@ -3,16 +3,20 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import BALANCED_ACCURACY, CONCORDANCE, R_SQUARED, Measure
-from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted
-from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples
-from fedct_flwr.wire.packing import Grid
+from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted, suggest
+from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples, Features
+from fedct_flwr.wire.content import Terms
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.datasets.federated import PublicSet
+    from fedct_flwr.wire.packing import Grid
 
 
 class FollowUp(NamedTuple):
@@ -83,7 +87,7 @@ class Outcome:
         if self.number:
             raise ConfigError(sentence)
 
-    def check_settings(self, config: RunConfig, *names: str) -> None:
+    def check_settings(self, config: "RunConfig", *names: str) -> None:
         """Raise ConfigError for those of these settings (none: of all) that need classes, where there are none."""
         if not names:
             config.check_grades(wanted=bool(self.follow_up))
@@ -194,7 +198,7 @@ class Schema:
     columns: tuple[Column, ...] = ()
     quantity: str = ""
     images: ImageForm | None = None
-    grid: Grid | None = None
+    grid: "Grid | None" = None
     """The values that the number may have, where the study says."""
     follow_up: FollowUp | None = None
     """Of a study of time to an event, whose ``classes`` are grades of risk."""
@@ -213,6 +217,10 @@ class Schema:
         """A table of numeric columns only."""
         return cls(classes, tuple(Column(name) for name in names))
 
+    def terms(self, study: str, public: "PublicSet") -> Terms:
+        """The terms of a study with this public set and these classes, or this quantity."""
+        return Terms(study, public.fingerprint, len(public), self.classes, self.quantity, self.grid)
+
     def positive(self, name: str = "") -> int | None:
         """Number of the positive class: the one called ``name``, or the last; None unless there are two classes.
 
@@ -227,6 +235,16 @@ class Schema:
         if len(self.classes) != 2:
             return None
         return self.classes.index(name) if name else 1
+
+    def values(self, name: str, X: Features) -> list[str]:
+        """The values of a column of examples ``(n, columns)``, as text. Raises DataError for another name."""
+        names = [column.name for column in self.columns]
+        if name not in names:
+            raise DataError(f"no feature is called {quoted(name)}: {suggest(name, names)}")
+        place = names.index(name)
+        categories = self.columns[place].categories
+        known = dict(enumerate((*categories, "unknown"))) if categories else {}
+        return ["missing" if cell != cell else known.get(cell, str(cell)) for cell in X[:, place].tolist()]
 
     @property
     def categorical(self) -> tuple[int, ...]:

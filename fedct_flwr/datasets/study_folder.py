@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,8 +25,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 from numpy.typing import NDArray
 
-from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
-from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
+from fedct_flwr.config.silo import DataSettings
+from fedct_flwr.config.study import StudyConfig
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.dates import dated
+from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.datasets.groups import column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
 from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema
@@ -36,6 +40,7 @@ from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.survival.ranks import NAMES
 from fedct_flwr.text.printable import count, fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
+from fedct_flwr.wire.content import STEPS, Joint, Terms
 
 STUDY_FILE: Final = "study.toml"
 
@@ -62,6 +67,28 @@ class StudyFolder:
             return None
         keys = {silo: _public_key(silo, key) for silo, key in sums.keys.items()}
         return SumTerms(self.name, keys, sums.min_summands, sums.may_collude)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Terms of this study for coordinator and silos."""
+        return self.schema.terms(self.name, self.public)
+
+    @cached_property
+    def joint(self) -> Joint | None:
+        """The joint labeler that the study agrees upon, without weights and seed, or None. Raises ConfigError."""
+        agreed, sums = self.config.joint, self.sums
+        if agreed is None or sums is None:
+            return None
+        return Joint(
+            records=agreed.records,
+            steps=STEPS,
+            epsilon=agreed.epsilon,
+            delta=agreed.delta,
+            # Two or more, as the terms of sums have it.
+            honest=sums.min_summands - sums.may_collude,
+            columns=0 if agreed.labeler == "linear" else len(self.schema.without_texts),
+            seed=0,
+        )
 
     @cached_property
     def digest(self) -> bytes:
@@ -313,6 +340,9 @@ def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) 
     form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
     names |= {data.label, *events_of(study.schema)} if study.schema.outcome.number else set()
     raw = read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
+    if form.dates:
+        raw = _days_alone(raw, path, form, dated(read_table(study.config.public, tables=study.config.tables)))
+        form = form.model_copy(update={"dates": ""})
 
     def plain(rows: NDArray[np.intp]) -> pa.Table:
         """These records in types that depend on none of them."""
@@ -328,10 +358,28 @@ def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) 
     return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)
 
 
+def _days_alone(raw: pa.Table, path: Path, form: TableSettings, names: Collection[str]) -> pa.Table:
+    """The table with days for the dates in these columns, each cell read by itself, without records of another form."""
+    fine = pa.array(np.ones(raw.num_rows, dtype=bool))
+    for at, name in enumerate(raw.column_names):
+        if name in names:
+            cells = pc.unique(raw.column(name).drop_null())
+            alone = [read_table(path, (), form, pa.table({name: cells[row : row + 1]})) for row in range(len(cells))]
+            days = [each.column(name)[0].as_py() if dated(each) else None for each in alone]
+            known = [bool(dated(each)) or each.column(name).null_count > 0 for each in alone]
+            places = pc.index_in(raw.column(name), value_set=cells).combine_chunks()
+            fine = pc.and_(fine, pc.fill_null(pa.array(known, pa.bool_()).take(places), True))
+            raw = raw.set_column(at, name, pa.array(days, pa.float64()).take(places))
+    return raw.filter(fine)
+
+
 def _readable(read: Callable[[NDArray[np.intp]], object], size: int) -> list[NDArray[np.intp]]:
     """Blocks of the records that can be read, the first without any. Raises what reading that one raises."""
     blocks, left = [np.arange(0)], [np.arange(size)]
-    read(blocks[0])
+    try:
+        read(blocks[0])
+    except pa.ArrowException:
+        raise DataError("the records have a column of neither numbers nor text: turn it into one of them") from None
     while left:
         rows = left.pop()
         try:

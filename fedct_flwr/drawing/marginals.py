@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.config import StudyDraw
+from fedct_flwr.config.study import StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.drawing.cells import FEWEST, MOST, Cells, Form

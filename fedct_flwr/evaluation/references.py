@@ -13,7 +13,7 @@ from warnings import warn
 
 import numpy as np
 
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import description_of
 from fedct_flwr.coordinator.study import Subject
@@ -27,6 +27,7 @@ from fedct_flwr.models.model_file import can_be_saved, describe, load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import METHODS
 from fedct_flwr.scoring import Predictor
+from fedct_flwr.scoring.recalibration import RANKS, Recalibration
 from fedct_flwr.text.printable import logger, suggest
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName, TrainingError
 
@@ -148,9 +149,16 @@ def student(config: RunConfig, folder: RunFolder, tell: Callable[[str], None]) -
 
 
 def describe_model(
-    config: RunConfig, dataset: FederatedDataset, position: int, folder: RunFolder, kept: Learner
+    config: RunConfig,
+    dataset: FederatedDataset,
+    position: int,
+    folder: RunFolder,
+    kept: Learner,
+    how: Recalibration | None = None,
 ) -> None:
     """Make the file of ``kept``, the model that the silo at ``position`` ended with, say how it is to be used.
+
+    ``how`` makes chances of its probabilities.
 
     Where silos end with the same weights, each gets a file with its own preprocessing. Never raises.
     """
@@ -165,6 +173,7 @@ def describe_model(
     try:
         learned = dataset.public.X, dataset.silos[position].private.X
         description = description_of(config.study, Subject.simulated(dataset), settings, *learned)
+        description = description.model_copy(update={"chances": how or RANKS})
         for target in {own, path} if position == 0 else {own}:
             describe(path, kept, getattr(kept, "transformer", None), description, target)
     except Exception as error:  # whatever libraries raise; what they say may quote data

@@ -11,12 +11,13 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.evaluation.references import References, describe_model, kept_model, methods_of, student
 from fedct_flwr.files import write_atomically
+from fedct_flwr.learners.recalibrated import Recalibrated
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import (
     METHODS,
@@ -244,6 +245,7 @@ def score(
     or that does not exist.
     """
     rounds, references, rows = folder.rounds(), References(config, dataset), []
+    judged = judgments(folder, [silo.name for silo in dataset.silos])
     global_model = student(config, folder, tell) if config.method.leaves_student else None
     for position, silo in enumerate(progress(dataset.silos)):
         models: dict[str, Predictor] = {}
@@ -252,8 +254,9 @@ def score(
             if global_model:
                 models["federated"] = global_model
             elif kept := kept_model(config, dataset, position, folder, tell):
-                models["federated"] = kept
-                describe_model(config, dataset, position, folder, kept)
+                how = judged[silo.name].recalibration if silo.name in judged else None
+                models["federated"] = Recalibrated(kept, how)
+                describe_model(config, dataset, position, folder, kept, how)
         rows.append(_row(models, config, dataset, silo, _bytes_sent(rounds, silo.name), tell))
     return rows
 

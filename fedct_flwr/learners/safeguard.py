@@ -34,6 +34,7 @@ from fedct_flwr.learners.out_of_fold import (
     chosen,
     probabilities,
 )
+from fedct_flwr.scoring import recalibration
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
@@ -133,6 +134,7 @@ class Deciding:
         self._private, self._num_classes, self._groups = private, num_classes, groups
         self._seed, self._silo = seed, silo
         self._alone: Looked | None = None
+        self._decided: Looked | None = None
 
     @cached_property
     def _own(self) -> OwnRecords:
@@ -143,6 +145,14 @@ class Deciding:
     def _can_tell(self) -> bool:
         return self._own.can_tell
 
+    @property
+    def seen(self) -> tuple[HardLabels, NDArray[np.float64]] | None:
+        """Classes of own records ``(n,)`` and the decided model's out-of-fold predictions; None if unknown.
+
+        Nothing is trained for it: of clear cases these are the records of the first look alone.
+        """
+        return self._decided.known if self._decided and self._own.divided else None
+
     def _decide(self, predicted: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
         """Decide by the errors on own records, with what is learned of others at a weight."""
         if not self._can_tell:
@@ -150,6 +160,7 @@ class Deciding:
         first, least = None, 0.0
         if self._alone is None:
             self._alone = Looked(self._own, partial(predicted, 0.0))
+        self._decided = self._alone
         for weight in WEIGHTS:
             try:
                 there = Looked(self._own, partial(predicted, weight))
@@ -162,6 +173,8 @@ class Deciding:
             first = first or evidence
             if not self._own.know_classes:
                 least = weight
+            if trusted or least:
+                self._decided = there
             if trusted:
                 return Trust(weight, first)
         return Trust(least, first)
@@ -208,6 +221,8 @@ class Safeguard(Deciding):
             return Trust(WEIGHTS[0])
         light = learner.lighter() if isinstance(learner, Lightening) else learner
         if self.before and self.before.holds_for(targets):
+            if self.decision is None or not np.array_equal(self.decision.targets, self.before.targets):
+                self._decided = None
             self.decision = self.before
         elif self.decision is None or not np.array_equal(self.decision.targets, targets):
             self.decision = Decision(self._anew(light, public, targets), targets)
@@ -231,6 +246,26 @@ class Safeguard(Deciding):
         if not decided.weight and self._supports_foreign(light, public, targets):
             return Trust(WEIGHTS[0], decided.evidence, foreign=True)
         return decided
+
+    def out_of_fold(
+        self, learner: Learner, public: Features, targets: HardLabels
+    ) -> tuple[HardLabels, NDArray[np.float64]] | None:
+        """Like ``seen``, after a lesson of these labels; asks on until there are enough events for a slope.
+
+        The learner stays as it is; None for one that has no lighter version. Raises TrainingError.
+        """
+        if not (isinstance(learner, Lightening) and self._can_tell and self._own.divided):
+            return None
+        if self._decided is None:
+            trust = self.last or Trust(WEIGHTS[0])
+            predicted = self._teaching(learner.lighter(), public, self.counted(trust, targets))
+            self._decided = Looked(self._own, partial(predicted, trust.weight))
+        for look in range(1, len(self._own.looks) + 1):
+            self._decided.until(look)
+            y, found = self._decided.known
+            if recalibration.events(y) >= recalibration.FEW:
+                break
+        return y, found
 
     def counted(self, trust: Trust, targets: HardLabels) -> HardLabels:
         """Those of the labels ``(num_public,)`` that count after this decision; the others become ABSTAIN."""
@@ -256,7 +291,10 @@ class Safeguard(Deciding):
             return False
         predicted = partial(self._teaching(learner, public, few), WEIGHTS[0])
         with contextlib.suppress(*_FAILED):
-            return self._judged(self._alone, Looked(self._own, predicted))[1]
+            there = Looked(self._own, predicted)
+            if self._judged(self._alone, there)[1]:
+                self._decided = there
+                return True
         return False
 
     def _find_foreign(self, learner: Lightening, public: Features) -> NDArray[np.bool_]:

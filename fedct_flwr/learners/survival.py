@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from fedct_flwr.config import LearnerSettings
-from fedct_flwr.config.learner import AUTO
+from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.learners.catalog import REGRESSORS, SURVIVAL, make, models_in_memory, packages
-from fedct_flwr.learners.out_of_fold import Evidence
+from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.safeguard import Trust
 from fedct_flwr.learners.sklearn import SklearnRegressor, prepare, reason_of
-from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
 from fedct_flwr.survival.ranks import grades

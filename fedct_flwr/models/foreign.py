@@ -17,7 +17,7 @@ import numpy as np
 from joblib.externals.loky import ProcessPoolExecutor
 from numpy.typing import NDArray
 
-from fedct_flwr.config import ModelDescription
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.text.printable import escape_warnings
 from fedct_flwr.types import Answers, DataError, Features, FedctError
@@ -57,11 +57,14 @@ class ForeignModel:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def predict(self, X: Features) -> tuple[Answers, NDArray[np.float64] | None]:
-        """The class or value of each example ``(n,)`` and probabilities ``(n, classes)``, None if it knows none."""
+    def predict(self, X: Features, *, raw: bool = False) -> tuple[Answers, NDArray[np.float64] | None]:
+        """The class or value of each example ``(n,)`` and probabilities ``(n, classes)``, None if it knows none.
+
+        ``raw``: as the model ranks, also where its file can make chances of that.
+        """
         # Records of a table go by the ten thousands: each trip to the process costs milliseconds.
         piece = max(PIECE, VALUES // max(1, math.prod(X.shape[1:])))
-        pieces = [self._ask(_predict, X[start : start + piece]) for start in range(0, max(1, len(X)), piece)]
+        pieces = [self._ask(_predict, X[start : start + piece], raw) for start in range(0, max(1, len(X)), piece)]
         labels, probabilities = zip(*pieces, strict=True)
         return np.concatenate(labels), None if probabilities[0] is None else np.concatenate(probabilities)
 
@@ -118,8 +121,8 @@ def _read(path: Path, packages: Collection[str]) -> tuple[ModelDescription, Sche
     return _model.description, _model.schema
 
 
-def _predict(X: Features) -> tuple[Answers, NDArray[np.float64] | None]:
-    return _model.predict(X), _model.probabilities(X)
+def _predict(X: Features, raw: bool) -> tuple[Answers, NDArray[np.float64] | None]:
+    return _model.predict(X), _model.probabilities(X, raw=raw)
 
 
 def _to_onnx() -> bytes:

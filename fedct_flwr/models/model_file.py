@@ -18,15 +18,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Column, ImageForm, Schema, check_names
 from fedct_flwr.files import DAMAGED, check_is_file, write_atomically
-from fedct_flwr.learners.base import Averageable, Learner, Probabilistic, Resumable
+from fedct_flwr.learners.base import Averageable, Learner, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
 from fedct_flwr.learners.output_validation import classes_of, probabilities_of
+from fedct_flwr.learners.recalibrated import Recalibrated
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.skops_file import read_object, skops_io
+from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, HardLabels, TrainingError
 
 DESCRIPTION: Final = "fedct"
@@ -131,11 +134,14 @@ class Model:
         """The class or the value of each example ``(n,)``. Raises TrainingError; DataError for what is no class."""
         return self.schema.outcome.check_answers(self.learner.predict(X))
 
-    def probabilities(self, X: Features) -> NDArray[np.float64] | None:
-        """Of each class, ``(n, classes)``; None if the model knows none. Raises TrainingError."""
-        if not isinstance(self.learner, Probabilistic):
-            return None
-        return self.learner.probabilities(X, len(self.schema.classes))
+    def probabilities(self, X: Features, *, raw: bool = False) -> NDArray[np.float64] | None:
+        """Of each class, ``(n, classes)``; None if the model knows none. Raises TrainingError.
+
+        Chances where the description can make some, unless they are wanted ``raw``.
+        """
+        # An ONNX file's graph recalibrates by itself.
+        how = None if raw or isinstance(self.learner, OnnxLearner) else self.description.recalibration
+        return Recalibrated(self.learner, how).probabilities(X, len(self.schema.classes))
 
 
 def can_be_saved(learner: Learner) -> bool:
@@ -168,6 +174,21 @@ def _content(written: bytes, learner: Learner, transformer: Any, description: Mo
         dumped = None if transformer is None else skops_io().dumps(transformer)
         return tensors.described(written or learner, dumped, text)
     raise TrainingError("models of this learner cannot be saved")
+
+
+def recalibrated(path: Path, how: Recalibration) -> bytes:
+    """The content of a model's file, whose probabilities become chances by ``how``. Raises DataError, ConfigError."""
+    content, what = path.read_bytes(), f"the model {path}"
+    if path.suffix == ".onnx":
+        raise ConfigError(f"{what} is an ONNX file: recalibrate the .skops or .safetensors file, and export that")
+    archive = content.startswith(_ZIP)
+    description, _ = _described(_member(content) if archive else _metadata(content), what)
+    text = _text(description.model_copy(update={"chances": how}))
+    if archive:
+        return _with_member(content, text)
+    from fedct_flwr.learners import trained_network as tensors
+
+    return tensors.described(content, None, text)
 
 
 def load_model(path: Path, packages: Collection[str] = ()) -> Model:
@@ -211,12 +232,16 @@ def blank(description: ModelDescription) -> Features:
 
 def _text(description: ModelDescription) -> str:
     # Without text the file is as it always was, so that earlier versions read it.
-    return json.dumps(description.model_dump(by_alias=True, exclude=set() if description.text else {"text"}))
+    left_out = ({"text"} if not description.text else set()) | ({"chances"} if not description.classes else set())
+    return json.dumps(description.model_dump(by_alias=True, exclude=left_out))
 
 
 def _with_member(content: bytes, message: str) -> bytes:
-    buffer = io.BytesIO(content)
-    with zipfile.ZipFile(buffer, "a") as file:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(buffer, "w") as file:
+        for entry in old.infolist():
+            if entry.filename != _MEMBER:
+                file.writestr(entry, old.read(entry))
         file.writestr(_MEMBER, message)
     return buffer.getvalue()
 

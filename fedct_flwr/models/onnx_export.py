@@ -15,6 +15,7 @@ import numpy as np
 
 from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner
 from fedct_flwr.models.model_file import Model, blank
+from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.types import ConfigError, Features
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def _converted(model: Model) -> "onnx.ModelProto":
     else:
         transformer = learner.transformer
         core = onnx.load_from_string(learner.to_onnx(_prepared(transformer, example), (LABEL, PROBABILITIES)))
+    if (how := model.description.recalibration) and len(core.graph.output) > 1:
+        _recalibrate(core.graph, how)
     core.ir_version = _IR
     if transformer is None and not isinstance(learner, SklearnLearner):
         return _renamed(core)
@@ -125,12 +128,31 @@ def _place(graph: "onnx.GraphProto", places: Any) -> None:
     """Give the probabilities of the classes that the model knows their columns ``(known, classes)`` among all."""
     from onnx import helper, numpy_helper
 
-    for node in graph.node:
-        for names in (node.input, node.output):
-            names[:] = ["known" if name == PROBABILITIES else name for name in names]
+    _rename(graph, PROBABILITIES, "known")
     graph.initializer.append(numpy_helper.from_array(places, "places"))
     graph.node.append(helper.make_node("MatMul", ["known", "places"], [PROBABILITIES]))
     graph.output[1].type.tensor_type.shape.dim[1].dim_value = places.shape[1]
+
+
+def _rename(graph: "onnx.GraphProto", old: str, new: str) -> None:
+    for node in graph.node:
+        for names in (node.input, node.output):
+            names[:] = [new if name == old else name for name in names]
+
+
+def _recalibrate(graph: "onnx.GraphProto", how: Recalibration) -> None:
+    """Make chances of the probabilities, as ``Recalibration.apply`` does, in their own precision."""
+    from onnx import helper, numpy_helper
+
+    _rename(graph, PROBABILITIES, "ranks")
+    n, slope, intercepts = how.records, how.slope, how.intercepts
+    steps = ("Mul", n), ("Add", 1), ("Div", n + len(intercepts)), ("Log", None), ("Mul", slope), ("Add", intercepts)
+    for number, (kind, constant) in enumerate(steps):
+        inputs = [f"logs_{number - 1}" if number else "ranks", *([f"by_{number}"] if constant is not None else [])]
+        if constant is not None:
+            graph.initializer.append(numpy_helper.from_array(np.array(constant, dtype=np.float32), inputs[1]))
+        graph.node.append(helper.make_node(kind, inputs, [f"logs_{number}"]))
+    graph.node.append(helper.make_node("Softmax", [f"logs_{number}"], [PROBABILITIES], axis=1))
 
 
 def _register(classifier: Any, name: str, convert: Callable[..., Any]) -> None:

@@ -21,9 +21,9 @@ from fedct_flwr.report.figures import (
     score,
 )
 from fedct_flwr.report.summary import Course, Run
-from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, Test, has_scores, means, notes, titles
+from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, Test, has_scores, means, notes, titles, worst_first
 from fedct_flwr.scoring import BALANCED_ACCURACY, CONCORDANCE, R_SQUARED
-from fedct_flwr.scoring.assessment import BINS, Assessment
+from fedct_flwr.scoring.assessment import BINS, METRICS, Assessment
 from fedct_flwr.scoring.intervals import UNKNOWN, Estimate
 from fedct_flwr.survival.scores import AT
 
@@ -32,19 +32,6 @@ _MEANING: Final = {
     BALANCED_ACCURACY.name: "Balanced accuracy: mean recall over the classes of the test set. ",
     CONCORDANCE.name: "Concordance: share of comparable pairs of records whose earlier event has the larger risk. ",
     R_SQUARED.name: "R²: share of the test set's variance that a model explains; below 0 it is worse than the mean. ",
-}
-_METRICS: Final = {
-    "balanced_accuracy": "balanced accuracy",
-    "accuracy": "accuracy",
-    "auc": "AUC",
-    "sensitivity": "sensitivity",
-    "specificity": "specificity",
-    "brier": "Brier score",
-    "r_squared": "R²",
-    "mae": "mean absolute error",
-    "rmse": "root mean squared error",
-    "slope": "calibration slope",
-    "concordance": "concordance",
 }
 _AT_HORIZON: Final = {"auc": "AUC at", "brier": "Brier score at", "calibration": "observed less stated at"}
 _LOOKS: Final[Mapping[str, dict[str, Any]]] = {
@@ -145,12 +132,12 @@ def _titles(run: Run) -> dict[str, str]:
     at = [
         name.partition(AT) for name in dict.fromkeys(name for model in models for name in model.metrics) if AT in name
     ]
-    return _METRICS | {"".join(parts): f"{_AT_HORIZON[parts[0]]} {parts[2]}" for parts in at if parts[0] in _AT_HORIZON}
+    return METRICS | {"".join(parts): f"{_AT_HORIZON[parts[0]]} {parts[2]}" for parts in at if parts[0] in _AT_HORIZON}
 
 
 def _scored(run: Run, test: Test) -> list[tuple[str, OnTest, str, Assessment]]:
     """All models with records to be scored on: the silo, its test set, the method, and the numbers."""
-    there = [(row.silo, row.tests[test]) for row in run.scores if test in row.tests and row.tests[test].n]
+    there = [(row.silo, row.tests[test]) for row in worst_first(run.scores, test) if row.tests[test].n]
     return [(silo, found, m, found.models[m]) for silo, found in there for m in METHODS if m in found.models]
 
 

@@ -144,6 +144,13 @@ def comparable(rows: Sequence[SiloScores], test: str, name: str = "") -> list[Si
     return [row for row, own in zip(rows, known, strict=True) if had and own == had]
 
 
+def worst_first(rows: Sequence[SiloScores], test: str) -> list[SiloScores]:
+    """Rows with this test set, those first whose co-trained chances are furthest off (calibration intercept)."""
+    off = {row.silo: abs(row.value(test, "federated", "intercept")) for row in rows if test in row.tests}
+    there = [row for row in rows if row.silo in off]
+    return sorted(there, key=lambda row: -1.0 if math.isnan(off[row.silo]) else off[row.silo], reverse=True)
+
+
 def means(rows: Sequence[SiloScores], test: str, name: str = "") -> dict[str, float]:
     """The mean by method over the ``comparable`` silos, which all count the same; NaN without one."""
     complete = comparable(rows, test, name)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import linregress, rankdata, t
 
 from fedct_flwr.scoring import Predictor, r_squared_of
+from fedct_flwr.scoring.calibration import intercept_and_slope
 from fedct_flwr.scoring.intervals import (
     LEVEL,
     UNKNOWN,
@@ -22,6 +23,21 @@ from fedct_flwr.scoring.intervals import (
 from fedct_flwr.types import LABEL_DTYPE, Answers, Examples, Features, HardLabels, TrainingError, Values
 
 _Floats: TypeAlias = NDArray[np.float64]
+METRICS: Final = {
+    "balanced_accuracy": "balanced accuracy",
+    "accuracy": "accuracy",
+    "auc": "AUC",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "brier": "Brier score",
+    "intercept": "calibration intercept",
+    "r_squared": "R²",
+    "mae": "mean absolute error",
+    "rmse": "root mean squared error",
+    "slope": "calibration slope",
+    "concordance": "concordance",
+}
+"""Titles of all metrics, in the order of tables."""
 
 
 def auc(y: HardLabels, probabilities: _Floats, positive: int | None = None) -> Estimate:
@@ -135,7 +151,7 @@ class Labels(NamedTuple):
 class Assessment:
     """One model on one test set.
 
-    ``metrics`` are by name (``report.scores`` has all), without those that do not apply. ``confusion``
+    ``metrics`` are by name (``METRICS`` has all), without those that do not apply. ``confusion``
     ``(classes, classes)`` counts examples by true class (rows) and predicted class. ``calibration`` is empty without
     probabilities, ``grades`` unless the outcome is time to an event.
     """
@@ -181,6 +197,9 @@ def assess(test: Examples, predicted: Predicted, labels: Labels) -> Assessment:
         return Assessment(metrics, confusion.tolist())
     metrics["auc"] = auc(y, probabilities, labels.positive)
     metrics["brier"] = brier(y, probabilities)
+    if labels.positive is not None:
+        stated = probabilities[:, labels.positive]
+        metrics["intercept"], metrics["slope"] = intercept_and_slope(y == labels.positive, stated)
     return Assessment(metrics, confusion.tolist(), calibration_curve(y, probabilities, labels.positive))
 
 

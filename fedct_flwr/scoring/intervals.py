@@ -70,6 +70,14 @@ def mean_of_proportions(successes: _Floats, trials: _Floats) -> Estimate:
     return Estimate(value, max(0.0, value - below), min(1.0, value + above))
 
 
+def difference(first: Estimate, second: Estimate) -> Estimate:
+    """The first minus the second, of independent records: by MOVER, as above; NaN where one is unknown."""
+    value = first.value - second.value
+    below = float(np.hypot(first.value - first.low, second.high - second.value))
+    above = float(np.hypot(first.high - first.value, second.value - second.low))
+    return Estimate(value, value - below, value + above)
+
+
 def mean_of_losses(losses: _Floats, most: float = float("inf")) -> Estimate:
     """The mean of losses ``(n,)`` in ``0..most``, with Student's interval.
 

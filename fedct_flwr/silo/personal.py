@@ -7,33 +7,39 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.kinds import kind_of
-from fedct_flwr.kinds.base import Kind
-from fedct_flwr.learners.automatic import OwnChoice
-from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Saveable
-from fedct_flwr.learners.out_of_fold import Evidence
-from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
+from fedct_flwr.learners.base import Choosing, Learner, Markable, Probabilistic, Resumable, Saveable
+from fedct_flwr.learners.out_of_fold import Evidence, one_thread
+from fedct_flwr.learners.safeguard import Decision, Safeguard, SoftSafeguard, Trust
 from fedct_flwr.scoring.intervals import Verdict, verdict
-from fedct_flwr.silo.context import SiloContext
-from fedct_flwr.silo.site import WRITING, LocalState, Site, set_back
+from fedct_flwr.scoring.recalibration import FEWEST, RANKS, Recalibration
+from fedct_flwr.silo.answers import answer, safeguard_of
+from fedct_flwr.silo.site import SITES_KEPT, WRITING, LocalState, SiloContext, Site, set_back
 from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import decode_instruction
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.kinds import Kind, kind_of
+
+if TYPE_CHECKING:
+    from fedct_flwr.wire.content import Instruction
 
 _STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
 FOREIGN_ONLY: Final = (
     "your own records do not support the consensus: it counts only for public examples that are unlike them"
 )
+_TRAINS_ON: Final = "a network trains on, so no own record is left that it has not seen"
+_IN_FULL: Final = "its pseudo-weight is a number, and 'auto' would have tested it on own records"
+_ALONE: Final = "it has learned no consensus yet"
+_UNTESTED: Final = f"fewer than {FEWEST} own records of a class could be asked about"
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,16 @@ class Judgment:
     weighed_in: int | None = None
     labels_fit: ConsensusFit | None = None
     """At a real silo, how the first consensus fits its labels."""
+    recalibration: Recalibration | None = None
+    """How the kept model's probabilities become chances; ``ranks`` says why they cannot, where it knows some."""
+    ranks: str = ""
+
+    @property
+    def chances(self) -> str:
+        """The kind of the kept model's probabilities; empty where no model is kept, or it knows none."""
+        if self.recalibration:
+            return f"{self.recalibration.words} of your own"
+        return f"{RANKS}: {self.ranks}" if self.ranks else ""
 
     @property
     def keeps_own(self) -> bool:
@@ -83,7 +99,7 @@ class Judgment:
     @property
     def says_something(self) -> bool:
         """Whether there is anything beyond the round."""
-        return bool(self.learner or self.weight is not None or self.tests or self.labels_fit)
+        return bool(self.learner or self.weight is not None or self.tests or self.labels_fit or self.chances)
 
     @property
     def last_test(self) -> Verdict | None:
@@ -101,8 +117,9 @@ class Judgment:
         try:
             raw = json.loads(path.read_text("utf-8"))
             tests = {str(int(number)): Verdict(**found) for number, found in raw.pop("tests").items()}
-            fit = raw.pop("labels_fit")
-            return cls(**raw, tests=tests, labels_fit=ConsensusFit(*fit) if fit else None)
+            fit, how = raw.pop("labels_fit"), raw.pop("recalibration", None)
+            known = Recalibration(how["slope"], tuple(how["intercepts"]), how["records"]) if how else None
+            return cls(**raw, tests=tests, labels_fit=ConsensusFit(*fit) if fit else None, recalibration=known)
         except FileNotFoundError:
             return None
         except UNREADABLE:
@@ -113,13 +130,13 @@ class Question(NamedTuple):
     """A coordinator's question: its bytes, what they say, the kind of answer, and the ``digest`` (32 bytes)."""
 
     payload: bytes
-    instruction: Instruction
+    instruction: "Instruction"
     kind: Kind
     digest: bytes
     """SHA-256 of the bytes and of the noise's size."""
 
     @classmethod
-    def asked(cls, payload: bytes, context: SiloContext) -> Self:
+    def asked(cls, payload: bytes, context: "SiloContext") -> Self:
         """Read a question. Raises Refused for one that is not of the silo's terms, or ConfigError."""
         instruction = decode_instruction(payload, context.site.terms)
         named = payload
@@ -142,11 +159,11 @@ class Judge:
     """Judge of one silo, which keeps its own model's answers on the test records in ``state`` under ``name``.
 
     Networks are not tested: one trained on own records alone would cost as much again. ``real``: whether the records
-    are people's; of simulated silos Table 1 says how labels fit.
+    are people's; of simulated silos Table 1 says how labels fit. ``keeps``: whether the model is kept.
     """
 
-    def __init__(self, site: Site, state: LocalState, name: str, *, real: bool) -> None:
-        self._site, self._state, self._name, self._real = site, state, f"alone-{name}", real
+    def __init__(self, site: Site, state: LocalState, name: str, *, real: bool, keeps: bool) -> None:
+        self._site, self._state, self._name, self._real, self._keeps = site, state, f"alone-{name}", real, keeps
 
     def before(self, question: Question) -> None:
         """See that the silo's own model is known, before its learner learns a question."""
@@ -167,8 +184,8 @@ class Judge:
         fit = before.labels_fit if before and before.round < round_ else None
         if self._real and learned and fit is None:
             fit = self._labels_fit(question.instruction.targets)
-        choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
-        safeguard = question.kind.safeguard_of(site)
+        choice = site.learner.choice if isinstance(site.learner, Choosing) else None
+        safeguard = safeguard_of(question.kind, site)
         trust = safeguard.last if safeguard and learned else None
         evidence = trust.evidence if trust else None
         return Judgment(
@@ -182,7 +199,36 @@ class Judge:
             bool(trust and trust.foreign),
             safeguard.decision.round if trust and isinstance(safeguard, Safeguard) and safeguard.decision else None,
             fit,
+            *self._recalibrated(question, safeguard),
         )
+
+    def _recalibrated(
+        self, question: Question, safeguard: Safeguard | SoftSafeguard | None
+    ) -> tuple[Recalibration | None, str]:
+        """How its probabilities become chances by own records, out of fold; or why not."""
+        site, classes, learner = self._site, len(self._site.schema.classes), self._site.learner
+        seen, why, targets = None, _UNTESTED, question.instruction.targets
+        # A model that cannot be asked is kept as it is.
+        with contextlib.suppress(TrainingError), one_thread("blas"):
+            if not (self._keeps and classes and isinstance(learner, Probabilistic)):
+                return None, ""
+            if isinstance(learner, Resumable) or not question.teaches:
+                why = _TRAINS_ON if isinstance(learner, Resumable) else _ALONE
+            elif isinstance(safeguard, SoftSafeguard):
+                seen = safeguard.seen
+            elif safeguard is None and not self._real:
+                why = _IN_FULL  # in a simulation of many rounds these fits would take a fifth of its time
+            elif question.kind.learns_labels:
+                if safeguard is None:
+                    safeguard = Safeguard(site.private, classes, site.settings.seed, site.silo, site.groups)
+                    safeguard.decision = Decision(Trust(site.settings.full_weight), targets)
+                seen = safeguard.out_of_fold(learner, site.public.X, targets)
+            # Where all are 0 and 1 the model may know no probabilities.
+            if seen and not (seen[1] % 1).any() and learner.probabilities(site.private.X[:1], classes) is None:
+                return None, ""
+            found = _learned(seen[0].astype(_STORED).tobytes(), seen[1].tobytes()) if seen else None
+            return found, "" if found else why
+        return None, _UNTESTED
 
     def _labels_fit(self, targets: HardLabels) -> ConsensusFit | None:
         site, labeled = self._site, targets != ABSTAIN
@@ -208,6 +254,13 @@ class Judge:
         return found.astype(LABEL_DTYPE) if len(found) == self._site.own_test.size > 0 else None
 
 
+@lru_cache(maxsize=SITES_KEPT)
+def _learned(y: bytes, p: bytes) -> Recalibration | None:
+    """As ``Recalibration.learned``: while a decision holds, nothing has changed."""
+    labels = np.frombuffer(y, dtype=_STORED)
+    return Recalibration.learned(labels, np.frombuffer(p).reshape(len(labels), -1))
+
+
 def facts_of(judgment: Judgment) -> dict[str, Any]:
     """The judgment as JSON types."""
     test = judgment.last_test
@@ -220,6 +273,7 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
         "model": None if judgment.weight is None else "own" if judgment.keeps_own else "co-trained",
         "why": judgment.words or None,
         "labels_fit": judgment.labels_fit._asdict() if judgment.labels_fit else None,
+        "chances": judgment.chances or None,
         "own_test": {**asdict(test), "verdict": test.word or "no difference beyond chance"} if test else None,
     }
 
@@ -280,13 +334,17 @@ _ROUNDS_ALONE: Final = 10
 class Personal:
     """The personal model in one of Flower's runs: ``votes`` learns and answers, ``keep`` makes that last."""
 
-    def __init__(self, context: SiloContext, run_id: int) -> None:
+    def __init__(self, context: "SiloContext", run_id: int) -> None:
         self._context = context
         self._site = context.site
         self._name = f"{_LEARNER}{run_id}"
         self._learned = b""
         self._judge = Judge(
-            context.site, context.state, context.model_digest.hex()[:16], real=not context.hands_out_weights
+            context.site,
+            context.state,
+            context.model_digest.hex()[:16],
+            real=not context.hands_out_weights,
+            keeps=context.model is not None,
         )
         self._taken_over = False
         public = context.site.terms.public_fingerprint
@@ -302,12 +360,12 @@ class Personal:
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question)
-        safeguard = question.kind.safeguard_of(self._site)
+        safeguard = safeguard_of(question.kind, self._site)
         if isinstance(safeguard, Safeguard):
             path, resumed = self._context.decision, self._context.resumes
             asked = question.instruction.round
             safeguard.before = read_decision(path, self._subject, asked, resumed=resumed) if path else None
-        votes = question.kind.cotrain(self._site, question.instruction)
+        votes = answer(question.kind, self._site, question.instruction)
         if isinstance(safeguard, Safeguard) and question.teaches:
             safeguard.date(question.instruction.round)
         self._learned = question.digest
@@ -389,7 +447,7 @@ class Personal:
             if found.says_something:
                 with WRITING:
                     found.write(path)
-            safeguard = question.kind.safeguard_of(self._site)
+            safeguard = safeguard_of(question.kind, self._site)
             decided = safeguard.decision if isinstance(safeguard, Safeguard) else None
             if decided and decided.round == question.instruction.round and self._context.decision:
                 with WRITING:

@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -23,7 +24,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.image_folder import images_in, read_images
@@ -31,14 +32,19 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.references import kept_model
-from fedct_flwr.learners.base import Learner, Probabilistic
+from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import check_from_file
+from fedct_flwr.learners.recalibrated import Recalibrated
 from fedct_flwr.learners.survival import SurvivalLearner
 from fedct_flwr.report import summary
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import TESTS, SiloScores, notes
+from fedct_flwr.runs.scores import TESTS, SiloScores, Test, notes
+from fedct_flwr.scoring.assessment import Labels, predict
+from fedct_flwr.scoring.intervals import UNKNOWN
+from fedct_flwr.scoring.recalibration import Recalibration
+from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.simulation.silos import as_array, named, table_of
 from fedct_flwr.survival.measures import concordance
 from fedct_flwr.survival.times import Times
@@ -89,10 +95,13 @@ class SiloModel:
     """A trained learner that reads tables and answers in the study's own names, for scikit-learn's tools an estimator.
 
     ``learner`` is the learner itself, for features as numbers and classes by their positions in ``schema.classes``.
+    ``recalibration`` makes chances of its probabilities; None where they are ranks.
     """
 
-    def __init__(self, learner: Learner, schema: Schema, label: str = "") -> None:
-        self.learner, self.schema, self._label = learner, schema, label
+    def __init__(
+        self, learner: Learner, schema: Schema, label: str = "", recalibration: Recalibration | None = None
+    ) -> None:
+        self.learner, self.schema, self._label, self.recalibration = learner, schema, label, recalibration
 
     def predict(self, records: Any) -> NDArray[Any]:
         """The class of each record, or its value, ``(n,)``.
@@ -108,8 +117,7 @@ class SiloModel:
     def predict_proba(self, records: Any) -> NDArray[np.float64]:
         """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
         X = self._features(records)
-        known = isinstance(self.learner, Probabilistic)
-        found = self.learner.probabilities(X, len(self.schema.classes)) if known else None  # type: ignore[attr-defined]
+        found = Recalibrated(self.learner, self.recalibration).probabilities(X, len(self.schema.classes))
         if found is None:
             raise DataError(f"the model, a {type(self.learner).__name__}, knows no probabilities: use predict")
         probabilities: NDArray[np.float64] = found
@@ -251,6 +259,27 @@ class Run(RichRepr):
         """All metrics with their 95% intervals: one line for each silo, test set, method and metric. Needs pandas."""
         return frame([one._asdict() for one in scores.numbers(self.rows)], "silo")
 
+    def by_group(self, column: str, test: Test = "pooled") -> DataFrame:
+        """Metrics of each silo's model by the values of a feature: a line for each group, with its gap to all others.
+
+        Groups of fewer than ten events are together in ``others``. Needs pandas. Raises like ``models``, and DataError
+        for a column that is no feature: ``fedct evaluate --by`` takes any column of a table.
+        """
+        schema, lines = self.dataset.schema, []
+        labels = Labels(len(schema.classes), schema.positive(self.config.positive_class))
+        for silo in self.dataset.silos:
+            records = self.dataset.test if test == "pooled" else silo.test
+            of = schema.values(column, records.X)
+            if (model := self.models.get(silo.name)) is None or not records.size:
+                continue
+            predicted = predict(Recalibrated(model.learner, model.recalibration), records.X, labels)
+            for group in subgroups(records, predicted, of, labels).groups:
+                counts = {"silo": silo.name, "group": group.group, "n": group.n, "events": group.events}
+                for name, found in group.metrics.items():
+                    gaps = {f"gap_{key}": value for key, value in asdict(group.gaps.get(name, UNKNOWN)).items()}
+                    lines.append({**counts, "metric": name, **asdict(found), **gaps})
+        return frame(lines, "silo")
+
     @property
     def notes(self) -> list[str]:
         """Sentences on scores that are missing, and why, or that mislead, and on secure sums that were refused."""
@@ -310,9 +339,11 @@ class Run(RichRepr):
     def _models(self) -> Iterator[tuple[SiloName, SiloModel]]:
         if self._packages is not None:
             check_from_file(self.config.learner_names, self._packages, self.path)
+        judged = scoreboard.judgments(self._folder, self.silos)
         for position, silo in enumerate(self.dataset.silos):
             if kept := kept_model(self.config, self.dataset, position, self._folder):
-                yield silo.name, SiloModel(kept, self.dataset.schema, self.config.label_column)
+                how = judged[silo.name].recalibration if silo.name in judged else None
+                yield silo.name, SiloModel(kept, self.dataset.schema, self.config.label_column, how)
 
     @property
     def _result(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fedct_flwr.config import MEMORY
+from fedct_flwr.config.run import MEMORY
 from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.from_tables import Tables

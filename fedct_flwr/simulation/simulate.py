@@ -15,8 +15,8 @@ import numpy as np
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import FedCT, is_own
 from fedct_flwr.algorithms.grades import MeanGrade
-from fedct_flwr.config import MEMORY, RunConfig
 from fedct_flwr.config.method import Method
+from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.from_tables import FOLDER, Tables
 from fedct_flwr.datasets.inspection.finding import gathered

@@ -10,13 +10,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from fedct_flwr.datasets.federated import PublicSet, Query
-from fedct_flwr.kinds.hard import cotrain
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
 from fedct_flwr.learners.safeguard import WEIGHTS, NetworkSafeguard, Safeguard, Trust
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.text import Table
+from fedct_flwr.scoring.recalibration import Recalibration
+from fedct_flwr.silo.answers import cotrain
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
+from fedct_flwr.wire.content import Query
 
 PUBLIC = np.random.default_rng(5).normal(size=(200, 2))
 TRUTH = (PUBLIC[:, 0] > 0).astype(np.int16)
@@ -320,3 +322,37 @@ def test_a_network_learns_the_consensus_only_where_records_that_it_has_not_seen_
     assert guard.last.weight == weight
     assert seen == [160, 200, 200]
     assert learner.predict(np.column_stack([np.arange(10.0)] * 2)).tolist() == [0, 1] * 5
+
+
+def test_what_calibrates_is_said_by_models_that_have_not_seen_the_records_and_changes_none() -> None:
+    private, tree = records(80, noise=0.5), SklearnLearner(DecisionTreeClassifier(random_state=0))
+    guard = guard_of(private)
+    cotrain(tree, private, PublicSet(PUBLIC), TRUTH, Query(seed=0, size=200), safeguard=guard)
+    before = tree.predict(private.X)
+    y, p = guard.out_of_fold(tree, PUBLIC, TRUTH) or pytest.fail("nothing is known")
+    assert (tree.predict(private.X) == before).all()
+    assert (before == private.y).mean() > 0.85 > 0.75 > (p.argmax(axis=1) == y).mean()
+    # After a restart, the same is said of the same decision.
+    again = guard_of(private)
+    again.before = guard.decision
+    again.trust(tree, PUBLIC, TRUTH)
+    other = again.out_of_fold(tree, PUBLIC, TRUTH)
+    assert other is not None
+    assert np.array_equal(other[0], y)
+    assert np.array_equal(other[1], p)
+
+
+def test_all_records_are_asked_about_where_a_first_look_has_few_events() -> None:
+    private = records(100)
+    rare = Examples(private.X, (private.X[:, 0] > np.sort(private.X[:, 0])[-13]).astype(np.int16))
+    found = [guard_of(each).out_of_fold(LEARNERS[0], PUBLIC, TRUTH) for each in (private, rare)]
+    assert [len(each[0]) for each in found if each] == [40, 100]
+
+
+@pytest.mark.parametrize("groups", [np.zeros(60), None])
+def test_nothing_calibrates_where_all_records_are_of_one_group_or_class(groups: NDArray[Any] | None) -> None:
+    private = records(60) if groups is not None else Examples(PUBLIC[:60], np.zeros(60, dtype=np.int16))
+    guard = Safeguard(private, 2, seed=0, silo="essen", groups=groups)
+    guard.trust(LEARNERS[0], PUBLIC, TRUTH)
+    found = guard.out_of_fold(LEARNERS[0], PUBLIC, TRUTH)
+    assert found is None or Recalibration.learned(*found) is None

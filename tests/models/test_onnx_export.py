@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import LearnerSettings
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import learner_for, untrained
-from fedct_flwr.models.model_file import Model, load_model, save_model
+from fedct_flwr.models.model_file import Model, load_model, recalibrated, save_model
 from fedct_flwr.models.onnx_export import to_onnx
+from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.types import ConfigError, DataError
 from tests.models.test_model_file import LISTED, SCHEMA, description, saved, table
 
@@ -102,3 +103,23 @@ def test_an_exported_model_is_used_as_one_from_elsewhere(tmp_path: Path) -> None
     (tmp_path / "m.onnx").write_bytes(b"no graph")
     with pytest.raises(DataError, match="not an ONNX model"):
         load_model(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("name", ["logistic-regression", "random-forest"])
+def test_chances_are_in_the_graph(tmp_path: Path, name: str) -> None:
+    saved(tmp_path / "m", name)
+    classes = len(load_model(tmp_path / "m").schema.classes)
+    how = Recalibration(0.4, (0.0, *np.linspace(-1.5, 0.5, classes - 1)), 90)
+    content = recalibrated(tmp_path / "m", how)
+    (tmp_path / "m").write_bytes(content)
+    model = load_model(tmp_path / "m")
+    X = table(seed=3)[0]
+    labels, probabilities, said = run(model, X)
+    assert (labels == model.predict(X)).all()
+    np.testing.assert_allclose(probabilities, how.apply(model.probabilities(X, raw=True)), atol=1e-5)
+    assert said["chances"]["records"] == 90
+    # Where the file is read again, nothing is recalibrated twice.
+    (tmp_path / "m.onnx").write_bytes(to_onnx(model))
+    np.testing.assert_allclose(load_model(tmp_path / "m.onnx").probabilities(X), probabilities, atol=1e-6)
+    with pytest.raises(ConfigError, match="export that"):
+        recalibrated(tmp_path / "m.onnx", how)

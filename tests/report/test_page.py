@@ -133,13 +133,14 @@ def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path
     own, confusion = (table for title, table in section.tables if "own" in title)
     assert list(own.columns[2:]) == [
         "n", "ill", "balanced accuracy", "accuracy", "AUC", "sensitivity", "specificity", "Brier score",
+        "calibration intercept", "calibration slope",
     ]  # fmt: skip
     found = {(line[0], line[1]): list(line[2:]) for line in [*own.rows, *own.foot]}
     auc = GOOD.models["federated"].metrics["auc"]
     assert found["oslo", "FedCT"][:2] == ["6", "3"]
     assert found["oslo", "FedCT"][4] == f"{auc.value:.3f} ({auc.low:.2f}–{auc.high:.2f})"
     # One class: neither balanced accuracy nor AUC nor specificity, which is no reason to leave the others out.
-    assert [number for number, cell in enumerate(found["rome", "FedCT"]) if cell == "–"] == [2, 4, 6]
+    assert [number for number, cell in enumerate(found["rome", "FedCT"]) if cell == "–"] == [2, 4, 6, 8, 9]
     assert ("cairo", "FedCT") not in found
     assert found["mean", "FedCT"][4] == f"{auc.value:.3f}"
     assert ["oslo", "FedCT", "ill", "1", "2"] in [list(line) for line in confusion.rows]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest, norm
 from sklearn.calibration import calibration_curve as sklearns_curve
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import (
     accuracy_score,
     brier_score_loss,
@@ -30,10 +31,13 @@ from fedct_flwr.scoring.assessment import (
     calibration_curve,
     predict,
 )
+from fedct_flwr.scoring.calibration import intercept_and_slope
 from fedct_flwr.scoring.intervals import Estimate, proportion
+from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, TrainingError
 
 EVERY = {"balanced_accuracy", "accuracy", "auc", "brier"}
+CALIBRATION = {"intercept", "slope"}
 TWO, THREE, QUANTITY = Labels(2, 1), Labels(3), Labels(0)
 
 
@@ -82,10 +86,10 @@ def test_two_classes_agree_with_scikit_learn(n: int, seed: int) -> None:
     assert found.value("brier") == pytest.approx(brier_score_loss(y, p[:, 1]))
     assert found.value("sensitivity") == pytest.approx(matrix[1, 1] / matrix[1].sum())
     assert found.value("specificity") == pytest.approx(matrix[0, 0] / matrix[0].sum())
-    assert set(found.metrics) == {*EVERY, "sensitivity", "specificity"}
-    for metric in found.metrics.values():
-        holds(metric)
-        assert 0 <= metric.low <= metric.high <= 1
+    assert set(found.metrics) == {*EVERY, *CALIBRATION, "sensitivity", "specificity"}
+    for name, metric in found.metrics.items():
+        assert name == "slope" or metric.low <= metric.value <= metric.high
+        assert name in CALIBRATION or 0 <= metric.low <= metric.high <= 1
 
 
 @given(n=st.integers(3, 60), seed=st.integers(0, 1000))
@@ -164,7 +168,7 @@ def test_one_class_has_neither_balanced_accuracy_nor_auc(only: int) -> None:
     y = np.full(6, only, dtype=LABEL_DTYPE)
     found = of(y, shares(np.linspace(0.1, 0.9, 6)))
     unknown = {name for name, metric in found.metrics.items() if math.isnan(metric.value)}
-    assert unknown == {"balanced_accuracy", "auc", "specificity" if only else "sensitivity"}
+    assert unknown == {"balanced_accuracy", "auc", *CALIBRATION, "specificity" if only else "sensitivity"}
 
 
 def test_probabilities_that_fail_or_are_no_numbers_leave_the_classes() -> None:
@@ -257,3 +261,59 @@ def test_numbers_are_scikit_learns_to_the_last_bit(truth: list[int], seed: int) 
     test = examples(labels(*truth))
     assert balanced_accuracy(Answers(predicted), test) == float(expected)
     assert accuracy(Answers(predicted), test) == float(accuracy_score(truth, predicted))
+
+
+# --- calibration and groups
+
+
+@given(n=st.integers(20, 200), seed=st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_calibration_agrees_with_scikit_learn(n: int, seed: int) -> None:
+    y, p = drawn(n, seed)
+    logit = np.log(p[:, 1] / p[:, 0])
+    intercept, slope = (of(y, p).metrics[name] for name in ("intercept", "slope"))
+    fit = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(logit[:, np.newaxis], y)
+    if np.isfinite(slope.value):
+        assert slope.value == pytest.approx(fit.coef_.item(), abs=1e-3)
+    # With the slope fixed at 1 as many are expected as happened.
+    assert (1 / (1 + np.exp(-logit - intercept.value))).sum() == pytest.approx(y.sum(), abs=1e-6)
+    holds(intercept)
+
+
+def test_an_interval_of_the_slope_holds_the_truth_as_often_as_it_says() -> None:
+    rng, hits = np.random.default_rng(0), []
+    for _ in range(400):
+        logit = rng.normal(size=200)
+        y = (rng.random(200) < 1 / (1 + np.exp(-0.5 * logit - 1))).astype(LABEL_DTYPE)
+        intercept, slope = intercept_and_slope(y == 1, 1 / (1 + np.exp(-logit)))
+        hits.append((slope.low <= 0.5 <= slope.high, intercept.low > 0))
+    assert np.mean(hits, axis=0) == pytest.approx([0.95, 1.0], abs=0.035)
+
+
+def test_calibration_is_unknown_where_nothing_can_be_told() -> None:
+    separated = intercept_and_slope(np.array([False, True] * 5), np.array([0.2, 0.8] * 5))
+    assert (separated[0].value, math.isnan(separated[1].value)) == (pytest.approx(0), True)
+    assert math.isnan(intercept_and_slope(np.array([False, True] * 5), np.full(10, 0.3))[1].value)
+    assert all(math.isnan(each.value) for each in intercept_and_slope(np.ones(4, np.bool_), np.full(4, 0.3)))
+
+
+def test_groups_of_few_events_are_together_and_gaps_are_to_all_others() -> None:
+    y, p = drawn(120, 5)
+    group = np.repeat(["f", "m", "x", "y"], [60, 50, 6, 4]).tolist()
+    answers = p.argmax(axis=1).astype(LABEL_DTYPE)
+    found = subgroups(examples(y), Predicted(answers, p), group, TWO)
+    assert found.small == ["x", "y"]
+    assert [(each.group, each.n) for each in found.groups] == [("", 120), ("f", 60), ("m", 50), ("others", 10)]
+    everything, f, *_ = found.groups
+    assert everything.metrics == of(y, p).metrics
+    assert everything.gaps == {}
+    own, rest = proportion(*_right(y[:60], answers[:60])), proportion(*_right(y[60:], answers[60:]))
+    gap = f.gaps["accuracy"]
+    assert gap.value == pytest.approx(own.value - rest.value)
+    assert gap.low == pytest.approx(gap.value - math.hypot(own.value - own.low, rest.high - rest.value))
+    alone = subgroups(examples(y), Predicted(answers, p), ["f"] * 120, TWO)
+    assert [each.gaps for each in alone.groups] == [{}, {}]
+
+
+def _right(y: HardLabels, answers: HardLabels) -> tuple[int, int]:
+    return int((y == answers).sum()), len(y)

@@ -17,6 +17,7 @@ from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
+from fedct_flwr.datasets.groups import column_of_groups
 from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.inspections import inspect_records
@@ -25,15 +26,15 @@ from fedct_flwr.datasets.study_folder import events_of, read_grouped, read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
-from fedct_flwr.kinds import check_let_out, kinds_let_out
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.text import unread, unusual_texts
-from fedct_flwr.silo.site import terms_of
+from fedct_flwr.silo.answers import check_learner
 from fedct_flwr.survival.times import check_can_rank, times_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
+from fedct_flwr.wire.kinds import check_let_out, kinds_let_out
 
 _LISTED: Final = 5
 _CLASSES: Final = 20
@@ -95,6 +96,7 @@ def _table(silo: Silo) -> Iterator[Finding]:
     message = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
     more = "take out of the file what is not in the public set; fedct silo check --details names them"
     correct = "correct {} in silo.toml"
+    fault, fix = _of_groups(silo, table) if group in found else ("", "")
     problems = (
         (not table.num_rows, "the file has none", "put records under its header"),
         (data.label not in found, "the label column that silo.toml names is not there", correct.format("label")),
@@ -105,7 +107,7 @@ def _table(silo: Silo) -> Iterator[Finding]:
         ),
         (missing, f"missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does"),
         (group and group not in found, "the group column that silo.toml names is not there", correct.format("group")),
-        (group in found and table[group].null_count > len(table) / 2, "most have no group", correct.format("group")),
+        (fault, fault, fix),
         (extra, f"{message} not the study's", more),
         (unfit, f"of another kind than in the public set: {listed(unfit, _LISTED)}", "numbers, or text, as there"),
     )
@@ -122,6 +124,19 @@ def _table(silo: Silo) -> Iterator[Finding]:
             f"records: only the first sheet of the file is read, and {others} not",
             "nothing, if that is so; otherwise write sheet = '...' under [data.tables] in silo.toml",
         )
+
+
+def _of_groups(silo: Silo, table: pa.Table) -> tuple[str, str]:
+    """The fault of the group column, and its remedy; both empty if there is none."""
+    try:
+        groups = column_of_groups(table, silo.config.data.tables.group, "the table")
+    except DataError as error:
+        message, _, fix = str(error).rpartition(": ")
+        return message, fix
+    if silo.config.promises and (groups.null_count or len(groups.unique()) == 1):
+        what = "some have no group, or all have the same, so no patient can be protected"
+        return what, "fill the group column in, take these records out, or correct group in silo.toml"
+    return "", ""
 
 
 def _fits(table: pa.Table, column: Column, file: Path) -> bool:
@@ -199,9 +214,9 @@ def effects(silo: Silo) -> None:
     if silo.learner is None:
         raise Unread("the learner")
     config.check_effects(network=isinstance(silo.learner, Resumable))
-    check_let_out(config.policy.kinds, terms_of(agreed))
-    for kind in kinds_let_out(config.policy.kinds, terms_of(agreed)):
-        kind.check_learner(silo.learner)
+    check_let_out(config.policy.kinds, agreed.terms)
+    for kind in kinds_let_out(config.policy.kinds, agreed.terms):
+        check_learner(kind, silo.learner)
 
 
 def _sample(records: Examples) -> Examples:

@@ -1,20 +1,23 @@
 """``fedct silo predict``: the silo's own model on new records. Nothing leaves."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
 
-from fedct_flwr.cli.output import Json, check_new
-from fedct_flwr.cli.predict import Accept, CsvFile, in_chunks, say_findings, write_table
+from fedct_flwr.cli.output import Json, Output, check_new
+from fedct_flwr.cli.predict import Accept, CsvFile, columns_of, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
-from fedct_flwr.silo.context import model_before, model_of
-from fedct_flwr.silo.site import real_site
+from fedct_flwr.learners.recalibrated import Recalibrated
+from fedct_flwr.scoring.recalibration import RANKS
+from fedct_flwr.silo.own import judgment_of, model_before, model_of, real_site
+from fedct_flwr.silo.personal import Judgment
 from fedct_flwr.types import ConfigError, DataError
 
 _BEFORE: Final = Path("before")
@@ -41,6 +44,7 @@ def predict(
 ) -> None:
     """Say the class or number of each new record, as the silo's own trained model sees it, as CSV: record,class.
 
+    Probabilities of the classes come after that, if the model knows any: chances, where own records could make some.
     Records are numbered from 1, images are named by file. Columns that the study does not use are ignored, so a label
     column may be there or not.
     """
@@ -59,8 +63,22 @@ def predict(
     if path is None or not path.is_file():
         kept = "before it learns from others for the first time" if before else "after the first round"
         raise DataError(f"there is no model {path}: the agent keeps one {kept}")
-    trained = site.learner.load(path)
-    labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
+    judged = None if model else Judgment.read(judgment_of(config, study.name))
+    trained = Recalibrated(site.learner.load(path), judged.recalibration if judged else None)
+    num_classes = len(study.schema.classes)
+    found = [(trained.predict(X), trained.probabilities(X, num_classes)) for X in in_chunks(records.X)]
+    labels, known = np.concatenate([labels for labels, _ in found]), [p for _, p in found if p is not None]
+    probabilities = np.concatenate(known) if known and num_classes else None
+    chances = (judged.chances if judged else "") or RANKS
     classes = study.schema.outcome.shown(labels)
-    header = ["record", "risk" if study.schema.follow_up else study.schema.quantity or "class"]
-    write_table(header, zip(records.names, classes, strict=True), output, records.unknown if json_ else None)
+    follows = study.schema.follow_up
+    names: list[str] = []
+    added: Sequence[Sequence[Any]] = [()] * len(classes)
+    if not follows:
+        names, added = columns_of(probabilities, study.schema, len(labels), as_text=not json_)
+    if names and chances.startswith(RANKS):
+        Output(to_stderr=True).warn(f"probabilities are {chances}")
+    rows = ([name, answer, *more] for name, answer, more in zip(records.names, classes, added, strict=True))
+    header = ["record", "risk" if follows else study.schema.quantity or "class", *names]
+    number = bool(follows or study.schema.quantity)
+    write_table(header, rows, output, records.unknown if json_ else None, "" if number else chances)

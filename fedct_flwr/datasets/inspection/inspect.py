@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +86,9 @@ def inspect_tables(
         outcome = Column(label, None, answers)
         rows = [table_one.row_of(outcome.trained), *rows]
         texts = [columns.number_as_text(cells, label, silo, redaction) for silo, cells in answers.items()]
-        found += filter(None, texts) if any(texts) else columns.suspicious(outcome, redaction, categories=False)
+        on_outcome = filter(None, texts) if any(texts) else columns.suspicious(outcome, redaction, categories=False)
+        take_out = "take the records out whose outcome is not known"
+        found += [replace(each, fix=take_out) if each.code == "missing-as-number" else each for each in on_outcome]
         # Classes of a number to predict are its halves.
         middle = np.median(np.concatenate([cells.ordered for cells in answers.values()] or [np.zeros(1)]))
         y = {silo: (cells.numbers > middle).astype(np.int64) for silo, cells in answers.items() if not any(texts)}

@@ -1,0 +1,114 @@
+"""``fedct evaluate`` and ``fedct calibrate``: a model on labeled records of one's own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedct_flwr.config.study import ModelDescription
+from fedct_flwr.models.model_file import load_model
+from fedct_flwr.types import ConfigError, DataError
+from tests.cli.documents import check
+from tests.cli.model_process import read_here
+from tests.cli.silos import Fedct
+from tests.cli.test_predict import make
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_here(monkeypatch)
+
+
+@pytest.fixture(params=["logistic-regression", "mlp"])
+def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    suffix = ".safetensors" if request.param == "mlp" else ".skops"
+    return make(tmp_path / f"global{suffix}", request.param)
+
+
+def patients(n: int = 200, **columns: Any) -> pd.DataFrame:
+    """Ages of which few are ill, whom the model ranks well and takes to be half of all."""
+    rng = np.random.default_rng(1)
+    age = rng.integers(20, 80, n)
+    ill = rng.random(n) < 1 / (1 + np.exp(-(age - 75) / 6))
+    sex, ward = rng.choice(["f", "m"], n), np.where(np.arange(n) < 5, "a", "b")
+    label = np.where(ill, "ill", "well")
+    return pd.DataFrame({"age": age, "sex": sex, "label": label, "ward": ward, **columns})
+
+
+def test_a_calibrated_model_decides_as_before_and_states_what_is_observed(
+    fedct: Fedct, model: Path, tmp_path: Path
+) -> None:
+    table, new = tmp_path / "own.csv", tmp_path / f"new{model.suffix}"
+    patients().to_csv(table, index=False)
+    outcome = fedct("calibrate", table, "--model", model, "--output", new)
+    assert (outcome.code, outcome.out.count("recalibrated on 200 records")) == (0, 1)
+    before, after = (json.loads(fedct("predict", table, "--model", m, "--json").out) for m in (model, new))
+    assert (before["chances"], after["chances"]) == ("ranks, not chances", "recalibrated on 200 records")
+    assert [r["predicted"] for r in before["records"]] == [r["predicted"] for r in after["records"]]
+    stated = [np.array([r["probability ill"] for r in each["records"]]) for each in (before, after)]
+    assert (np.diff(stated[1][np.argsort(stated[0])]) > -1e-9).all()
+    observed = (patients().label == "ill").mean()
+    assert abs(stated[1].mean() - observed) < 0.01 < abs(stated[0].mean() - observed)
+    # Calibrated anew, a model is the same: what it ranks, not what it stated, is taken.
+    again = tmp_path / f"again{model.suffix}"
+    assert fedct("calibrate", table, "--model", new, "--output", again).code == 0
+    assert again.read_bytes() == new.read_bytes()
+
+
+def test_scores_by_group_and_gaps(fedct: Fedct, model: Path, tmp_path: Path) -> None:
+    table = tmp_path / "own.csv"
+    patients().to_csv(table, index=False)
+    document = json.loads(fedct("evaluate", table, "--model", model, "--by", "sex", "--json").out)
+    check(document, "Evaluation")
+    groups = document["groups"]
+    assert ([g["group"] for g in groups], sum(g["n"] for g in groups[1:])) == (["", "f", "m"], 200)
+    assert groups[0]["metrics"]["intercept"]["high"] < 0
+    assert groups[1]["gaps"]["auc"]["value"] == pytest.approx(-groups[2]["gaps"]["auc"]["value"])
+    said = fedct("evaluate", table, "--model", model, "--by", "ward")
+    assert "groups of fewer than 10 events are together in 'others': 'a'" in said.out
+    assert "ranks, not chances" in said.out
+
+
+@pytest.mark.parametrize(
+    ("changed", "more", "code"),
+    [
+        ({"label": "ill"}, (), DataError),
+        ({"label": "sick"}, (), DataError),
+        ({}, ("--label", "outcome"), DataError),
+        ({}, ("--output", "other.onnx"), ConfigError),
+    ],
+    ids=["one class", "no class", "no such column", "another kind"],
+)
+def test_what_cannot_calibrate_is_one_sentence(
+    fedct: Fedct, model: Path, tmp_path: Path, changed: dict[str, Any], more: tuple[str, ...], code: Any
+) -> None:
+    table = tmp_path / "own.csv"
+    patients(**changed).to_csv(table, index=False)
+    outcome = fedct("calibrate", table, "--model", model, "--output", tmp_path / f"new{model.suffix}", *more)
+    assert (outcome.code, bool(outcome.sentence)) == (code.exit_code, True)
+    assert not list(tmp_path.glob("new*"))
+    assert fedct("evaluate", table, "--model", model, "--by", "wards").code == DataError.exit_code
+
+
+@pytest.mark.parametrize(
+    "chances",
+    [
+        {"slope": -1, "intercepts": [0, 1], "records": 9},
+        {"slope": 1, "intercepts": [0, 1, 2], "records": 9},
+        {"slope": 1, "intercepts": [0, "NaN"], "records": 9},
+        "chances",
+    ],
+)
+def test_a_forged_description_is_refused(model: Path, chances: object) -> None:
+    said = load_model(model).description.model_dump(by_alias=True)
+    with pytest.raises(ConfigError, match="chances"):
+        ModelDescription.read({**said, "chances": chances}, "a test")
+
+
+def test_a_description_of_before_there_were_chances_is_read(model: Path) -> None:
+    said = load_model(model).description.model_dump(by_alias=True)
+    assert said.pop("chances") == "ranks, not chances"
+    assert ModelDescription.read(said, "a test").recalibration is None
