@@ -266,6 +266,8 @@ class Run(RichRepr):
         for a column that is no feature: ``fedct evaluate --by`` takes any column of a table.
         """
         schema, lines = self.dataset.schema, []
+        if schema.follow_up:
+            raise ConfigError("scores by group are of classes and numbers, not of time to an event: use run.metrics")
         labels = Labels(len(schema.classes), schema.positive(self.config.positive_class))
         for silo in self.dataset.silos:
             records = self.dataset.test if test == "pooled" else silo.test
