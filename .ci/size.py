@@ -1,8 +1,9 @@
 """Print the size of the source tree; with ``--check``, fail where it exceeds ``.ci/budget.toml``.
 
 Lines of Python, generated code apart. ``budget.toml`` has one number for each folder of the package, and for the tests
-and benchmarks; the longest name that a file's path begins with counts it. A number may only go down: where the sum of
-the package or of the others rises, the commit's message has a line ``Budget: REASON`` that says what went for it.
+and benchmarks; the longest name that a file's path begins with counts it. For some imports it has the number of modules
+of ours that they load, and their lines. A number may only go down: where a sum rises, the commit's message has a line
+``Budget: REASON`` that says what went for it.
 """
 
 import ast
@@ -16,6 +17,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "fedct_flwr"
+LOADED = """
+import sys
+from importlib import import_module
+import_module(sys.argv[1])
+ours = [m for name, m in sys.modules.items() if name.split(".")[0] in ("fedct_flwr", "client_app", "server_app")]
+print(len(ours), sum(open(m.__file__, "rb").read().count(b"\\n") for m in ours if m.__file__))
+"""
+"""A program that prints how many modules of ours an import loads, and their lines."""
 PUBLIC_FLOWER = ("flwr.app", "flwr.serverapp", "flwr.clientapp", "flwr.serverapp.strategy")
 STILTED = ("nobody", "so many", "anew", "whoever", "somebody", "beside", "in place of")
 
@@ -84,6 +93,14 @@ def replacements(tree: ast.AST) -> int:
             if isinstance(target, ast.Attribute) and root(target) not in ("self", "cls", "", "TaskIdentity"):
                 found += root(target) in bound or target.attr.startswith("_")
     return found
+
+
+def loaded(name: str) -> tuple[int, int]:
+    """Modules of ours that an import loads, and their lines."""
+    python = ROOT / ".venv" / "bin" / "python"
+    command = [python if python.exists() else sys.executable, "-c", LOADED, name]
+    modules, size = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return int(modules), int(size)
 
 
 def facts() -> dict[str, int]:
@@ -157,18 +174,19 @@ def main(arguments: list[str]) -> int:
         for name, most in numbers["package"].items()
     ]
     rows += [(name, lines(sources(ROOT / name)), most) for name, most in numbers["trees"].items()]
+    imports = {name: loaded(name) for name in numbers["loaded"]}
+    for which, part in enumerate(("loaded", "loaded-lines")):
+        rows += [(f"{part} by {name}", imports[name][which], most) for name, most in numbers[part].items()]
     over = [row for row in rows if row[1] > row[2]]
     if "--check" not in arguments:
-        print(f"{'lines of Python':<34}{'today':>8}{'budget':>8}")
+        print(f"{'lines of Python':<44}{'today':>8}{'budget':>8}")
         for name, today, most in rows:
-            print(f"{name:<34}{today:>8}{most:>8}")
-        print(f"{'the package':<34}{sum(sizes.values()):>8}{total(numbers, 'package'):>8}")
+            print(f"{name:<44}{today:>8}{most:>8}")
+        print(f"{'the package':<44}{sum(sizes.values()):>8}{total(numbers, 'package'):>8}")
         for name, number in facts().items():
-            print(f"{name:<34}{number:>8}")
+            print(f"{name:<44}{number:>8}")
     for name, today, most in over:
-        print(
-            f"{name} has {today} lines, and its budget is {most}: delete something (.ci/budget.toml)", file=sys.stderr
-        )
+        print(f"{name}: {today}, and its budget is {most}: delete something (.ci/budget.toml)", file=sys.stderr)
     grown = raised(numbers)
     for part in grown:
         print(f"the budget of {part!r} has grown: say why in the commit, in a line 'Budget: REASON'", file=sys.stderr)

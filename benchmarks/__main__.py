@@ -38,6 +38,7 @@ EXPERIMENTS: Final[dict[str, str]] = {
     "no-harm": "no_harm.run",
     "overhead": "overhead.run",
     "stacked": "stacked.run",
+    "survival": "survival.run",
     "fedkt-table1": "fedkt_tables.table_1",
     **dict.fromkeys(_TABLES, "fedkt_tables.run"),
     **dict.fromkeys(_NETWORKS, "compare.run"),

@@ -56,7 +56,7 @@ class Chances(Silos):
             seen = guard.out_of_fold(learner, self._dataset.public.X, self.targets) if guard else None
             how = Recalibration.learned(*seen) if seen else None
             chances.append(stated if how is None else [how.apply(p) for p in stated])
-        values = {}
+        values: dict[str, Any] = {}
         for model, of_silos in zip(MODELS, (plain, alone, ranks, chances), strict=True):
             for place, test in enumerate(TESTS):
                 records = [silo.test if test == "own" else self._dataset.test for silo in silos]

@@ -7,7 +7,7 @@ from benchmarks import progress, report
 from benchmarks.experiments import EXPERIMENTS, Experiment, Row
 from benchmarks.federation import Runs
 from benchmarks.methods import METHODS, SETTINGS, one_thread_per_silo
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 
 
 def run(name: str, seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:

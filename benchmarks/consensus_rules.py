@@ -18,16 +18,17 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import DawidSkene, Plurality, Qualified, Rule
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import Ballot
-from fedct_flwr.datasets.federated import FederatedDataset, Query, pool
+from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
+from fedct_flwr.silo.answers import cotrain
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels
+from fedct_flwr.wire.content import Query
 
 QUORUM: Final = 0.75
 """Of four silos three; the paper's 0.9 would mean all of them."""
@@ -128,8 +129,12 @@ def run(seeds: int | None, fast: bool) -> None:
                 runs[key] = measure(settings, range(seeds or data.seeds))
                 rows.append([name, weight, *_cells(runs[key])])
         text += report.table(_header("Silos"), rows)
-    settings = {"quorum": QUORUM, "data sets": [data._asdict() for data in DATA], "corruptions": CORRUPTIONS}
-    report.write("consensus-rules", text, runs, settings)
+    facts: dict[str, Any] = {
+        "quorum": QUORUM,
+        "data sets": [data._asdict() for data in DATA],
+        "corruptions": CORRUPTIONS,
+    }
+    report.write("consensus-rules", text, runs, facts)
 
 
 _ABOUT: Final = (

@@ -17,12 +17,13 @@ import pandas as pd
 from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import named
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.inspection.finding import CODES
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspections import inspect_dataset
+from fedct_flwr.files import data_folder
 from fedct_flwr.simulation.silos import table_of
 
 SEEDS: Final = 12
@@ -162,7 +163,7 @@ def _planted(fault: tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str], see
 
 def _frame(source: Source) -> pd.DataFrame:
     """All records, with the columns ``label`` and ``site``."""
-    paths = named.find("false-alarms", source.files, [named.data_folder()], "FEDCT_DATA names the folder")
+    paths = named.find("false-alarms", source.files, [data_folder()], "FEDCT_DATA names the folder")
     frame = pd.concat([pd.read_csv(path, na_values="?").assign(file=path.stem) for path in paths])
     label = frame[source.label]
     label = pd.Series(np.where(label >= source.least, "yes", "no"), frame.index) if source.least else label

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import Context, Message
@@ -17,18 +17,19 @@ from flwr.clientapp import ClientApp
 from benchmarks import progress
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.evaluation.references import centralized
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.context import open_silo_context
+from fedct_flwr.silo import answers
+from fedct_flwr.silo.opening import open_silo_context
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels, SiloName
 from fedct_flwr.wire.content import Scores
+from fedct_flwr.wire.kinds import HARD
 from server_app.main import app as server_app
 
 
@@ -116,7 +117,8 @@ def _scored(scores: dict[SiloName, list[Scores]], alone: dict[SiloName, HardLabe
     def train(message: Message, context: Context) -> Message:
         reply = client_app(message, context)
         site = open_silo_context(context).site
-        scores.setdefault(site.silo, []).append(HARD.score(site.learner, site.own_test, site.pooled_test))
+        found = answers.score(HARD, site.learner, site.own_test, site.pooled_test)
+        scores.setdefault(site.silo, []).append(cast(Scores, found))
         if site.silo not in alone:
             alone[site.silo] = site.learner.predict(site.pooled_test.X)
         return reply

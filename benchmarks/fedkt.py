@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks import methods
 from benchmarks.variants import change
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import pool
-from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.silo.simulated import simulated_site
 
 PIPELINE: Final[dict[str, Any]] = {
     "study": "benchmark",

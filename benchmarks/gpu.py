@@ -20,7 +20,7 @@ from benchmarks.language import PACKAGE, minilm
 from benchmarks.methods import SETTINGS
 from benchmarks.stacked import seconds, steps_of
 from fedct_flwr import FedCT, simulate
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
 from fedct_flwr.datasets.schema import Column, Schema

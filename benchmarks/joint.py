@@ -18,22 +18,20 @@ from benchmarks import progress, report
 from benchmarks.federation import Runs
 from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, Federation, Setting, Sizes, learner_of, load
 from fedct_flwr import datasets, simulate
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, Query
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.evaluation.references import centralized, local_only
-from fedct_flwr.kinds.hard import cotrain
-from fedct_flwr.kinds.joint import STEPS
-from fedct_flwr.labelers.joint_linear import train_together
+from fedct_flwr.labelers.joint_linear import joint_labeler, train_together
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.privacy.noise_shares import surely_honest
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.noisy_sum import joint_labeler
+from fedct_flwr.silo.answers import cotrain
 from fedct_flwr.types import Examples, Features, HardLabels
-from fedct_flwr.wire.content import Joint
+from fedct_flwr.wire.content import STEPS, Joint, Query
 
 DELTA: Final = 1e-5
 EPSILONS: Final = (0.5, 1.0, 3.0)
@@ -108,7 +106,7 @@ def hospitals(runs: dict[str, Runs], seed: int) -> None:
         if not labels:
             private = [silo.private for silo in dataset.silos]
             for epsilon in EPSILONS:
-                terms = {"epsilon": epsilon, "may_collude": COLLUDING_HOSPITALS, "seed": seed}
+                terms: dict[str, Any] = {"epsilon": epsilon, "may_collude": COLLUDING_HOSPITALS, "seed": seed}
                 labels[epsilon] = joint_labels(private, dataset.public.X, dataset.schema, **terms)
         values = dict(own_models(config, dataset, labels))
         for epsilon, found in labels.items():
@@ -174,7 +172,7 @@ def silos(runs: dict[str, Runs], part: Part, sizes: Sizes, seed: int) -> None:
     values["balanced alone"] = _mean(alone, federation.test)
     for epsilon in EPSILONS:
         raw = federation.raw_public
-        terms = {"epsilon": epsilon, "may_collude": part.may_collude, "seed": seed}
+        terms: dict[str, Any] = {"epsilon": epsilon, "may_collude": part.may_collude, "seed": seed}
         labels = joint_labels(federation.raw_silos, raw.X, federation.schema, **terms)
         values[f"balanced labels {epsilon:g}"] = _balanced(raw.y, labels)
         models = _learned(federation, labels, sizes, seed)

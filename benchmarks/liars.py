@@ -22,19 +22,19 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.evaluation.references import local_only
 from fedct_flwr.evaluation.scoreboard import against_sums, judgments
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.secure_sum import votes as sums
 from fedct_flwr.silo import noisy_sum
 from fedct_flwr.silo import round as one_round
-from fedct_flwr.silo.context import open_silo_context
-from fedct_flwr.silo.summing import ACTION
+from fedct_flwr.silo.opening import open_silo_context
 from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
+from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
 
 SEEDS: Final = 3
@@ -182,16 +182,17 @@ def _explained(model: Learner, test: Examples) -> float:
 def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
     """Within it, the silo's program is another one at the liar."""
     here: ContextVar[bool] = ContextVar("here", default=False)
-    reply, summand, gradient = one_round._reply, Summed.summand, noisy_sum.noisy_gradient
+    reply, summand, gradient = one_round._reply, sums.summand, noisy_sum.noisy_gradient
 
-    def lied_reply(context: Any, payload: bytes, instruction: Any, votes: Any, **how: Any) -> bytes:
+    def lied_reply(question: Any, context: Any, votes: Any, **how: Any) -> bytes:
         here.set(context.site.silo == liar)
-        return reply(context, payload, instruction, lie.votes(votes) if here.get() else votes, **how)
+        return reply(question, context, lie.votes(votes) if here.get() else votes, **how)
 
-    def lied_summand(self: Any, votes: Any, instruction: Any, terms: Any) -> Any:
-        vector = summand(self, votes, instruction, terms)
+    def lied_summand(votes: Any, instruction: Any, terms: Any) -> Any:
+        vector = summand(votes, instruction, terms)
         lift = np.where(vector > 0, lie.lifted, -lie.lifted) if here.get() else np.zeros(len(vector), int)
-        return (vector.astype(np.int64) + lift).astype(np.uint64) & np.uint64(2**self.bits - 1)
+        bits = sums.BITS if instruction.noise else sums.BITS_OF_VOTES
+        return (vector.astype(np.int64) + lift).astype(np.uint64) & np.uint64(2**bits - 1)
 
     def lied_gradient(site: Any, *asked: Any) -> Any:
         found = gradient(site, *asked)
@@ -199,7 +200,7 @@ def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
 
     with (
         patch.object(one_round, "_reply", lied_reply),
-        patch.object(Summed, "summand", lied_summand),
+        patch.object(one_round, "summand", lied_summand),
         patch.object(noisy_sum, "noisy_gradient", lied_gradient),
         patch("fedct_flwr.secure_sum.silo._checked", lambda vector, shape: vector),
     ):

@@ -24,7 +24,7 @@ from fedct_flwr.audit.adversaries import COORDINATOR, seen_in_model
 from fedct_flwr.audit.attacks import Observation
 from fedct_flwr.audit.audit import About, Audit, How, audit, conclude
 from fedct_flwr.audit.members import choose, draw, with_members
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, take
 from fedct_flwr.evaluation.references import centralized, local_only

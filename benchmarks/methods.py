@@ -13,14 +13,14 @@ from benchmarks.pfnm import matched
 from benchmarks.variants import change
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.evaluation.references import centralized
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
-from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.silo.simulated import simulated_site
 from server_app.main import app as server_app
 
 SETTINGS: Final[dict[str, Any]] = {

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sklearn.model_selection import train_test_split
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import named
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, shuffled, take
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode
+from fedct_flwr.files import data_folder
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
@@ -86,7 +87,7 @@ def load(name: str, config: RunConfig) -> FederatedDataset:
 
 def load_source(name: str, source: Source, config: RunConfig) -> FederatedDataset:
     """The same of any table with a column for silos."""
-    (path,) = named.find(source.folder, [source.file], [named.data_folder()], "FEDCT_DATA names the folder")
+    (path,) = named.find(source.folder, [source.file], [data_folder()], "FEDCT_DATA names the folder")
     table = read_table(path)
     if source.folder == "wine-quality":
         # One thread keeps the order of the rows, on which the split depends.
@@ -127,13 +128,14 @@ def load_flamby(config: RunConfig) -> FederatedDataset:
     unlabeled, silos = [], []
     for centre, rows in raw["hospitals"].items():
         table = np.array(rows, dtype=np.float64)[:, [raw["columns"].index(name) for name in names]]
-        complete = ~np.isnan(table).any(axis=1)
+        complete: Any = ~np.isnan(table).any(axis=1)
         records = Examples(table[:, :-1], (table[:, -1] > 0).astype(LABEL_DTYPE))
         y = records.y[complete]
         # One row of a class cannot be on both sides.
         by_class = y if np.bincount(y).min() > 1 else None
         halves = train_test_split(np.flatnonzero(complete), test_size=0.34, random_state=config.seed, stratify=by_class)
-        silos.append(SiloData(centre, *(take(records, half) for half in halves)))
+        private, test = (take(records, half) for half in halves)
+        silos.append(SiloData(centre, private, test))
         unlabeled.append(take(records, ~complete))
     public = shuffled(pool(unlabeled), generator(config.seed, "public order"))
     return FederatedDataset(

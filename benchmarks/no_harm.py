@@ -21,18 +21,19 @@ from benchmarks.federation import Known, Runs
 from benchmarks.natural_silos import NATURAL
 from benchmarks.no_harm_rows import ROWS
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import LabelSharing
 from fedct_flwr.datasets import LOADERS
-from fedct_flwr.datasets.federated import FederatedDataset, Query
-from fedct_flwr.kinds.hard import cotrain
+from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.scoring.intervals import CHANCE, verdict
 from fedct_flwr.seeding import generator
+from fedct_flwr.silo.answers import cotrain
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels
+from fedct_flwr.wire.content import Query
 
 LEARNERS: Final[dict[str, dict[str, Any]]] = {
     "logistic-regression": {},

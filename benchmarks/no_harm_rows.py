@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.natural_silos import NATURAL
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool, shuffled
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.seeding import generator

@@ -26,7 +26,7 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.algorithms.fedct import Plurality
-from fedct_flwr.learners.workers import one_thread
+from fedct_flwr.learners.out_of_fold import one_thread
 
 IDEA: Final = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "fedct_in_100_lines.py"))
 LEARNERS: Final = {
@@ -54,7 +54,10 @@ def run(seeds: int | None, fast: bool) -> None:
             for guard in (False, True):
                 found = runs.setdefault(f"{title}, {name}, {'guard' if guard else 'no guard'}", Runs())
                 ours = partial(product, *federation, learner, guard)
-                ways = {"script": partial(script, *federation, learner, guard), "product": ours}
+                ways: dict[str, Callable[[], object]] = {
+                    "script": partial(script, *federation, learner, guard),
+                    "product": ours,
+                }
                 ways["not inspected"] = partial(ours, inspect=False)
                 for _ in range(seeds or (3 if fast else _REPEATS)):
                     found.add(**{way: _seconds(call) for way, call in ways.items()})

@@ -14,7 +14,7 @@ from benchmarks import practice_data, progress, report
 from benchmarks.federation import Runs
 from benchmarks.practice_data import COLUMNS, NAME, SIZES, load, patients, risk
 from fedct_flwr import datasets, simulate
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import pool
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.seeding import generator
@@ -81,7 +81,7 @@ def measured(method: str, seed: int) -> dict[str, float]:
         models = [centralized(config, dataset, 0) if method == POOLED else None for _ in places]
     rng = generator(seed, "further patients")
     further = [patients(place, FURTHER, rng) for place in places]
-    values = {}
+    values: dict[str, float] = {}
     for name, tests in zip(TESTS, ([silo.test for silo in dataset.silos], further), strict=True):
         areas = [_area(test.y, _scores(model, test)) for model, test in zip(models, tests, strict=True)]
         values |= {f"{name}, mean": float(np.nanmean(areas)), f"{name}, worst": float(np.nanmin(areas))}

@@ -17,11 +17,11 @@ from benchmarks.federation import Runs
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
 from benchmarks.variants import change
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.evaluation.references import local_only
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
-from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.types import SiloName
 
 BAD: Final = "silo-2,silo-9"

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import pool
 from fedct_flwr.datasets.partition import iid
 from fedct_flwr.datasets.schema import Schema

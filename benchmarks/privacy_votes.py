@@ -74,7 +74,7 @@ def _dp_sgd(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> 
         classes,
         num_records=fewest,
         batch_size=fewest,
-        **plan(rounds=1)._asdict(),
+        **plan(rounds=1),
         clipping_norm=1.0,
         epsilon=min(epsilon, UNPROTECTED),
         delta=DELTA,

@@ -14,8 +14,8 @@ from benchmarks.federation import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.config.learner import Training
 from fedct_flwr.learners.networks import fashion_mnist_mlp, mlp, small_cnn
+from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.torch_net import TorchLearner
-from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
 _ON_GPU: Final = torch.cuda.is_available()
@@ -67,13 +67,13 @@ def steps_of(
     X, public = (np.floor(1000 + 20_000 * each) if tokens else each for each in (X, public))
     y, targets = (rng.integers(0, 10, count).astype(LABEL_DTYPE) for count in (2000, 5000))
     learner = TorchLearner(make, 10, Training.model_construct(local_steps=steps, batch_size=batch), device=device)
-    network, device = make().train().to(learner._device), learner._device
+    network, where = make().train().to(learner._device), learner._device
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
-    both = torch.from_numpy(np.concatenate([X, public])).to(device)
-    labels = torch.from_numpy(np.concatenate([y, targets]).astype(np.int64)).to(device)
+    both = torch.from_numpy(np.concatenate([X, public])).to(where)
+    labels = torch.from_numpy(np.concatenate([y, targets]).astype(np.int64)).to(where)
 
     def bare() -> None:
-        for row in torch.randint(len(both), (steps, 2 * batch)).to(device):
+        for row in torch.randint(len(both), (steps, 2 * batch)).to(where):
             optimizer.zero_grad(set_to_none=True)
             torch.nn.functional.cross_entropy(network(both[row]), labels[row]).backward()
             optimizer.step()

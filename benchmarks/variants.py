@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from sklearn.datasets import load_digits
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData, named
 from fedct_flwr.datasets.federated import PublicSet, pool
 from fedct_flwr.datasets.partition import dirichlet, iid

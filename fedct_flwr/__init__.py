@@ -7,9 +7,6 @@ moment only, and a learner that is not used is never loaded.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from fedct_flwr.text.printable import PrintableLogs, logger
-from fedct_flwr.version import __version__ as __version__
-
 if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, JointLabeler, Plurality, Qualified
     from fedct_flwr.algorithms.fedkt import PATE, FedKT, PrivatePATE
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
     from fedct_flwr.simulation.run import Comparison, Run, SiloModel, read_run
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
+    from fedct_flwr.version import __version__ as __version__
 
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),
@@ -43,49 +41,19 @@ _WHERE: Final = {
     "simulation.run": ("Comparison", "Run", "SiloModel", "read_run"),
     "simulation.simulate": ("simulate",),
     "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
+    "version": ("__version__",),
 }
 """The public names by module."""
 
 _MODULES: Final = {name: f"{__name__}.{module}" for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "IID",
-    "PATE",
-    "Comparison",
-    "ConfigError",
-    "DataError",
-    "DataWarning",
-    "DawidSkene",
-    "Dirichlet",
-    "DistributedDistillation",
-    "Drawn",
-    "FedAvg",
-    "FedCT",
-    "FedDF",
-    "FedDyn",
-    "FedKT",
-    "FedMD",
-    "FedProx",
-    "FedctError",
-    "FederatedDataset",
-    "JointLabeler",
-    "LearnerError",
-    "Plurality",
-    "PredictionConsensus",
-    "PrivacyWarning",
-    "PrivateFedAvg",
-    "PrivatePATE",
-    "Qualified",
-    "Repeats",
-    "Run",
-    "RunError",
-    "Scaffold",
-    "SiloModel",
-    "TrainingError",
-    "read_run",
-    "repeat",
-    "simulate",
-]
+    "IID", "PATE", "Comparison", "ConfigError", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
+    "DistributedDistillation", "Drawn", "FedAvg", "FedCT", "FedDF", "FedDyn", "FedKT", "FedMD", "FedProx",
+    "FedctError", "FederatedDataset", "JointLabeler", "LearnerError", "Plurality", "PredictionConsensus",
+    "PrivacyWarning", "PrivateFedAvg", "PrivatePATE", "Qualified", "Repeats", "Run", "RunError", "Scaffold",
+    "SiloModel", "TrainingError", "read_run", "repeat", "simulate",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -98,7 +66,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-# Here, as no module can log before this: there is no way past it.
-logger.addFilter(PrintableLogs())

@@ -21,6 +21,11 @@ _SMALL: Final = 1 << 20
 """Bytes that are read each time."""
 
 
+def data_folder() -> Path:
+    """``$FEDCT_DATA``, or ``~/.fedct/data``."""
+    return Path(os.environ.get("FEDCT_DATA") or Path.home() / ".fedct" / "data")
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace ``path`` by ``content``; after a crash or a full disk the old file is still there, unharmed.
 

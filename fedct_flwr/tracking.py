@@ -22,7 +22,6 @@ from statistics import fmean
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.files import write_json
 from fedct_flwr.runs.run_folder import RunFolder, versions
 from fedct_flwr.runs.scores import FILE, SiloScores, means, numbers
@@ -31,6 +30,8 @@ from fedct_flwr.types import ConfigError, FedctError, RunError
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
+
+    from fedct_flwr.config.run import RunConfig
 
 _T = TypeVar("_T")
 
@@ -50,7 +51,7 @@ _LONGEST_PARAMETER: Final = 6000
 _PARTS: Final = ("config.json", "rounds.jsonl", "trust.jsonl", "labels.csv", "values.csv")
 
 
-def check_tracking(config: RunConfig) -> None:
+def check_tracking(config: "RunConfig") -> None:
     """Raise ConfigError, before anything runs, if the extra is not installed."""
     if config.tracking == "mlflow" and importlib.util.find_spec("mlflow") is None:
         raise ConfigError(
@@ -105,7 +106,7 @@ class Tracked:
     Raises RunError on entering if the store of a new run cannot be opened. A run that is resumed goes on without.
     """
 
-    def __init__(self, config: RunConfig, folder: RunFolder, *, resumed: bool) -> None:
+    def __init__(self, config: "RunConfig", folder: RunFolder, *, resumed: bool) -> None:
         self._config, self._folder, self._resumed = config, folder, resumed
         self._tracked = config.tracking != "none"
         self._facts: Mapping[str, Any] = {}
@@ -154,7 +155,7 @@ class Tracked:
         logger.warning("tracking = 'mlflow': the run goes on without it, as it failed: %s", _one_line(error))
 
 
-def track_scores(config: RunConfig, folder: RunFolder, rows: Sequence[SiloScores]) -> None:
+def track_scores(config: "RunConfig", folder: RunFolder, rows: Sequence[SiloScores]) -> None:
     """Add the scores of a run that has ended, if MLflow followed it; a warning if that fails."""
     if config.tracking == "none" or not (metrics := score_metrics(rows)) or not (folder.path / RUN_FILE).is_file():
         return
@@ -177,7 +178,7 @@ def log_round(folder: RunFolder, number: int, metrics: Mapping[str, float]) -> N
             client.log_batch(_run_id(folder), metrics=batch)
 
 
-def _begin(config: RunConfig, folder: RunFolder, *, resumed: bool) -> None:
+def _begin(config: "RunConfig", folder: RunFolder, *, resumed: bool) -> None:
     """A new run of the experiment that is named after the study, or the one that the run folder names."""
     with _client(folder) as client:
         from mlflow.entities import Param

@@ -1,4 +1,4 @@
-"""Array aliases with their shapes, the abstention label, and the errors a user can act on."""
+"""Array aliases with their shapes, the abstention label, errors a user can act on, and reasons to refuse."""
 
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
@@ -34,6 +34,12 @@ SoftVotes: TypeAlias = NDArray[np.float32]
 
 Of a quantity, ``(silos, examples, 1)`` and ``(examples, 1)``: its value.
 """
+
+UNITS: Final = 255
+"""Units that an example's probabilities are rounded to on the wire: they sum to this."""
+
+FEWEST_SILOS: Final = 3
+"""Fewest silos whose secure sum is opened: of two, each could read the other's part."""
 
 Groups: TypeAlias = NDArray[np.int64]
 """``(examples,)``, a number for what each record belongs to, such as a patient; equal numbers belong together."""
@@ -106,3 +112,51 @@ class TrainingError(FedctError):
     """A learner failed on this silo's data. Local only: its message may quote data."""
 
     exit_code = 5
+
+
+class Refusal(Numbered):
+    """Reasons to refuse a message or an instruction; only the number in ``labels.proto`` travels, never a text."""
+
+    MALFORMED = 1, "the message is not one of this protocol's"
+    VERSION = 2, "the message is of another version of the protocol: update the older side"
+    STUDY = 3, "the message belongs to another study"
+    FINGERPRINT = 4, "the public set is not the same on both sides (fingerprints differ)"
+    CLASSES = 5, "the label space is not the same on both sides"
+    ROUND = 6, "the message is of another round, or asks again with other labels"
+    QUERY = (
+        7,
+        "the query asks for more than the public set has, for nothing, or for too many votes",
+    )
+    LENGTH = 8, "the number of labels is not the number asked for"
+    UNKNOWN_CLASS = 9, "a label lies outside the label space"
+    SILO = 10, "the silo is not on the roster, or two nodes claim its name"
+    NO_DATA = 11, "the silo's data cannot be used; see the log at the silo"
+    TRAINING_FAILED = 12, "training failed; see the log at the silo"
+    CONFIG = 13, "the silo's settings are wrong; see the log at the silo"
+    INTERNAL = 14, "an unexpected error at the silo; see the log at the silo"
+    WEIGHTS = 15, "the silo shares labels only, and was asked for weights"
+    NOT_APPROVED = 16, "the silo has not approved this study as it is now"
+    LIMIT = 17, "the silo has reached a limit of its policy, or is asked for more than it allows"
+    NOT_LOGGED = 18, "the silo cannot write its egress log, and releases nothing unlogged"
+    STOPPING = 19, "the silo's agent was stopped while it was at work"
+    POLICY = 20, "the silo's policy does not let this kind of message out"
+    NOT_AWAITED = 21, "the answer is no longer awaited"
+    PRIVACY_BUDGET = 22, "the silo's privacy budget does not cover another answer"
+    LEDGER = 23, "the silo's privacy ledger cannot be used; see the log at the silo"
+    PROBABILITIES = 24, "probabilities are negative, not finite, or do not sum to 1"
+    VALUES = 25, "values are not finite numbers, or far too large"
+
+    @classmethod
+    def from_number(cls, number: int) -> Self:
+        """The reason with this number on the wire. Raises Refused if there is none."""
+        if (found := cls.find(number)) is None:
+            raise Refused(Refusal.MALFORMED)
+        return found
+
+
+class Refused(FedctError):
+    """A message was refused; ``reason`` says why."""
+
+    def __init__(self, reason: Refusal) -> None:
+        super().__init__(reason.sentence)
+        self.reason = reason

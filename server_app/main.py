@@ -4,17 +4,15 @@ import contextlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Roster, Study, Subject
-from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.grid import PollingGrid, PromptGrid
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import failures_noted
@@ -23,7 +21,11 @@ from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import logger
 from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, SiloName
-from fedct_flwr.wire.content import Terms
+
+if TYPE_CHECKING:
+    from fedct_flwr.coordinator.algorithm import Algorithm
+    from fedct_flwr.datasets import FederatedDataset
+    from fedct_flwr.wire.content import Terms
 
 # Settings that may differ between a run and its continuation: none of them changes a round's result.
 _MAY_CHANGE = frozenset(
@@ -51,12 +53,12 @@ def main(grid: Grid, context: Context) -> None:
     try:
         config = RunConfig.from_flower(context.run_config)
         dataset, subject, silos = _subject(config)
-        terms = Terms.of(config.study, subject.public, subject.schema)
+        terms = subject.schema.terms(config.study, subject.public)
         path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
         begun = RunFolder(path).settings() if config.resume and RunFolder(path).exists() else None
         algorithm = check_run(config, dataset, subject, silos, begun=begun)
         roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
-        folder, checkpoint = _open(path, config, terms, roster)
+        folder, checkpoint = _open(path, config, terms, subject, roster)
     except FedctError as error:
         logger.error("%s: %s", RUN_FAILED, error)
         raise
@@ -73,13 +75,15 @@ def _prompt(grid: Grid) -> Grid:
     return grid if isinstance(grid, PromptGrid) else PollingGrid(grid)
 
 
-def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Subject, Sequence[SiloName]]:
+def _subject(config: RunConfig) -> tuple["FederatedDataset | None", Subject, Sequence[SiloName]]:
     """The data set of simulated silos, if they are; what the study is about; and who there is."""
     if config.data != STUDY:
         dataset = datasets.load(config)
         silos = [silo.name for silo in dataset.silos]
         return dataset, Subject.simulated(dataset), silos
     config.check_real()
+    from fedct_flwr.datasets.study_folder import read_study  # loads all readers of tables
+
     study = read_study(Path(config.data_dir))
     if study.name != config.study:
         raise ConfigError(
@@ -89,7 +93,7 @@ def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Subject, Seque
     return None, Subject.real(study), config.roster
 
 
-def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:
+def _run(algorithm: "Algorithm", study: Study, grid: Grid) -> None:
     with failures_noted(study.folder):
         logger.info("Run folder: %s", study.folder.path)
         with Tracked(study.config, study.folder, resumed=study.checkpoint is not None) as tracked:
@@ -101,7 +105,7 @@ def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:
         _tell_scores(study, study.dataset)
 
 
-def _tell_scores(study: Study, dataset: FederatedDataset) -> None:
+def _tell_scores(study: Study, dataset: "FederatedDataset") -> None:
     from fedct_flwr.evaluation import scoreboard
 
     rows = scoreboard.score(study.config, dataset, study.folder, tell=logger.warning)
@@ -112,13 +116,16 @@ def _tell_scores(study: Study, dataset: FederatedDataset) -> None:
         logger.info("%s", line.rstrip())
 
 
-def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[RunFolder, Checkpoint | None]:
+def _open(
+    path: Path, config: RunConfig, terms: "Terms", subject: Subject, roster: Roster
+) -> tuple[RunFolder, Checkpoint | None]:
     facts = {
         "public_fingerprint": terms.public_fingerprint.hex(),
         "num_public": terms.num_public,
         "classes": terms.classes,
         "silos": roster.silos,
         **({"quantity": terms.quantity} if terms.quantity else {}),
+        **({"follow_up": follow_up._asdict()} if (follow_up := subject.schema.follow_up) else {}),
     }
     if config.resume:
         # The noise was calibrated for the planned rounds, and no labeler can be made for others half way.

@@ -8,8 +8,8 @@ import tomli_w
 import fedct_flwr
 from fedct_flwr import datasets
 from fedct_flwr.cli.demo import LABEL, write_study, write_table
-from fedct_flwr.config import RunConfig
-from fedct_flwr.silo import context as silo_context
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.silo import own as own_silo
 
 STUDY = "heart-disease"
 HOSPITALS = ("cleveland", "budapest", "zurich", "long-beach")
@@ -17,7 +17,7 @@ HOSPITALS = ("cleveland", "budapest", "zurich", "long-beach")
 
 def restart() -> None:
     """Forget what a silo's process keeps in memory, as when it ends and begins anew."""
-    silo_context.read_once.cache_clear()
+    own_silo.read_once.cache_clear()
 
 
 def dataset() -> datasets.FederatedDataset:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from tests.blocks import blocks
 from tests.hospitals import write_silo_folder
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr import FedCT, datasets, simulate
 from fedct_flwr.algorithms.fedct import DawidSkene, Plurality
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from tests.datasets.test_cached_tables import RAW
 from tests.readme import ROOT
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from fedct_flwr import ConfigError, DataError, datasets, simulate
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.simulation.silos import data_of
 from tests.sentences import sentence

@@ -17,7 +17,6 @@ ROOT: Final = Path(__file__).parents[2]
 _GROUPS: Final = {
     "core": ("Core", "fedct_flwr"),
     "algorithms": ("Algorithms", "fedct_flwr/algorithms"),
-    "kinds": ("Kinds of answers", "fedct_flwr/kinds"),
     "consensus": ("Consensus", "fedct_flwr/consensus"),
     "baselines": ("Baselines", "fedct_flwr/baselines"),
     "learners": ("Learners", "fedct_flwr/learners"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from client_app.main import app as client_app
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.partition import split_over_silos

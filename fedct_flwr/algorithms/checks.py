@@ -5,26 +5,28 @@ these declarations meet one run.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
+from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.settings import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
-from fedct_flwr.coordinator.global_model import check_student, make_student
 from fedct_flwr.coordinator.joint_plan import real_plan
-from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
-from fedct_flwr.datasets import OF_PUBLIC, FederatedDataset
-from fedct_flwr.datasets import SETTINGS as OF_DATA
+from fedct_flwr.datasets.loading import OF_PUBLIC
+from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
 from fedct_flwr.datasets.partition import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
-from fedct_flwr.learners.build import named_learners
-from fedct_flwr.silo.summing import simulated_terms
+from fedct_flwr.secure_sum.simulated import simulated_terms
 from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, SiloName
+
+if TYPE_CHECKING:
+    from fedct_flwr.coordinator.study import Subject
+    from fedct_flwr.datasets import FederatedDataset
+    from fedct_flwr.learners.base import Learner
 
 _TOLD_BY_ALGORITHMS: Final = frozenset({"protection", "student", "student-params"})
 """Algorithms that do not use these say why in their own ``check``."""
@@ -41,8 +43,8 @@ _OF_REFITTED: Final = uses("stop-at-fixed-point")
 
 def check_run(
     config: RunConfig,
-    dataset: FederatedDataset | None,
-    subject: Subject,
+    dataset: "FederatedDataset | None",
+    subject: "Subject",
     silos: Collection[SiloName],
     *,
     named: Collection[str] = (),
@@ -74,12 +76,12 @@ def check_run(
     config.check_fits(silos, len(subject.public))
     subject.schema.positive(config.positive_class)
     algorithm.check(config, dataset)
-    check_student(config, subject.schema, subject.public)
+    student = _student(config, subject)
     of_learners = _OF_REFITTED.keys() | _ONLY_NETWORKS.keys()
     # Other learners answer after one round, too.
     as_others = {"warm-up-rounds"} if config.warm_up_rounds == 1 else set()
     if asked := of_learners & (given.keys() - kept - as_others):
-        _refuse(config, asked, _of_learners(config, dataset, subject))
+        _refuse(config, asked, _of_learners(config, dataset, subject, student))
     check_tracking(config)
     return algorithm
 
@@ -126,15 +128,27 @@ def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
     return [methods, [data] if config.data in OF_DATA else [], [corruption], [public]]
 
 
-def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: Subject) -> list[list[Choice]]:
+def _student(config: RunConfig, subject: "Subject") -> "Learner | None":
+    """The untrained student, None without one. Raises ConfigError if it cannot be made or saved, DataError."""
+    if not config.student:
+        return None
+    from fedct_flwr.coordinator.global_model import make_student  # loads what makes learners
+
+    return make_student(config, subject.schema, subject.public).learner
+
+
+def _of_learners(
+    config: RunConfig, dataset: "FederatedDataset | None", subject: "Subject", student: "Learner | None"
+) -> list[list[Choice]]:
     """Choices that depend on the learners, which have to be made before their kind is known."""
     students = []
-    if config.student:
-        student = make_student(config, subject.schema, subject.public).learner
+    if student:
         chosen = ["network"] * isinstance(student, Resumable)
         students.append(Choice("a network as student", chosen, {"network": _OF_STUDENTS}))
     if dataset is None:
         return [students]
+    from fedct_flwr.learners.build import named_learners
+
     networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
     of_students = [name for name, other in ALGORITHMS.items() if other.asks_students()]
     once = Needs(

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.datasets.federated import FederatedDataset, Query
 from fedct_flwr.files import write_atomically
-from fedct_flwr.kinds import HISTOGRAMS
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, RunError
-from fedct_flwr.wire.content import Histograms, Instruction
+from fedct_flwr.wire.content import Histograms, Instruction, Query
+from fedct_flwr.wire.kinds import HISTOGRAMS, Kind
 
 if TYPE_CHECKING:
     # An algorithm as an object waits for neither, nor for the extra privacy.
     from flwr.serverapp import Grid
 
+    from fedct_flwr.config.run import RunConfig
     from fedct_flwr.coordinator.study import Study
+    from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.datasets.study_folder import StudyFolder
     from fedct_flwr.drawing.marginals import Plan
 
@@ -41,11 +40,10 @@ class DrawnSet(Algorithm):
     name: ClassVar[str] = "draw"
     title: ClassVar[str] = "Drawn public set"
     kind: ClassVar[Kind] = HISTOGRAMS
-    leaves: ClassVar[str] = HISTOGRAMS.shared
     fixed_rounds: ClassVar[int] = 1
     also_real: ClassVar[tuple[str, ...]] = ("draw-rows",)
 
-    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
+    def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError in a simulation, which draws its set before a run, or without the extra privacy."""
         check_extra("privacy", f"algorithm {self.name!r}")
         if dataset is not None:

@@ -19,7 +19,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.config.method import methods
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import (
@@ -34,17 +33,17 @@ from fedct_flwr.consensus.counting import (
 )
 from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, LabelSharing, Summable
 from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
-from fedct_flwr.datasets.federated import FederatedDataset, check_protected
-from fedct_flwr.kinds import GRADIENTS, SHARES
-from fedct_flwr.kinds.base import Kind
-from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
+from fedct_flwr.wire.content import STEPS
+from fedct_flwr.wire.kinds import GRADIENTS, SHARES, Kind
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
+    from fedct_flwr.config.run import RunConfig
     from fedct_flwr.coordinator.questions import Learning
     from fedct_flwr.coordinator.study import Study
+    from fedct_flwr.datasets.federated import FederatedDataset
 
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 
@@ -251,7 +250,6 @@ class JointLabeler(JointSettings):
     name: ClassVar[str] = "fedct-joint"
     title: ClassVar[str] = "FedCT, joint"
     kind: ClassVar[Kind] = GRADIENTS
-    leaves: ClassVar[str] = GRADIENTS.shared
     fixed_rounds: ClassVar[int] = STEPS + 1
     trains_together: ClassVar[bool] = True
     used: ClassVar[Uses] = uses("student", "student-params", "report-scores", "pseudo-weight", "warm-up-rounds")
@@ -277,7 +275,7 @@ class JointLabeler(JointSettings):
             )
         return ""
 
-    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
+    def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError for a budget that no noise keeps, or silos that are too few to add it.
 
         Real silos' budget is that of their study, which their coordinator and each of them check.
@@ -289,15 +287,14 @@ class JointLabeler(JointSettings):
         if dataset is None:
             return
         named_learners(config, dataset)
-        for silo in dataset.silos:
-            check_protected(silo.groups, silo.name)
-        from fedct_flwr.silo.noisy_sum import joint_labeler
+        dataset.check_protected()
+        from fedct_flwr.labelers.joint_linear import joint_labeler
 
         step = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
         # Raises ConfigError where no noise keeps the budget.
         _ = joint_labeler(step, dataset.public, dataset.schema).noise
 
-    def notes(self, config: RunConfig, dataset: FederatedDataset) -> list[str]:
+    def notes(self, config: "RunConfig", dataset: "FederatedDataset") -> list[str]:
         from fedct_flwr.labelers.joint_linear import expected
 
         plan = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))

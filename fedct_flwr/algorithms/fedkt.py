@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from fedct_flwr.config import RunConfig, TransferSettings
-from fedct_flwr.config.privacy import IN_SHARES, MAX_PARTITIONS, MAX_TEACHERS, NoisePlan, TallyNoise
-from fedct_flwr.config.run import of_run
+from fedct_flwr.config.privacy import IN_SHARES, MAX_PARTITIONS, MAX_TEACHERS, NoisePlan, TallyNoise, TransferSettings
+from fedct_flwr.config.run import RunConfig, of_run
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, consistent, counting, plurality
 from fedct_flwr.coordinator.algorithm import ASKING, IN_SUMS, Summable
-from fedct_flwr.datasets.federated import FederatedDataset, check_protected
-from fedct_flwr.kinds import COUNTS
-from fedct_flwr.kinds.base import Kind
-from fedct_flwr.learners.base import Learner
 from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.kinds import COUNTS, Kind
 
 if TYPE_CHECKING:
+    from fedct_flwr.datasets.federated import FederatedDataset
+    from fedct_flwr.learners.base import Learner
     from fedct_flwr.privacy.budget import Spending
 
 _NOISE: Final = Needs("privacy-level = 'L1' or 'L2'", lambda config: config.method.privacy_level != "L0")
@@ -139,7 +137,7 @@ class FedKT(Summable):
             found += [dear] if dear else []
         return found
 
-    def spent_at_silos(self, config: RunConfig, dataset: FederatedDataset | None) -> "Spending | None":
+    def spent_at_silos(self, config: RunConfig, dataset: "FederatedDataset | None") -> "Spending | None":
         """Cost of L2 for each record of a simulated silo; real silos keep their own ledgers."""
         if dataset is None or not self.protects_records:
             return None
@@ -155,7 +153,7 @@ class FedKT(Summable):
         log_cost("Votes protect each record of a silo", spent)
         return spent
 
-    def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
+    def check_silos(self, config: RunConfig, dataset: "FederatedDataset | None", learners: list["Learner"]) -> None:
         """Raise ConfigError for students that cannot be taught, or whose votes cannot be sent.
 
         The smallest silo stands for all: what teachers ask of records is that there are enough.
@@ -173,8 +171,8 @@ class FedKT(Summable):
 
         if not can_count(len(dataset.schema.classes), self.votes):
             raise ConfigError(f"{self.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
-        for silo in dataset.silos if self.protects_records else ():
-            check_protected(silo.groups, silo.name)
+        if self.protects_records:
+            dataset.check_protected()
         fewest = min(dataset.silos, key=lambda silo: silo.units)
         transfer = self.transfer_settings(fewest.units)
         if self.protects_records:

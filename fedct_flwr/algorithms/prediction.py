@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.coordinator.algorithm import IN_ROUNDS, LabelSharing
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.kinds import PROBABILITIES
-from fedct_flwr.kinds.base import Kind
-from fedct_flwr.learners.base import Learner
 from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.kinds import PROBABILITIES, Kind
 
 if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
     from fedct_flwr.consensus.trust import TrustRule
     from fedct_flwr.coordinator.questions import Learning
+    from fedct_flwr.datasets.federated import FederatedDataset
+    from fedct_flwr.learners.base import Learner
 
 Weight: TypeAlias = Annotated[float, Field(gt=0, le=1e6)]
 
@@ -49,7 +48,7 @@ class ProbabilitySharing(LabelSharing):
             return ""
         return f"pseudo-weight has no effect on algorithm {self.name!r}: set consensus-weight instead"
 
-    def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
+    def check_silos(self, config: "RunConfig", dataset: "FederatedDataset | None", learners: list["Learner"]) -> None:
         """Raise ConfigError for a protection, which does not cover probabilities, or learners that share none."""
         if config.protection != "none":
             raise ConfigError(
@@ -140,7 +139,7 @@ class FedMD(ProbabilitySharing):
 
         return prediction_consensus(num_classes, naive())
 
-    def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
+    def check_silos(self, config: "RunConfig", dataset: "FederatedDataset | None", learners: list["Learner"]) -> None:
         """Raise ConfigError for learners that do not go on learning."""
         from fedct_flwr.learners.soft import check_in_turn
 

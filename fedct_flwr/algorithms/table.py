@@ -6,13 +6,16 @@ To add one, write that file. Nothing else names it.
 from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fedct_flwr import algorithms, baselines
 from fedct_flwr.algorithms.fedct import DawidSkene
-from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
-from fedct_flwr.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
+from fedct_flwr.text.kinds import words_of
+from fedct_flwr.wire.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
 
 _SLOW: Final = ".checks"
 """A file that holds no algorithm and imports learners, which not every command waits for."""
@@ -23,7 +26,7 @@ DEFAULT: Final = DawidSkene.name
 """The algorithm of a run config that names none."""
 
 
-def what_leaves(config: RunConfig, quantity: str) -> str:
+def what_leaves(config: "RunConfig", quantity: str) -> str:
     """Describe in plain words what leaves a silo. ``quantity``: the number that is predicted (empty: classes)."""
     algorithm, scores = find_algorithm(config), " and test scores" if config.report_scores else ""
     if algorithm.kind is None:
@@ -31,7 +34,7 @@ def what_leaves(config: RunConfig, quantity: str) -> str:
     kind = algorithm.kind if algorithm.kind.policy in ADDED else kind_for(algorithm.kind, quantity)
     # Where silos only add their answers, and perhaps shares of noise.
     sums = NOISY_SUMS if config.method.noise_in_shares else SUMS if config.method.in_sums else {}
-    return f"{sums.get(kind.name, kind).shared}{scores}"
+    return f"{words_of(sums.get(kind.name, kind)).shared}{scores}"
 
 
 def _found() -> Iterator[type[Algorithm]]:

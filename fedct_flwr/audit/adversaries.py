@@ -17,15 +17,15 @@ from fedct_flwr.audit import attacks
 from fedct_flwr.audit.attacks import Observation, Scores
 from fedct_flwr.audit.members import Candidates, with_members
 from fedct_flwr.audit.rerun import Refit
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, as_numbers, pool, take
 from fedct_flwr.drawing.simulated import placed, plan_of, sum_of
-from fedct_flwr.kinds import kind_of
-from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic
 from fedct_flwr.learners.preprocessing import transformed
+from fedct_flwr.secure_sum.votes import opened
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SiloName, TrainingError
+from fedct_flwr.wire.kinds import Summed, kind_of
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
@@ -148,7 +148,7 @@ def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
             raise TypeError("noise is in sums of votes alone")
         total = np.asarray(np.sum([one.vector for one in added], axis=0, dtype=np.uint64))
         shares = VoteShares(asked.noise, asked.query.size, terms.width, added[0].honest)
-        votes = kind.opened(total, asked, terms, len(added), shares.honest) / shares.grid
+        votes = opened(kind, total, asked, terms, len(added), shares.honest) / shares.grid
         chances = np.full((terms.num_public, terms.width), np.nan)
         chances[asked.query.positions(terms.num_public)] = softmax(votes / asked.noise**2, axis=1)
         found.append(chances)
@@ -178,7 +178,7 @@ class _Training:
     @classmethod
     def of(cls, refit: Refit, places: Places) -> "_Training":
         """The messages of a refit."""
-        from fedct_flwr.silo.noisy_sum import joint_labeler  # needs the extra privacy
+        from fedct_flwr.labelers.joint_linear import joint_labeler
 
         steps = next(kept.steps for kept in refit.transcript.silos.values() if kept.steps)
         labeler = joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)

@@ -27,9 +27,8 @@ from fedct_flwr.audit.attacks import Observation, all_scores
 from fedct_flwr.audit.members import Candidates, choose, draw, with_members, with_some
 from fedct_flwr.audit.rerun import Forge, rerun
 from fedct_flwr.audit.success import Guesses, Success, bound_of_run, guesses, success
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, take
-from fedct_flwr.kinds import kind_of
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.learners.base import Choosing, Learner
 from fedct_flwr.learners.build import learner_for
@@ -39,6 +38,7 @@ from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.silo.site import Site
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, SiloName
 from fedct_flwr.wire.content import Instruction, Terms
+from fedct_flwr.wire.kinds import kind_of
 
 REFITS: Final = 8
 CANDIDATES: Final = 200
@@ -148,7 +148,7 @@ class Audit:
 def check(config: RunConfig, dataset: FederatedDataset) -> None:
     """Raise ConfigError for a run that no attack here is for."""
     dataset.schema.outcome.check_classes(
-        f"the run predicts a number ({dataset.schema.quantity}), and membership attacks here are for classes: "
+        f"the run predicts a number ({dataset.schema.outcome.named}), and membership attacks here are for classes: "
         "audit a run with classes"
     )
 
@@ -171,7 +171,7 @@ def audit(
     candidates = choose(dataset.silos, how.candidates, how.seed)
     settings = config.learner_settings(0, len(dataset.silos))
     places = Places(dataset, candidates, transformer_for(settings, dataset.schema, dataset.public.X))
-    forge = _forged(places, Terms.of(config.study, dataset.public, dataset.schema)) if how.forged else None
+    forge = _forged(places, dataset.schema.terms(config.study, dataset.public)) if how.forged else None
     seen: dict[str, list[Mapping[SiloName, Observation]]] = {seat: [] for seat in SEATS}
     counting = None
     if config.public == "drawn" and config.draw_epsilon:
@@ -304,7 +304,7 @@ def rehearse(
     A protection's labeler answers as often as the plan says. Raises ConfigError for a quantity, DataError.
     """
     site.schema.outcome.check_classes(
-        f"the study predicts a number ({site.schema.quantity}), and membership attacks here are for classes"
+        f"the study predicts a number ({site.schema.outcome.named}), and membership attacks here are for classes"
     )
     started = time.monotonic()
     own = SiloData(site.silo, site.private, site.own_test, site.groups)

@@ -17,23 +17,31 @@ from numpy.typing import NDArray
 from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.baselines.weight_sharing import WeightSharing
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
+from fedct_flwr.datasets import loading
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.kinds import kind_of
-from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.context import open_silo_context, silo_named
-from fedct_flwr.silo.site import simulated_site
-from fedct_flwr.silo.summing import ACTION, Ready
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, RunError, SiloName, Votes
+from fedct_flwr.secure_sum.votes import shape_of_votes
+from fedct_flwr.silo.opening import open_silo_context, silo_named
+from fedct_flwr.silo.simulated import simulated_site
+from fedct_flwr.silo.summing import Ready
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Refusal, Refused, RunError, SiloName, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint, Terms
-from fedct_flwr.wire.messages import ARRAYS, asks_for_weights, from_record, to_record, to_weights, without_control
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.kinds import Summed, kind_of
+from fedct_flwr.wire.messages import (
+    ACTION,
+    ARRAYS,
+    asks_for_weights,
+    from_record,
+    to_record,
+    to_weights,
+    without_control,
+)
 from server_app.main import app as server_app
 
 Forge = Callable[[SiloName, Instruction], Instruction]
@@ -112,7 +120,7 @@ class Transcript:
         here, kind = open_silo_context(context), kind_of(asked, self.terms)
         if not isinstance(kind, Summed) or here.noise_adder_of is None:
             raise TypeError("noise is in sums of votes alone")
-        shape = kind.shape(asked, self.terms, hashlib.sha256(encode_instruction(asked, self.terms)).digest())
+        shape = shape_of_votes(kind, asked, self.terms, hashlib.sha256(encode_instruction(asked, self.terms)).digest())
         kept = self.silos.setdefault(silo, OfSilo())
         kept.targets.append(asked.targets)
         kept.in_sums.append(InSum(asked, Ready(here.state).vector(shape), here.noise_adder_of().honest))
@@ -148,7 +156,7 @@ _FIXED: Final[Mapping[str, Any]] = {
     "tracking": "none", "report-scores": False, "student": "", "student-params": "{}", "run-dir": "", "roster": "",
 }  # fmt: skip
 """The data set that is handed in has been read and corrupted already, and its public set drawn."""
-_OF_DATA: Final = (*datasets.SETTINGS.values(), *datasets.OF_PUBLIC.values())
+_OF_DATA: Final = (*loading.SETTINGS.values(), *loading.OF_PUBLIC.values())
 _IN_THE_OPEN: Final[Mapping[str, Any]] = {"secure": False, "min-summands": 0, "may-collude": 1}
 """Without noise, sums have exactly the votes that travel without them: each silo's can be added up."""
 
@@ -166,7 +174,7 @@ class Refit:
 
 def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge | None = None) -> Refit:
     """Run these settings on this data set, with another seed. Raises RunError where the run fails."""
-    transcript = Transcript(client_app, Terms.of(config.study, dataset.public, dataset.schema), forge)
+    transcript = Transcript(client_app, dataset.schema.terms(config.study, dataset.public), forge)
     with tempfile.TemporaryDirectory(prefix="fedct-audit-") as folder, _named(dataset), _silent():
         path = Path(folder) / "run"
         averages = isinstance(find_algorithm(config), WeightSharing)

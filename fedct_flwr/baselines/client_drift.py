@@ -17,7 +17,7 @@ number of records.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -25,18 +25,26 @@ from flwr.serverapp import Grid, strategy
 from pydantic import Field
 
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing, network, num_records, share
-from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.study import Roster
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.silo.weights import CONTROL_VARIATES, FEDDYN_ALPHA
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.messages import to_arrays, to_weights, with_control, without_control
+from fedct_flwr.wire.messages import (
+    CONTROL_VARIATES,
+    FEDDYN_ALPHA,
+    to_arrays,
+    to_weights,
+    with_control,
+    without_control,
+)
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.coordinator.study import Roster
+    from fedct_flwr.datasets.federated import FederatedDataset
 
 
 class ProximalAveraging(strategy.FedProx, Averaging):
     """Flower's FedProx, which sends ``proximal_mu``; otherwise as ``Averaging``."""
 
-    def __init__(self, roster: Roster, *, proximal_mu: float, **options: Any) -> None:
+    def __init__(self, roster: "Roster", *, proximal_mu: float, **options: Any) -> None:
         # Not Flower's own, which takes FedAvg's options alone.
         Averaging.__init__(self, roster, **options)
         self.proximal_mu = proximal_mu
@@ -54,7 +62,7 @@ class FedProx(WeightSharing):
     mu: Annotated[float, Field(ge=0)] = 0.1
     """How much silos are held to the global weights; with 0 it is FedAvg."""
 
-    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
+    def _options(self, config: "RunConfig", dataset: "FederatedDataset") -> dict[str, Any]:
         return {"proximal_mu": self.mu}
 
 
@@ -65,7 +73,7 @@ class DynamicAveraging(Averaging):
     """
 
     def __init__(
-        self, roster: Roster, *, alpha: float, parameters: Sequence[str], num_records: int, **options: Any
+        self, roster: "Roster", *, alpha: float, parameters: Sequence[str], num_records: int, **options: Any
     ) -> None:
         super().__init__(roster, **options)
         self._alpha = alpha
@@ -106,7 +114,7 @@ class FedDyn(WeightSharing):
     alpha: Annotated[float, Field(gt=0)] = 0.1
     """How much silos are held to the global weights, and how slowly they learn where they disagree."""
 
-    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
+    def _options(self, config: "RunConfig", dataset: "FederatedDataset") -> dict[str, Any]:
         return {
             "alpha": self.alpha,
             "parameters": network(config, dataset, 0).parameters,
@@ -121,7 +129,7 @@ class ControlledAveraging(Averaging):
     With a reply that comes too late, its change is lost, as in the paper's algorithm.
     """
 
-    def __init__(self, roster: Roster, *, parameters: Sequence[str], num_records: int, **options: Any) -> None:
+    def __init__(self, roster: "Roster", *, parameters: Sequence[str], num_records: int, **options: Any) -> None:
         super().__init__(roster, **options)
         self._parameters = parameters
         self._num_records = num_records
@@ -161,7 +169,7 @@ class Scaffold(WeightSharing):
     strategy: ClassVar[type[Averaging]] = ControlledAveraging
     leaves: ClassVar[str] = "the weights of its network and its control variate, which is of their size"
 
-    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
+    def _options(self, config: "RunConfig", dataset: "FederatedDataset") -> dict[str, Any]:
         first = network(config, dataset, 0)
         if first.reach is None:
             raise ConfigError(

@@ -10,20 +10,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp import strategy
 
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing
-from fedct_flwr.config import RunConfig
-from fedct_flwr.config.run import of_run
-from fedct_flwr.coordinator.study import Roster
-from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.config.run import RunConfig, of_run
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.messages import ARRAYS, NUM_EXAMPLES, Weights, to_arrays, to_weights
+
+if TYPE_CHECKING:
+    from fedct_flwr.coordinator.study import Roster
+    from fedct_flwr.datasets.federated import FederatedDataset
 
 _SEEDED: Final = "dp-fedavg"
 _LEAST_NOISE: Final = 0.1
@@ -38,7 +39,7 @@ class PrivateAveraging(Averaging):
     """
 
     def __init__(
-        self, roster: Roster, *, noise_multiplier: float, clipping_norm: float, seed: int, **options: Any
+        self, roster: "Roster", *, noise_multiplier: float, clipping_norm: float, seed: int, **options: Any
     ) -> None:
         super().__init__(roster, **options)
         self._noise_multiplier = noise_multiplier
@@ -99,7 +100,7 @@ class PrivateFedAvg(WeightSharing):
                     "normalization does: use a network without it"
                 )
 
-    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
+    def _options(self, config: RunConfig, dataset: "FederatedDataset") -> dict[str, Any]:
         return {
             "noise_multiplier": self._noise_multiplier(config.num_server_rounds),
             "clipping_norm": self.clipping_norm,

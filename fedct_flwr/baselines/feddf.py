@@ -6,7 +6,7 @@ the paper stops by a validation set, here ``distillation-steps`` are taken.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
@@ -15,14 +15,16 @@ from pydantic import Field
 from scipy.special import softmax
 
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing, network
-from fedct_flwr.config import RunConfig
 from fedct_flwr.config.settings import MAX_INT
-from fedct_flwr.coordinator.study import Roster
-from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Averageable, Distillable
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, Features
 from fedct_flwr.wire.messages import ARRAYS, to_arrays, to_weights
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.coordinator.study import Roster
+    from fedct_flwr.datasets.federated import FederatedDataset
 
 
 @runtime_checkable
@@ -38,7 +40,7 @@ class DistilledAveraging(Averaging):
 
     def __init__(
         self,
-        roster: Roster,
+        roster: "Roster",
         *,
         student: Student,
         public: Features,
@@ -81,7 +83,7 @@ class FedDF(WeightSharing):
     distillation_steps: Annotated[int, Field(ge=1, le=MAX_INT)] = 50
     """Minibatch steps on ``batch-size`` public examples each, after every round."""
 
-    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
+    def _options(self, config: "RunConfig", dataset: "FederatedDataset") -> dict[str, Any]:
         student = network(config, dataset, 0)
         if not isinstance(student, Student):
             raise ConfigError(f"algorithm {self.name!r} teaches by probabilities: use a network")

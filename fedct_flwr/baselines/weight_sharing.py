@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -17,18 +17,14 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.questions import Questions
-from fedct_flwr.coordinator.study import Roster, Study
-from fedct_flwr.datasets.federated import FederatedDataset, Query
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
-from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, RunError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Refusal, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
-from fedct_flwr.wire.content import NO_TERMS, Instruction
+from fedct_flwr.wire.content import NO_TERMS, Instruction, Query
+from fedct_flwr.wire.kinds import Kind
 from fedct_flwr.wire.messages import (
     ARRAYS,
     NUM_EXAMPLES,
@@ -40,7 +36,12 @@ from fedct_flwr.wire.messages import (
     to_question,
     to_weights,
 )
-from fedct_flwr.wire.refusal import Refusal
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.coordinator.study import Roster, Study
+    from fedct_flwr.datasets.federated import FederatedDataset
+    from fedct_flwr.runs.run_folder import RunFolder
 
 
 class Averaging(FlowerFedAvg):
@@ -52,11 +53,11 @@ class Averaging(FlowerFedAvg):
 
     def __init__(
         self,
-        roster: Roster,
+        roster: "Roster",
         *,
         min_silos: int,
         deadline: float,
-        folder: RunFolder,
+        folder: "RunFolder",
         score: Callable[[ArrayRecord], dict[str, float]] | None = None,
     ) -> None:
         super().__init__(
@@ -146,7 +147,7 @@ class WeightSharing(Algorithm):
     initial_model: str = field(default="", kw_only=True)
     """File of a model that the first round begins with, absolute."""
 
-    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
+    def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError unless every silo is simulated and trains a network with the same weights, in a new run."""
         dataset = _simulated(config, dataset)
         if config.corruption == "collusion":
@@ -178,7 +179,7 @@ class WeightSharing(Algorithm):
         self._options(config, dataset)
         self._initial_weights(config, dataset)
 
-    def _initial_weights(self, config: RunConfig, dataset: FederatedDataset) -> Weights:
+    def _initial_weights(self, config: "RunConfig", dataset: "FederatedDataset") -> Weights:
         """Weights before the first round. Raises ConfigError for an initial model that does not fit this network."""
         first = network(config, dataset, 0)
         if self.initial_model:
@@ -191,18 +192,18 @@ class WeightSharing(Algorithm):
                 ) from error
         return first.weights()
 
-    def _check_weights(self, config: RunConfig, weights: Weights) -> None:
+    def _check_weights(self, config: "RunConfig", weights: Weights) -> None:
         """Raise ConfigError for weights that the strategy cannot work with."""
 
-    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
+    def _options(self, config: "RunConfig", dataset: "FederatedDataset") -> dict[str, Any]:
         """Further arguments of the strategy. Raises ConfigError."""
         return {}
 
-    def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
+    def model_path(self, folder: "RunFolder", silo: SiloName, suffix: str) -> Path:
         """All silos end with the same model."""
         return folder.global_model(suffix)
 
-    def run(self, study: Study, grid: Grid) -> dict[str, Any]:
+    def run(self, study: "Study", grid: Grid) -> dict[str, Any]:
         """Average, keep the global model, and return what ``result.json`` tells. Raises RunError.
 
         All begin with ``initial-model``, or with the first silo's fresh network. Its preprocessing is that of the
@@ -250,7 +251,7 @@ class FedAvg(WeightSharing):
     title: ClassVar[str] = "FedAvg"
 
 
-def _simulated(config: RunConfig, dataset: FederatedDataset | None) -> FederatedDataset:
+def _simulated(config: "RunConfig", dataset: "FederatedDataset | None") -> "FederatedDataset":
     if dataset is None:
         raise ConfigError(
             f"algorithm {config.algorithm!r} is for simulation, as real silos hand out no weights: use one that shares "
@@ -269,7 +270,7 @@ def _save(model: Saveable, path: Path) -> None:
         ) from error
 
 
-def network(config: RunConfig, dataset: FederatedDataset, position: int) -> Network:
+def network(config: "RunConfig", dataset: "FederatedDataset", position: int) -> Network:
     """The untrained network of the silo at this position. Raises ConfigError for a learner without weights."""
     # Takes a second, for which a run config does not wait.
     from fedct_flwr.learners.build import build_learner
@@ -284,6 +285,6 @@ def network(config: RunConfig, dataset: FederatedDataset, position: int) -> Netw
     return learner
 
 
-def num_records(config: RunConfig, dataset: FederatedDataset) -> int:
+def num_records(config: "RunConfig", dataset: "FederatedDataset") -> int:
     """Private records of all silos on the roster."""
     return sum(silo.private.size for silo in dataset.silos if not config.roster or silo.name in config.roster)

@@ -11,7 +11,7 @@ from rich.markdown import Markdown
 from fedct_flwr import datasets
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.run_options import Package
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, check_from_file
 from fedct_flwr.runs.run_folder import RunFolder

@@ -18,7 +18,8 @@ from fedct_flwr.cli.coordinator.invite import files_of, make_kit
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import SILO_FILE, check_new, host_and_port
 from fedct_flwr.cli.silo.init import NewSilo, make_silo
-from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study

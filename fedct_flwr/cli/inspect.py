@@ -14,7 +14,7 @@ from fedct_flwr.cli.findings import FOUND_BAD, of_data, show
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.printed_rounds import finding_document
 from fedct_flwr.cli.run_options import Accept, Group
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.files import NOT_READ
 from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.inspection.table_one import NOTE, TableOne, caption, cells_of
@@ -32,6 +32,9 @@ def inspect(
     outcome: Annotated[
         Literal["class", "number"], typer.Option(help="Whether the label column holds classes, or numbers to predict.")
     ] = "class",
+    event: Annotated[
+        str, typer.Option(help="The column of events (1 or 0), where the label column holds times of follow-up.")
+    ] = "",
     group: Group = "",
     accept: Accept = None,
     json_: Json = False,
@@ -48,7 +51,8 @@ def inspect(
             **of_folder(folder),
             "label-column": label,
             "group-column": group,
-            "outcome": outcome,
+            "outcome": "survival" if event else outcome,
+            "event-column": event,
             "accept": tuple(accept or ()),
         }
     )

@@ -11,7 +11,7 @@ from rich.status import Status
 
 from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.cli.output import Output
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets.inspection.finding import Finding

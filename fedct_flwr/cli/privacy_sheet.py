@@ -11,7 +11,8 @@ import typer
 from fedct_flwr.algorithms.fedct import JointLabeler
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.silo.folder import SILO_FILE
-from fedct_flwr.config import STUDY, RunConfig, SiloConfig
+from fedct_flwr.config.run import STUDY, RunConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.coordinator.algorithm import LabelSharing, find_algorithm
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files import UNREADABLE, write_atomically
@@ -120,7 +121,7 @@ def _of_silo(config: SiloConfig) -> _Page:
         simulated=False,
         metrics=config.policy.metrics,
         unprotected=bare_labels(read_entries(config.state), study.name, covers_records),
-        answers=replace(Answers.of(config), values=study.schema.outcome.number),
+        answers=replace(Answers.of(config), values=bool(study.schema.quantity)),
     )
     own = _Page(study.name, privacy.protection, text, accounts)
     return in_sums.then(own) if in_sums else own
@@ -267,7 +268,7 @@ def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
             students=config.method.votes,
             lessons=config.method.transfer_settings(1).lessons,
             probabilities=bool(kind and kind.own_targets),
-            values=run.outcome.number,
+            values=bool(run.outcome.quantity),
             summed=config.method.in_sums,
         ),
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.learners.catalog import code_of_file, named_in
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.types import ConfigError

@@ -51,6 +51,8 @@ class Method:
     """Whether silos train one labeler together, for epsilon and delta, which each silo's ledger is charged with."""
     predicts_quantities: ClassVar[bool] = False
     """Whether it can also predict a quantity instead of a class."""
+    grades_risks: ClassVar[bool] = False
+    """Whether it is for time to an event, and for nothing else."""
     refused: ClassVar[Mapping[str, str]] = {}
     """Keys of other algorithms that would harm here: the sentence that refuses each."""
 

@@ -43,6 +43,13 @@ def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
     return {key: ",".join(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
+def _is_time(text: str) -> bool:
+    try:
+        return 0 < float(text) < float("inf")
+    except ValueError:
+        return False
+
+
 class SimulatedSilos(Training):
     """Settings that real silos make in ``silo.toml``; shares are in 0..1, sizes are numbers of examples."""
 
@@ -53,8 +60,12 @@ class SimulatedSilos(Training):
     group_column: str = ""
     """For ``files``: the column that says which records belong together, such as a patient's number. All records of a
     group are on one side of every split, and the column is no feature. Empty: what ``data.toml`` says, or none."""
-    outcome: Literal["class", "number"] = "class"
-    """For data = files: whether ``label-column`` holds classes, or numbers to predict."""
+    outcome: Literal["class", "number", "survival"] = "class"
+    """For data = files: whether ``label-column`` holds classes, numbers to predict, or times of follow-up."""
+    event_column: str = ""
+    """For outcome = survival: the column that is 1 where the event was seen, and 0 where a record is censored."""
+    horizons: Names = ()
+    """For outcome = survival: times at which the chances of an event are scored; empty: the median time of events."""
     positive_class: str = ""
     """Of two classes the one that sensitivity is about, such as the ill; empty: the last one."""
     accept: Names = ()
@@ -228,11 +239,17 @@ class RunConfig(SimulatedSilos):
             raise ValueError(f"learner-params must be one object, or a list of {len(self.learner)} for the learners")
         if self.data == "files" and not self.data_dir:
             raise ValueError("data = 'files' needs data-dir")
-        if self.outcome == "number" and self.data not in ("files", MEMORY):
+        if self.outcome != "class" and self.data not in ("files", MEMORY):
             raise ValueError(
-                "outcome = 'number' is for data = 'files' in a simulation: named data sets know what their outcome is, "
-                "and studies with real silos have classes"
+                f"outcome = {self.outcome!r} is for data = 'files' in a simulation: named data sets know what their "
+                "outcome is, and studies with real silos have classes"
             )
+        if (self.outcome == "survival") != bool(self.event_column):
+            raise ValueError("outcome = 'survival' and event-column go together: name the column of events")
+        if self.horizons and not self.event_column:
+            raise ValueError("horizons are for outcome = 'survival': leave them out")
+        if not all(map(_is_time, self.horizons)):
+            raise ValueError("horizons must be times above 0, with commas between them")
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
         twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})
@@ -304,18 +321,31 @@ class RunConfig(SimulatedSilos):
                     f"{name} has no effect on real silos, which have data and learners of their own: leave it out"
                 )
 
+    def check_grades(self, *, wanted: bool) -> None:
+        """Raise ConfigError for an algorithm that grades risks where none are ``wanted``, or the other way round."""
+        if wanted == self.method.grades_risks:
+            return
+        if not wanted:
+            raise ConfigError(
+                f"algorithm {self.algorithm!r} is for time to an event: choose another, or name its columns"
+            )
+        able = " or ".join(repr(name) for name, method in methods().items() if method.grades_risks)
+        raise ConfigError(f"algorithm {self.algorithm!r} is not for time to an event: set algorithm to {able}")
+
     def check_quantity(self, quantity: str, *named: str) -> None:
         """Raise ConfigError for one of these settings, or of all, that needs classes: a ``quantity`` is predicted."""
         names = named or _OF_CLASSES
         what = f"the outcome {quantity!r} of {self.data!r} is a number"
-        if "algorithm" in names and not self.method.predicts_quantities:
+        if "algorithm" in names and not (self.method.predicts_quantities or self.method.grades_risks):
             able = sorted((name for name, method in methods().items() if method.predicts_quantities), reverse=True)
             raise ConfigError(
                 f"algorithm {self.algorithm!r} needs classes, and {what}: set algorithm to "
                 f"{' or '.join(map(repr, able))}"
             )
         settings, defaults = self.to_flower(), self.defaults()
-        for name in names:
+        # Grades are labels of classes, and it asks nothing of records.
+        covered = {"protection"} if self.method.grades_risks and PROTECTIONS[self.protection].reads_votes else set()
+        for name in (name for name in names if name not in covered):
             if name != "algorithm" and settings[name] != defaults[name]:
                 raise ConfigError(f"{name} = {settings[name]!r} needs classes, and {what}: leave it out")
 

@@ -1,15 +1,14 @@
 """A silo's own settings, ``silo.toml``. The silo alone decides them.
 
-Of a limit, the setting has the name, the range, the default and the explanation. ``TOTALS`` says what is counted and
-how people read it; the gate, the approval page and ``fedct silo status`` ask it.
+Of a limit, the setting has the name, the range, the default and the explanation. ``hospital/log_entry.py`` says what
+is counted.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -112,24 +111,6 @@ class DataSettings(Settings):
             raise ValueError("test-file and test-fraction exclude each other: keep one of them")
         return self
 
-
-class Total(NamedTuple):
-    """A limit of all that ever left for a study and its public set, whatever was approved in between."""
-
-    name: str
-    """In documents, and in what the gate counts."""
-    title: str
-    """The counted things, at the beginning of a line."""
-    of: Callable[[Any], int]
-    """The count in a ``hospital.log_entry.Spent``."""
-
-
-TOTALS: Final[Mapping[str, Total]] = {
-    "max_rounds": Total("rounds", "Rounds", attrgetter("rounds")),
-    "max_queries": Total("labels", "Labels", attrgetter("queries")),
-    "max_bytes": Total("bytes", "Bytes", attrgetter("bytes")),
-}
-"""By setting of the policy, and of the records."""
 
 AT_LEAST: Final = ("min_summands", "may_collude", "sum_epsilon", "sum_delta")
 """Settings of the policy: what a secure sum must protect, at least."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from fedct_flwr.config.settings import (
     Address,
@@ -95,6 +95,17 @@ class StudyNumber(Settings):
         return self
 
 
+class StudySurvival(Settings):
+    """``[survival]``: time to an event is what silos predict, and they give public examples grades of risk."""
+
+    time: VisibleName = Field(min_length=1)
+    """The times of follow-up; a silo names its own column of them as its label."""
+    event: VisibleName = Field(min_length=1)
+    """The column of all silos that is 1 where the event was seen, and 0 where a record is censored."""
+    horizons: tuple[PositiveFloat, ...] = ()
+    """Times at which chances of the event are scored."""
+
+
 class StudyConfig(Settings):
     """A study's folder holds this file and the public set. Relative paths start at its folder.
 
@@ -108,6 +119,8 @@ class StudyConfig(Settings):
     """Names of the classes, two or more, in the order that messages number them."""
     number: StudyNumber | None = None
     """The number that is predicted, where there are no classes."""
+    survival: StudySurvival | None = None
+    """Columns of follow-up, where time to an event is predicted instead."""
     public: VisiblePath = Path("public.csv")
     """The public set: a table in a file, without labels, or a folder of images."""
     test_file: OptionalVisiblePath = None
@@ -141,9 +154,11 @@ class StudyConfig(Settings):
             raise ValueError("test-file and test-label belong together: give both or neither")
         if len(set(self.classes)) != len(self.classes):
             raise ValueError("classes repeat")
-        needs_classes = self.image_size or self.joint or self.draw
-        if (self.classes or needs_classes) if self.number else len(self.classes) < 2:
-            raise ValueError("name two classes or more; or [number], without classes, images, [joint] and [draw]")
+        others = [self.number, self.survival, self.image_size, self.joint, self.draw]
+        if self.classes if self.number or self.survival else len(self.classes) < 2:
+            raise ValueError("name two classes or more; or [number] or [survival], without classes")
+        if (self.number or self.survival) and sum(map(bool, others)) > 1:
+            raise ValueError("[number] and [survival] exclude each other, images, [joint] and [draw]: leave these out")
         if self.image_size and self.tables.given:
             raise ValueError("tables is for tables, and image-size for images: leave one of them out")
         if self.joint and not self.sums.keys:

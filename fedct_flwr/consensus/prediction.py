@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.consensus.counting import Ballot, Consensus, State, Trust, plurality
 from fedct_flwr.consensus.trust import TrustRule, targets_of
-from fedct_flwr.types import Answers, HardLabels, SiloName, SoftVotes, Values
-from fedct_flwr.wire.packing import UNITS
+from fedct_flwr.types import UNITS, Answers, HardLabels, SiloName, SoftVotes, Values
 
 _SILOS: Final = "silos"
 _ROWS: Final = "rows"

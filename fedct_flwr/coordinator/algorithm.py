@@ -7,25 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, ca
 
 from pydantic import Field
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.config.method import Method
 from fedct_flwr.config.privacy import IN_SHARES
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, either, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.kinds import HARD
-from fedct_flwr.kinds.base import Kind
-from fedct_flwr.learners.base import Learner
-from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.secure_sum.terms import FEWEST_SILOS
-from fedct_flwr.types import SiloName
+from fedct_flwr.types import FEWEST_SILOS
+from fedct_flwr.wire.kinds import HARD, Kind
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
+    from fedct_flwr.config.run import RunConfig
     from fedct_flwr.coordinator.questions import Learning
     from fedct_flwr.coordinator.study import Study
+    from fedct_flwr.datasets.federated import FederatedDataset
+    from fedct_flwr.learners.base import Learner
     from fedct_flwr.privacy.budget import Spending
+    from fedct_flwr.runs.run_folder import RunFolder
+    from fedct_flwr.types import SiloName
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Algorithm(Method):
     kind: ClassVar[Kind | None]
     """Kind of the silos' answers in classification; None where they share weights."""
     leaves: ClassVar[str]
-    """Data that leave a silo in classification, in plain words."""
+    """Data that leave a silo, in plain words, where silos share weights."""
 
     @classmethod
     def asks_students(cls) -> bool:
@@ -43,13 +42,13 @@ class Algorithm(Method):
         return cls.kind is not None and not cls.kind.own_model
 
     @abstractmethod
-    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
+    def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError for settings that the algorithm cannot work with, before anything runs.
 
         Without a ``dataset``, silos are real and choose their learners themselves.
         """
 
-    def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
+    def model_path(self, folder: "RunFolder", silo: "SiloName", suffix: str) -> Path:
         """Path of the model that a silo ends with in simulation: its own, if silos do not share one."""
         return folder.silo_model(silo, suffix)
 
@@ -57,11 +56,11 @@ class Algorithm(Method):
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Run all rounds and return what ``result.json`` tells. Raises RunError."""
 
-    def notes(self, config: RunConfig, dataset: FederatedDataset) -> list[str]:
+    def notes(self, config: "RunConfig", dataset: "FederatedDataset") -> list[str]:
         """Expectations that follow from the size of a simulation's data, a sentence each."""
         return []
 
-    def cautions(self, config: RunConfig, num_silos: int) -> list[str]:
+    def cautions(self, config: "RunConfig", num_silos: int) -> list[str]:
         """Settings of the silos' noise that are allowed but probably mistakes, a sentence each."""
         if not self.protects_silos:
             return []
@@ -86,13 +85,8 @@ class LabelSharing(Algorithm):
     """An algorithm states its kind, its consensus, and what else it needs, as class variables and by methods."""
 
     kind: ClassVar[Kind] = HARD
-    leaves: ClassVar[str] = HARD.shared
     used: ClassVar[Uses] = CO_TRAINING
     predicts_quantities: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.leaves = cls.kind.shared
 
     @abstractmethod
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
@@ -105,7 +99,7 @@ class LabelSharing(Algorithm):
 
         return Learning()
 
-    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
+    def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError for a learner that cannot be made, or for noise that cannot keep the promise."""
         from fedct_flwr.coordinator import label_rounds
 
@@ -113,18 +107,17 @@ class LabelSharing(Algorithm):
         label_rounds.check_noise(self)
         self.check_silos(config, dataset, learners)
 
-    def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
+    def check_silos(self, config: "RunConfig", dataset: "FederatedDataset | None", learners: list["Learner"]) -> None:
         """Raise ConfigError for learners that the kind of answer is not for, or silos that a protection is not for.
 
         The smallest silo stands for all: what a protection asks of records is that there are enough.
         """
         from fedct_flwr.coordinator import label_rounds
 
-        for learner in learners:
-            self.kind.check_learner(learner)
+        label_rounds.check_learners(self.kind, learners)
         label_rounds.check_protection(config, dataset)
 
-    def spent_at_silos(self, config: RunConfig, dataset: FederatedDataset | None) -> "Spending | None":
+    def spent_at_silos(self, config: "RunConfig", dataset: "FederatedDataset | None") -> "Spending | None":
         """Cost for each record of the silos' own noise on their students' votes, if they add any."""
         return None
 
@@ -173,6 +166,6 @@ class Summable(LabelSharing):
         )
 
 
-def find_algorithm(config: RunConfig) -> Algorithm:
+def find_algorithm(config: "RunConfig") -> Algorithm:
     """The algorithm of a run config, with its settings."""
     return cast(Algorithm, config.method)

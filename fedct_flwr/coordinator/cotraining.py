@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -17,22 +17,24 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
-from fedct_flwr.consensus.counting import Consensus, State
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
+from fedct_flwr.coordinator.facts import Decision, Facts, empty_table, facts_of
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
-from fedct_flwr.datasets.federated import Query
-from fedct_flwr.kinds.base import Decision, Facts
-from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+from fedct_flwr.secure_sum.votes import opened, shape_of_votes
 from fedct_flwr.seeding import generator
+from fedct_flwr.text.kinds import predicted
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import Answers, RunError, SiloName, VoteCounts, Votes
+from fedct_flwr.types import Answers, Refused, RunError, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.codec import encode_instruction
-from fedct_flwr.wire.content import Instruction, Terms
+from fedct_flwr.wire.content import Instruction, Query, Terms
+from fedct_flwr.wire.kinds import Summed
 from fedct_flwr.wire.messages import to_record
-from fedct_flwr.wire.refusal import Refused
+
+if TYPE_CHECKING:
+    from fedct_flwr.consensus.counting import Consensus, State
 
 _TARGETS: Final = "targets"
 
@@ -63,7 +65,7 @@ class CoTraining(Strategy):
     def __init__(
         self,
         terms: Terms,
-        consensus: Consensus,
+        consensus: "Consensus",
         roster: Roster,
         *,
         min_silos: int = 2,
@@ -94,7 +96,7 @@ class CoTraining(Strategy):
         self._state = checkpoint.state if checkpoint else consensus.init(roster.silos)
         self._deadline = 3600.0
         self._questions = Questions(roster, min_silos)
-        self._table = self.kind.empty_table(terms.num_public)
+        self._table = empty_table(self.kind, terms.num_public)
         self._instruction = Instruction(0, Query(0, 0), no_targets(terms.num_public))
         self._instruction_bytes = 0
         self._voters: frozenset[SiloName] = frozenset()
@@ -156,7 +158,7 @@ class CoTraining(Strategy):
         logger.info(
             "Co-training %r: %s silos, %s public examples (%s a round), %s, public set %s",
             self._terms.study, len(self._roster.silos), self._terms.num_public, self._query_size,
-            self.kind.predicted(self._terms), self._terms.public_fingerprint.hex()[:16],
+            predicted(self._terms), self._terms.public_fingerprint.hex()[:16],
         )  # fmt: skip
 
     def configure_train(
@@ -214,7 +216,7 @@ class CoTraining(Strategy):
         self._note_fixed_point(server_round, bool(moved), frozenset(valid), len(positions))
 
         scores = [answer.scores for answer, _ in valid.values()]
-        facts = self.kind.facts(votes, scores, Decision(decided, incumbent, targets), self._terms)
+        facts = facts_of(self.kind, votes, scores, Decision(decided, incumbent, targets), self._terms)
         record = {
             "round": server_round,
             "seconds": round(time.time() - self._questions.asked_at, 3),
@@ -252,7 +254,7 @@ class CoTraining(Strategy):
             raise RunError("answers are added before anybody was asked")
         subject = hashlib.sha256(encode_instruction(self._instruction, self._terms)).digest()
         kind = cast(Summed, self.kind)
-        shape = kind.shape(self._instruction, self._terms, subject)
+        shape = shape_of_votes(kind, self._instruction, self._terms, subject)
         found, sent = sums.sum(self._grid, shape, ready.keys(), server_round, self._deadline)
         added = {
             silo: (replace(answer, size=answer.size + sent[silo]), seconds)
@@ -260,7 +262,7 @@ class CoTraining(Strategy):
             if silo in found.summands
         }
         try:
-            return kind.opened(found.total, self._instruction, self._terms, len(added), sums.honest), added
+            return opened(kind, found.total, self._instruction, self._terms, len(added), sums.honest), added
         except Refused:
             raise RunError(
                 f"round {server_round} has a secure sum that {len(added)} silos' {kind.inner.name} cannot add up to: "
@@ -311,5 +313,5 @@ class CoTraining(Strategy):
         """There is nothing to aggregate."""
 
 
-def _same(state: State, other: State) -> bool:
+def _same(state: "State", other: "State") -> bool:
     return all(np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f") for name, value in state.items())

@@ -6,15 +6,12 @@ of it (Li, He, Song, IJCAI 2021, Algorithm 1, last line; Papernot et al., arXiv:
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from fedct_flwr.config import LearnerSettings, ModelDescription, RunConfig
-from fedct_flwr.coordinator.study import Study, Subject
-from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.inspections import quantiles
-from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.files import write_atomically, write_json
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.build import untrained
@@ -27,12 +24,19 @@ from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, RunError
 
+if TYPE_CHECKING:
+    from fedct_flwr.config.learner import LearnerSettings
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.coordinator.study import Study, Subject
+    from fedct_flwr.datasets.federated import PublicSet
+    from fedct_flwr.datasets.schema import Schema
+
 FACT: Final = "global_model"
 """Key in ``result.json``."""
 
 
 def add_global_model(
-    study: Study,
+    study: "Study",
     targets: HardLabels,
     title: str,
     privacy: Mapping[str, Any],
@@ -84,7 +88,7 @@ def add_global_model(
     return {FACT: result if most is None else {**result, "most_frequent_class": most}}
 
 
-def description_of(study: str, subject: Subject, settings: LearnerSettings, *learned: Features) -> ModelDescription:
+def description_of(study: str, subject: "Subject", settings: "LearnerSettings", *learned: Features) -> ModelDescription:
     """Metadata for the file of a model that ``settings`` describe, in a study of this name.
 
     ``learned``, each ``(n, columns)``, are the examples that it has learned from.
@@ -92,8 +96,8 @@ def description_of(study: str, subject: Subject, settings: LearnerSettings, *lea
     return ModelDescription.read(
         {
             "study": study,
-            "classes": subject.schema.classes,
-            "quantity": subject.schema.quantity,
+            "classes": () if subject.schema.follow_up else subject.schema.classes,
+            "quantity": "risk" if subject.schema.follow_up else subject.schema.quantity,
             "columns": [(column.name, column.categories) for column in subject.schema.columns],
             "quantiles": quantiles(subject.schema, *learned),
             "text": [column.name for column in subject.schema.columns if column.text],
@@ -107,7 +111,7 @@ def description_of(study: str, subject: Subject, settings: LearnerSettings, *lea
     )
 
 
-def _scores(model: Predictor, subject: Subject) -> dict[str, float | None]:
+def _scores(model: Predictor, subject: "Subject") -> dict[str, float | None]:
     accuracy, balanced = both_accuracies(model, subject.test)
     # Of one class alone there is none.
     return {"accuracy": accuracy, "balanced_accuracy": None if math.isnan(balanced) else balanced}
@@ -120,13 +124,7 @@ class Student(NamedTuple):
     transformer: Any
 
 
-def check_student(config: RunConfig, schema: Schema, public: PublicSet) -> None:
-    """Raise what ``make_student`` does, before anything runs, if the run config names a student."""
-    if config.student:
-        make_student(config, schema, public)
-
-
-def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Student:
+def make_student(config: "RunConfig", schema: "Schema", public: "PublicSet") -> Student:
     """The untrained student of the run config. Raises ConfigError if it cannot be made or saved, DataError."""
     settings = config.student_settings()
     transformer = transformer_for(settings, schema, public.X)
@@ -143,7 +141,7 @@ def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Studen
     return Student(learner, transformer)
 
 
-def train_student(student: Student, public: PublicSet, targets: HardLabels) -> int:
+def train_student(student: Student, public: "PublicSet", targets: HardLabels) -> int:
     """Train on what ``targets`` ``(num_public,)`` label; returns how many. Raises RunError, TrainingError."""
     labeled = np.flatnonzero(targets != ABSTAIN)
     if not len(labeled):

@@ -12,23 +12,22 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from fedct_flwr.coordinator.facts import Decision, facts_of
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulated_plan
 from fedct_flwr.coordinator.questions import no_targets
-from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Lost, NoisySums
-from fedct_flwr.datasets.federated import Query
-from fedct_flwr.kinds import GRADIENTS
-from fedct_flwr.kinds.base import Decision
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.privacy.budget import unit_of
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import RunError
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.content import Instruction, Query
+from fedct_flwr.wire.kinds import GRADIENTS
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
+    from fedct_flwr.coordinator.study import Study
     from fedct_flwr.labelers.joint_linear import Descent
 
 
@@ -47,8 +46,8 @@ def _kept(progress: "Descent") -> dict[str, Any]:
 class Training:
     """One run."""
 
-    def __init__(self, algorithm: JointSettings, study: Study, grid: Grid) -> None:
-        from fedct_flwr.silo.noisy_sum import joint_labeler
+    def __init__(self, algorithm: JointSettings, study: "Study", grid: Grid) -> None:
+        from fedct_flwr.labelers.joint_linear import joint_labeler
 
         self._algorithm, self._study = algorithm, study
         self._plan = (
@@ -91,7 +90,7 @@ class Training:
             instruction = Instruction(plan.steps + 1, self._query, labels, joint=self._plan)
             valid, absent, asked = self._sums.ask(instruction)
             votes = dict.fromkeys(valid, labels)
-            facts = GRADIENTS.facts(votes, [], Decision(labels, nothing, labels), study.terms).of_round
+            facts = facts_of(GRADIENTS, votes, [], Decision(labels, nothing, labels), study.terms).of_round
             self._sums.note(instruction, len(asked), valid, absent, facts=facts)
             study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, _kept(progress)))
         study.folder.save_labels(labels, study.terms.classes)

@@ -7,18 +7,16 @@ run has no say in it, and no silo tells how many records it has.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.config.run import of_run
+from fedct_flwr.config.run import RunConfig, of_run
 from fedct_flwr.coordinator.algorithm import Algorithm, Silos
-from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.content import Joint
+from fedct_flwr.wire.content import STEPS, Joint
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.study import (
         Subject,
     )  # takes a second, which an algorithm as an object does not wait for
+    from fedct_flwr.datasets.federated import FederatedDataset
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class JointSettings(Algorithm):
         return self.min_summands or num_silos
 
 
-def simulated_plan(method: JointSettings, config: RunConfig, dataset: FederatedDataset, num_silos: int) -> Joint:
+def simulated_plan(method: JointSettings, config: RunConfig, dataset: "FederatedDataset", num_silos: int) -> Joint:
     """The plan of a simulation with ``num_silos`` silos, without weights. Raises ConfigError."""
     from fedct_flwr.privacy.noise_shares import surely_honest
 

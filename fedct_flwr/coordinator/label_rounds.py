@@ -1,31 +1,35 @@
 """The rounds of algorithms in which silos share votes, and what is checked before them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flwr.serverapp import Grid
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
-from fedct_flwr.consensus.counting import Consensus
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
+from fedct_flwr.coordinator.facts import empty_table
 from fedct_flwr.coordinator.global_model import add_global_model
-from fedct_flwr.coordinator.study import Study
 from fedct_flwr.coordinator.summing import Sums, sum_terms
-from fedct_flwr.datasets.federated import FederatedDataset, check_protected
 from fedct_flwr.labelers.labeler import Start, check_extra, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
+from fedct_flwr.learners.soft import check_soft
 from fedct_flwr.models.card import promised, promised_by_noise
-from fedct_flwr.privacy.budget import Spending
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
+from fedct_flwr.wire.kinds import PROBABILITIES, SHARES
 
 if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.consensus.counting import Consensus
     from fedct_flwr.coordinator.algorithm import LabelSharing
+    from fedct_flwr.coordinator.study import Study
+    from fedct_flwr.datasets.federated import FederatedDataset
+    from fedct_flwr.privacy.budget import Spending
+    from fedct_flwr.wire.kinds import Kind
 
 
-def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:
+def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
     """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""
     config, terms, checkpoint = study.config, study.terms, study.checkpoint
     # A refitted learner gives the same labels for the same targets. One that trains on may still change them, and needs
@@ -56,7 +60,7 @@ def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:
     )
     result = strategy.start(
         grid,
-        targets_to_arrays(checkpoint.targets if checkpoint else strategy.kind.empty_table(terms.num_public)),
+        targets_to_arrays(checkpoint.targets if checkpoint else empty_table(strategy.kind, terms.num_public)),
         num_rounds=config.rounds,
         timeout=config.round_deadline,
     )
@@ -77,7 +81,7 @@ def run(method: "LabelSharing", study: Study, grid: Grid) -> dict[str, Any]:
     return facts | add_global_model(study, targets, method.title, promise)
 
 
-def _consensus(method: "LabelSharing", study: Study) -> tuple[Consensus, Spending | None, float]:
+def _consensus(method: "LabelSharing", study: "Study") -> tuple["Consensus", "Spending | None", float]:
     """The algorithm's, with the coordinator's noise if it adds any, and what noise costs. Raises ConfigError.
 
     And the noise that silos add to their sum in shares, in votes of one silo; 0: none.
@@ -102,8 +106,8 @@ def _consensus(method: "LabelSharing", study: Study) -> tuple[Consensus, Spendin
 
 
 def _in_shares(
-    method: "LabelSharing", noise: NoisePlan, study: Study, queries: int
-) -> tuple[Consensus, Spending, float]:
+    method: "LabelSharing", noise: NoisePlan, study: "Study", queries: int
+) -> tuple["Consensus", "Spending", float]:
     """The same where silos add the noise: the coordinator adds none, and decides on what it opens."""
     from fedct_flwr.privacy.noise_shares import noisiest, shares_for, spent_on_sum, surely_honest
 
@@ -117,7 +121,7 @@ def _in_shares(
     return method.consensus(num_classes, noisiest), spent, shares.scale
 
 
-def log_cost(what: str, spent: Spending) -> None:
+def log_cost(what: str, spent: "Spending") -> None:
     """Write what noise costs to the log."""
     cost = spent.to_result()
     logger.info(
@@ -126,7 +130,7 @@ def log_cost(what: str, spent: Spending) -> None:
     )  # fmt: skip
 
 
-def learners_of(config: RunConfig, dataset: FederatedDataset | None) -> list[Learner]:
+def learners_of(config: "RunConfig", dataset: "FederatedDataset | None") -> list[Learner]:
     """One of each that the run config names; none for real silos, which have their own."""
     return named_learners(config, dataset) if dataset else []
 
@@ -144,15 +148,21 @@ def check_delta(mechanism: str, delta: float, names: Iterable[str] = ON_COUNTS) 
         raise ConfigError(wrong)
 
 
-def check_protection(config: RunConfig, dataset: FederatedDataset | None) -> None:
+def check_learners(kind: "Kind", learners: Sequence[Learner]) -> None:
+    """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
+    for learner in learners if kind in (PROBABILITIES, SHARES) else ():
+        check_soft(learner)
+
+
+def check_protection(config: "RunConfig", dataset: "FederatedDataset | None") -> None:
     """Raise ConfigError for a protection that a learner, or the smallest silo, does not allow."""
     if not dataset:
         return
     privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
     smallest = min(dataset.silos, key=lambda silo: silo.units)
     privacy.check_unit(grouped=smallest.groups is not None)
-    for silo in dataset.silos if privacy.enabled else ():
-        check_protected(silo.groups, silo.name)
+    if privacy.enabled:
+        dataset.check_protected()
     for position in range(len(config.learner)):
         learner = config.learner_settings(position, len(dataset.silos))
         if privacy.enabled:

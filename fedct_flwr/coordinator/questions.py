@@ -9,25 +9,35 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedct_flwr.consensus.counting import Consensus, State
-from fedct_flwr.coordinator.study import Roster
-from fedct_flwr.datasets.federated import Query
 from fedct_flwr.flower.grid import ErrorCode, seconds_of
-from fedct_flwr.kinds import kind_by
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.seeding import seed_words
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, RunError, SiloName, SoftVotes, Votes
+from fedct_flwr.types import (
+    ABSTAIN,
+    LABEL_DTYPE,
+    Answers,
+    HardLabels,
+    Refusal,
+    Refused,
+    RunError,
+    SiloName,
+    SoftVotes,
+    Votes,
+)
 from fedct_flwr.wire.codec import decode_reply
-from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.kinds import Kind, kind_by
 from fedct_flwr.wire.messages import from_record
-from fedct_flwr.wire.refusal import Refusal, Refused
+
+if TYPE_CHECKING:
+    from fedct_flwr.consensus.counting import Consensus, State
+    from fedct_flwr.coordinator.study import Roster
 
 # Flower passes an exception's text on verbatim, and that may quote data: only the codes are read.
 _ERRORS: Final[dict[int, str]] = {
@@ -60,7 +70,7 @@ class Questions:
     work meanwhile would only pile up; in a simulation it would take a second worker away from the others.
     """
 
-    def __init__(self, roster: Roster, min_silos: int) -> None:
+    def __init__(self, roster: "Roster", min_silos: int) -> None:
         self._roster = roster
         self._min_silos = min_silos
         self._messages: list[Message] = []
@@ -217,7 +227,7 @@ class Asking:
     """Makes the instructions of a run. ``votes`` and ``learning`` are explained in ``CoTraining``."""
 
     terms: Terms
-    consensus: Consensus
+    consensus: "Consensus"
     query_size: int
     votes: int
     learning: Learning
@@ -235,7 +245,7 @@ class Asking:
         asked = self.votes, self.consensus.targets is not None, self.terms
         return kind_by(*asked, summed=self.summed, noisy=bool(self.noise), answer=self.answer)
 
-    def instruction(self, server_round: int, table: Answers, state: State) -> Instruction:
+    def instruction(self, server_round: int, table: Answers, state: "State") -> Instruction:
         """The instruction to all silos without targets of their own; ``table`` are the labels so far.
 
         Silos that learn shares of votes learn those of the round before, in this ``state`` of the consensus. So does a
@@ -255,7 +265,7 @@ class Asking:
         asked = self.kind.question(server_round, self._query(server_round), fresh, self.votes, learning)
         return replace(asked, noise=self.noise) if self.noise else asked
 
-    def own(self, instruction: Instruction, state: State, silo: SiloName) -> Instruction | None:
+    def own(self, instruction: Instruction, state: "State", silo: SiloName) -> Instruction | None:
         """The same for a silo that has targets of its own in this state of the consensus; None for others."""
         targets = self.consensus.targets(state, silo) if self.kind.own_targets and self.consensus.targets else None
         if targets is None:

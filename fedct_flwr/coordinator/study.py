@@ -6,25 +6,25 @@ The roster waits for the nodes, and lets no two of them answer for one silo.
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, Query
-from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
-from fedct_flwr.secure_sum.terms import Terms as SumTerms
-from fedct_flwr.silo.site import joint_of
 from fedct_flwr.text.printable import count, logger
-from fedct_flwr.types import LABEL_DTYPE, Examples, RunError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, Examples, Refusal, Refused, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
-from fedct_flwr.wire.content import NO_TERMS, Instruction, Joint, Terms
+from fedct_flwr.wire.content import NO_TERMS, Instruction, Joint, Query, Terms
 from fedct_flwr.wire.messages import from_record
-from fedct_flwr.wire.refusal import Refusal, Refused
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
+    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+    from fedct_flwr.secure_sum.terms import Terms as SumTerms
 
 _POLL_SECONDS: Final = 0.2
 _SIMULATION_SECONDS: Final = 5.0
@@ -183,23 +183,23 @@ class Subject(NamedTuple):
     train.
     """
 
-    schema: Schema
-    public: PublicSet
+    schema: "Schema"
+    public: "PublicSet"
     test: Examples
-    sums: SumTerms | None = None
+    sums: "SumTerms | None" = None
     joint: Joint | None = None
-    folder: StudyFolder | None = None
+    folder: "StudyFolder | None" = None
     """Subject of a study with real silos."""
 
     @classmethod
-    def simulated(cls, dataset: FederatedDataset) -> "Subject":
+    def simulated(cls, dataset: "FederatedDataset") -> "Subject":
         """Subject of a simulation."""
         return cls(dataset.schema, dataset.public, dataset.test)
 
     @classmethod
-    def real(cls, study: StudyFolder) -> "Subject":
+    def real(cls, study: "StudyFolder") -> "Subject":
         """Subject of a study's folder."""
-        return cls(study.schema, study.public, study.test, study.sums, joint_of(study), study)
+        return cls(study.schema, study.public, study.test, study.sums, study.joint, study)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,10 +209,10 @@ class Study:
     ``dataset`` is the data set of simulated silos; of real ones nothing is here.
     """
 
-    config: RunConfig
-    dataset: FederatedDataset | None
+    config: "RunConfig"
+    dataset: "FederatedDataset | None"
     subject: Subject
     terms: Terms
     roster: Roster
-    folder: RunFolder
-    checkpoint: Checkpoint | None = None
+    folder: "RunFolder"
+    checkpoint: "Checkpoint | None" = None

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flwr.app import Message
 from flwr.serverapp import Grid
@@ -17,8 +17,6 @@ from numpy import uint64
 from numpy.typing import NDArray
 
 from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
-from fedct_flwr.coordinator.study import Roster, Study, Subject
-from fedct_flwr.kinds.joint import NoisySum
 from fedct_flwr.runs.records import IN_WRONG_SUM
 from fedct_flwr.secure_sum.coordinator import (
     Exchange,
@@ -30,27 +28,31 @@ from fedct_flwr.secure_sum.coordinator import (
     sum_securely,
 )
 from fedct_flwr.secure_sum.faults import SumRefused
-from fedct_flwr.secure_sum.terms import Shape, Terms
-from fedct_flwr.silo.summing import ACTION, simulated_terms
-from fedct_flwr.types import ConfigError, RunError, SiloName
+from fedct_flwr.secure_sum.simulated import simulated_terms
+from fedct_flwr.secure_sum.votes import shape_of_records
+from fedct_flwr.types import ConfigError, Refused, RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
-from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refused
+from fedct_flwr.wire.messages import ACTION, from_record, to_record
+
+if TYPE_CHECKING:
+    from fedct_flwr.coordinator.study import Roster, Study, Subject
+    from fedct_flwr.secure_sum.terms import Shape, Terms
+    from fedct_flwr.wire.content import Instruction
+    from fedct_flwr.wire.kinds import NoisySum
 
 LONGEST_SECONDS: Final = 60.0
 """Silos have their answers ready when a sum begins: no message of it takes long."""
 NOT_IN_SUM: Final = "its part of the secure sum is missing"
 
 
-def sum_terms(study: Study) -> Terms:
+def sum_terms(study: "Study") -> "Terms":
     """The terms of a run's sums. Raises ConfigError for too few silos, or a study without sums."""
     if study.dataset is not None:
         return simulated_terms(study.config, study.roster.silos)
     return real_terms(study.subject, study.roster.silos)
 
 
-def real_terms(subject: Subject, silos: Collection[SiloName]) -> Terms:
+def real_terms(subject: "Subject", silos: Collection[SiloName]) -> "Terms":
     """The terms of a study of real silos. Raises ConfigError where it has none, or lacks a silo's key."""
     if subject.sums is None:
         raise ConfigError("secure sums need [sums] with the silos' keys in study.toml: add it, or leave secure out")
@@ -96,14 +98,16 @@ class Summed(NamedTuple):
 class Sums:
     """Sums of one run."""
 
-    def __init__(self, terms: Terms, roster: Roster) -> None:
+    def __init__(self, terms: "Terms", roster: "Roster") -> None:
         self._coordinator = SumCoordinator(terms)
         self.honest = terms.min_summands - terms.may_collude
         """How many silos' noise is counted, where they add some."""
         self._roster = roster
         self._added: tuple[SiloName, ...] = ()
 
-    def sum(self, grid: Grid, shape: Shape, silos: Collection[SiloName], server_round: int, deadline: float) -> Summed:
+    def sum(
+        self, grid: Grid, shape: "Shape", silos: Collection[SiloName], server_round: int, deadline: float
+    ) -> Summed:
         """Add the answers of these silos, all of which are ready. Raises RunError where no sum can be opened.
 
         Another session begins where these are other silos than those of the last sum.
@@ -140,7 +144,7 @@ class Lost(RunError):
 class NoisySums:
     """Secure sums with noise of one run."""
 
-    def __init__(self, study: Study, grid: Grid, kind: NoisySum) -> None:
+    def __init__(self, study: "Study", grid: Grid, kind: "NoisySum") -> None:
         self._study, self._grid, self._kind = study, grid, kind
         self._questions = Questions(study.roster, study.config.min_silos)
         self._terms = sum_terms(study)
@@ -150,7 +154,7 @@ class NoisySums:
         """Until the silos are there, or the roster's deadline has passed."""
         self._study.roster.wait(self._grid)
 
-    def opened(self, instruction: Instruction, wrong: Callable[[NDArray[uint64], int], str]) -> NDArray[uint64]:
+    def opened(self, instruction: "Instruction", wrong: Callable[[NDArray[uint64], int], str]) -> NDArray[uint64]:
         """The sum of what silos add. ``wrong`` says what is wrong with one of a number of silos; empty: nothing.
 
         Raises RunError where too few silos are ready: none has added yet, so it can be asked for again. Raises Lost.
@@ -163,7 +167,7 @@ class NoisySums:
                 + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
                 + "; see to them, then resume the run"
             )
-        shape = self._kind.shape(instruction, hashlib.sha256(asked).digest())
+        shape = shape_of_records(self._kind, instruction, hashlib.sha256(asked).digest())
         deadline = self._study.config.round_deadline
         try:
             found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)
@@ -178,7 +182,7 @@ class NoisySums:
         self.note(instruction, len(asked), added, absent, sent)
         return found.total
 
-    def ask(self, instruction: Instruction) -> tuple[Valid, dict[str, str], bytes]:
+    def ask(self, instruction: "Instruction") -> tuple[Valid, dict[str, str], bytes]:
         """The silos' answers, why others have none, and what they were asked."""
         study, deadline = self._study, self._study.config.round_deadline
         payload = encode_instruction(instruction, study.terms)
@@ -189,7 +193,7 @@ class NoisySums:
 
     def note(
         self,
-        instruction: Instruction,
+        instruction: "Instruction",
         asked_bytes: int,
         valid: Valid,
         absent: Mapping[str, str],

@@ -8,24 +8,21 @@ that has seen one record of a patient knows the patient, and its score on the ot
 """
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.cells import are_missing
-from fedct_flwr.datasets.inspection.finding import Finding
-from fedct_flwr.datasets.inspection.table_one import TableOne
-from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.table_files import as_names, no_column
-from fedct_flwr.text.printable import count, quoted
+from fedct_flwr.text.printable import count
 from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
+
+if TYPE_CHECKING:
+    from fedct_flwr.datasets.inspection.finding import Finding
+    from fedct_flwr.datasets.inspection.table_one import TableOne
+    from fedct_flwr.datasets.schema import Schema
 
 _BLOCK_BYTES: Final = 1 << 24
 _TABLE: Final = 2
@@ -120,40 +117,6 @@ def _of_objects(X: Features) -> bytes:
     return digest.digest()
 
 
-class Query(NamedTuple):
-    """Which public examples a round asks about: ``size`` of them, drawn with ``seed`` (unsigned, 64 bits).
-
-    Both sides derive the same positions from these two numbers, so a query costs a few bytes whatever its size.
-    """
-
-    seed: int
-    size: int
-
-    def positions(self, num_public: int) -> NDArray[np.intp]:
-        """Sorted positions ``(size,)`` in a public set of ``num_public`` examples.
-
-        Ranks the raw output of Philox, which NumPy keeps the same in every version (its policy for bit
-        generators; the methods of Generator have no such promise).
-
-        >>> Query(seed=7, size=3).positions(3)
-        array([0, 1, 2])
-        >>> Query(seed=7, size=3).positions(1000)
-        array([535, 753, 887])
-        """
-        return _drawn(self.seed, self.size, num_public)
-
-
-@lru_cache(maxsize=4)
-def _drawn(seed: int, size: int, num_public: int) -> NDArray[np.intp]:
-    if size == num_public:
-        found = np.arange(num_public, dtype=np.intp)
-    else:
-        keys = np.random.Philox(key=seed).random_raw(num_public)
-        found = np.sort(np.argsort(keys, kind="stable")[:size])
-    found.flags.writeable = False
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class SiloData:
     """One silo's records: ``private`` for training; ``test`` held out, possibly empty.
@@ -184,14 +147,14 @@ class FederatedDataset:
     """
 
     name: str
-    schema: Schema
+    schema: "Schema"
     public: PublicSet
     silos: tuple[SiloData, ...]
     test: Examples
     truth: Answers | None = None
     notes: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    table_one: TableOne | None = None
+    findings: "tuple[Finding, ...]" = ()
+    table_one: "TableOne | None" = None
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""
@@ -207,6 +170,11 @@ class FederatedDataset:
     def fewest_units(self) -> int:
         """Private records of the smallest silo, or groups of them."""
         return min(silo.units for silo in self.silos)
+
+    def check_protected(self) -> None:
+        """Raise DataError for groups of a silo that cannot be protected as patients."""
+        for silo in self.silos:
+            check_protected(silo.groups, silo.name)
 
     def position(self, silo: SiloName) -> int:
         """Position of a silo. Raises DataError for an unknown name."""
@@ -246,43 +214,6 @@ def pool(parts: list[Examples]) -> Examples:
 def shuffled(records: Examples, rng: Generator) -> Examples:
     """The examples in random order, so that a position tells nothing of where an example came from."""
     return take(records, rng.permutation(records.size))
-
-
-_PADDED: Final = r"^0+(\d+)$"
-
-
-def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArray:
-    """The column ``name`` as text in small letters without blanks around it, null where a record has no group.
-
-    Whole numbers are spelled alike however a table holds them: groups that differ in spelling alone would be on both
-    sides of a split. Each record without a group counts as one of its own. Raises DataError, which quotes no record,
-    for a column in which these, and words for a missing value, are the majority.
-    """
-    if name not in table.column_names:
-        raise no_column(where, name, table.column_names, "group column")
-    what = f"group column {quoted(name)} of {where}"
-    text = pc.utf8_lower(pc.utf8_trim_whitespace(as_names(table.column(name), what)))
-    # Spreadsheets take zeros in front away.
-    text = pc.replace_substring_regex(text, _PADDED, r"\1")
-    text = pc.if_else(pc.equal(text, ""), None, text)
-    # A word for no value stays one group, whose records are kept together.
-    words = pc.unique(text).drop_null()
-    unknown = pc.is_in(text, value_set=words.filter(pa.array(are_missing(words.to_pylist()))))
-    if text.null_count + (pc.sum(unknown).as_py() or 0) > len(text) / 2:
-        fix = "fill it in, or name another group column"
-        raise DataError(f"{what} is empty in most records, so one patient's would be on both sides of a split: {fix}")
-    return text
-
-
-def numbered(columns: Sequence[pa.ChunkedArray]) -> list[Groups]:
-    """Numbers for the groups of several tables, the same for the same text; below 0 that of a record without one."""
-    sizes = [len(column) for column in columns]
-    chunks = [chunk for column in columns for chunk in column.chunks]
-    found = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode().indices
-    numbers = np.array(found.cast(pa.float64()))
-    alone = np.isnan(numbers)
-    numbers[alone] = -1 - np.arange(np.count_nonzero(alone))
-    return np.split(numbers.astype(np.int64), np.cumsum(sizes)[:-1])
 
 
 def check_protected(groups: Groups | None, silo: SiloName) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.tables import FolderTables, TableSettings
 from fedct_flwr.datasets import image_folder
 from fedct_flwr.datasets.excel import other_sheets

@@ -16,25 +16,20 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 from weakref import WeakValueDictionary
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from fedct_flwr.config import MEMORY, RunConfig, TableSettings
 from fedct_flwr.config.learner import READS_TEXT
+from fedct_flwr.config.run import MEMORY, RunConfig
+from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import (
-    FederatedDataset,
-    PublicSet,
-    SiloData,
-    column_of_groups,
-    numbered,
-    pool,
-    split_silo,
-)
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool, split_silo
+from fedct_flwr.datasets.groups import column_of_groups, numbered
 from fedct_flwr.datasets.inspection.cells import TESTED, Cells
 from fedct_flwr.datasets.inspection.finding import Redaction, refuse
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
-from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.datasets.schema import Column, FollowUp, Schema
 from fedct_flwr.datasets.table_files import PLAIN, no_column, read_table
 from fedct_flwr.datasets.tables import (
     all_classes,
@@ -44,8 +39,11 @@ from fedct_flwr.datasets.tables import (
     encode_labels,
     numbers,
     text_columns,
+    with_signed_times,
 )
 from fedct_flwr.seeding import generator
+from fedct_flwr.survival.ranks import NAMES
+from fedct_flwr.survival.times import check_can_rank, times_of, usual_horizon
 from fedct_flwr.text.printable import count, fault, formula_fault, listed
 from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
 
@@ -114,11 +112,11 @@ def federation(
 ) -> FederatedDataset:
     """The data set ``name`` of these tables, whose columns are what the public table says.
 
-    ``label-column`` holds classes, or numbers where ``outcome`` says so; in the public table it is not used. Each silo
-    holds ``test-fraction`` of its records out, unless ``tests`` has a table of its own for it. ``group-column``, or the
-    group that the public table's settings name, says which records belong together; it is no feature. Columns in
-    ``text-columns``, or in these settings' ``text``, stay text. ``where`` all tables are and how to ``leave_out`` one
-    are for errors, ``notes`` are the data set's.
+    ``label-column`` holds classes, or numbers or times where ``outcome`` says so; in the public table it is not used,
+    no more than ``event-column``. Each silo holds ``test-fraction`` of its records out, unless ``tests`` has a table of
+    its own for it. ``group-column``, or the group that the public table's settings name, says which records belong
+    together; it is no feature. Columns in ``text-columns``, or in these settings' ``text``, stay text.
+    ``where`` all tables are and how to ``leave_out`` one are for errors, ``notes`` are the data set's.
 
     Raises ConfigError for a label that is the group or text, or a name in ``accept`` that no finding has; DataError
     that names the table and the columns concerned, also for what the inspection refuses and ``accept`` does not name.
@@ -131,13 +129,18 @@ def federation(
     if label in texts:
         raise ConfigError(f"column {label!r} cannot be both the label and text: name other columns as text")
     table = public.read(texts)
-    no_features = {label, group} if group else {label}
+    event = config.event_column
+    no_features = {label, group, event} - {""}
     unlabeled = table.drop_columns([column for column in table.column_names if column in no_features])
     texts = texts or _taken_as_text(unlabeled, config)
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
-    number = config.outcome == "number"
-    text = [*([] if number else [label]), *text_columns(unlabeled), *texts, *([group] if group else [])]
+    text = [
+        *([label] if config.outcome == "class" else []),
+        *text_columns(unlabeled),
+        *texts,
+        *([group] if group else []),
+    ]
     parts = [
         *(_Labeled(silo, source, source.read(text), tested=False) for silo, source in silos.items()),
         *(_Labeled(silo, source, source.read(text), tested=True) for silo, source in tests.items()),
@@ -149,6 +152,11 @@ def federation(
             remedy = "take it away" if part.tested else leave_out
             raise DataError(f"{part.source.where} has no records: add records or {remedy}")
     groups = _groups(parts, group)
+    if event:
+        parts = [replace(part, table=with_signed_times(part.table, label, event, part.source.where)) for part in parts]
+        for part in parts:
+            if not part.tested:
+                check_can_rank(times_of(np.asarray(part.table.column(label))), part.source.where)
     parts = [
         replace(part, table=part.table.drop_columns([group])) if group and group in part.table.column_names else part
         for part in parts
@@ -216,14 +224,15 @@ def _inspected(
         columns = columns_of(table.select(features), public.where, settings.text)
         encode(apart.table.drop_columns([label]), columns, apart.source.where)
     # Tables in memory go by their digest: who trains on the same ones again does not wait for the same findings.
-    key = (config.data_dir, label, config.outcome, settings.model_dump_json(), config.accept)
+    key = (config.data_dir, label, config.event_column, config.outcome, settings.model_dump_json(), config.accept)
     found = _INSPECTED.get(key) if config.data == MEMORY else None
     if found is None:
         found = inspect_tables(
             table,
             {part.name: part.table for part in parts},
             label,
-            number=config.outcome == "number",
+            number=config.outcome != "class",
+            event=config.event_column,
             settings=settings,
             accept=config.accept,
             words=Redaction(settings=public.tables.place),
@@ -241,9 +250,12 @@ def _labels(
 ) -> tuple[Schema, list[Answers]]:
     """The schema, and the outcomes of each table ``(n,)``."""
     label = config.label_column
-    if config.outcome == "number":
+    if config.outcome != "class":
         values: list[Answers] = [numbers(part.table, label, part.source.where) for part in parts]
-        return Schema((), columns, quantity=label), values
+        if not config.event_column:
+            return Schema((), columns, quantity=label), values
+        horizons = tuple(map(float, config.horizons)) or usual_horizon(values)
+        return Schema(NAMES, columns, follow_up=FollowUp(label, config.event_column, horizons)), values
     named = [class_names(part.table.column(label), label, part.source.where) for part in parts]
     classes = all_classes(set().union(*(names for part, names in zip(parts, named, strict=True) if not part.tested)))
     if len(classes) == 1:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool, split_silo
 from fedct_flwr.datasets.folder import PUBLIC, TEST, holds_tables

@@ -16,9 +16,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.config import DataSettings, RunConfig, TableSettings
-from fedct_flwr.config.tables import StudyTables
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.silo import DataSettings
+from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
+from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source
@@ -30,11 +32,11 @@ from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity,
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.inspection.labels_fit import LabelsFit
 from fedct_flwr.datasets.inspection.shared_records import shared_records
-from fedct_flwr.datasets.inspection.table_one import TableOne, of_classes, row_of, said_of
+from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Row, Site, TableOne, of_classes, row_of, said_of
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.datasets.study_folder import StudyFolder, form_of, table_of
+from fedct_flwr.datasets.study_folder import StudyFolder, events_of, form_of, table_of
 from fedct_flwr.datasets.table_files import no_column, read_table
-from fedct_flwr.datasets.tables import encode, text_columns
+from fedct_flwr.datasets.tables import encode, text_columns, with_signed_times
 from fedct_flwr.text.printable import count, listed
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, Features, SiloName
 
@@ -80,12 +82,13 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
     if schema.columns:
         own = {silo.name: silo.private for silo in silos}
         classes = schema.classes
-        if not classes:
+        if schema.outcome.number:
             own, classes = {silo: _by_half(records) for silo, records in own.items()}, ("below the median", "above it")
         fit = LabelsFit(own, schema.columns, len(classes))
         found += fit.findings(classes)
-        if row := fit.row():
-            table = TableOne((*table.rows, row))
+        sites = [Site(silo, n, 0, numbers=(auc.low, auc.value, auc.high)) for silo, (n, auc) in fit.areas().items()]
+        if sites:
+            table = TableOne((*table.rows, Row(LABELS_FIT, tuple(sites), label=True)))
     return Inspection(table, tuple(with_accepted(found, accept)))
 
 
@@ -94,14 +97,14 @@ def _table_of(dataset: FederatedDataset) -> TableOne:
         return dataset.table_one
     silos = {silo.name: silo.private.X for silo in dataset.silos}
     rows = [row_of(column) for column in columns_of_arrays(dataset.public.X, silos, dataset.schema)]
-    if rows and dataset.schema.classes:
+    if rows and not dataset.schema.outcome.number:
         counts = {silo.name: dataset.schema.outcome.counts(silo.private.y) for silo in dataset.silos}
         rows.insert(0, of_classes(counts, "class"))
     return TableOne(tuple(rows))
 
 
 def _by_half(records: Examples) -> Examples:
-    """Records of two classes: below and above the median of the number to predict."""
+    """Records of two classes: below and above the median of the number to predict, or of the times of follow-up."""
     return Examples(records.X, (records.y > np.median(records.y)).astype(LABEL_DTYPE))
 
 
@@ -146,13 +149,16 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     settings = public.tables.model_copy(update={"text": text, "group": group})
     try:
         table = public.read(settings.text)
-        unlabeled = table.drop_columns([name for name in table.column_names if name in {config.label_column, group}])
+        no_features = {config.label_column, group, config.event_column}
+        unlabeled = table.drop_columns([name for name in table.column_names if name in no_features])
         _check(unlabeled.num_rows > 0 and unlabeled.column_names, public, "is empty: it needs a record and a feature")
     except DataError as error:
         return FolderInspection(Inspection(findings=(_unreadable(error, ""),)), folder)
     tables, wrong = _read(config, unlabeled, silos, settings)
-    number = config.outcome == "number"
-    found = inspect_tables(table, tables, config.label_column, number=number, settings=settings, accept=config.accept)
+    number, event = config.outcome != "class", config.event_column
+    found = inspect_tables(
+        table, tables, config.label_column, number=number, event=event, settings=settings, accept=config.accept
+    )
     more = Inspection(found.table)
     if not wrong and not found.refused:
         try:
@@ -172,12 +178,14 @@ def _read(
 ) -> tuple[dict[SiloName, pa.Table], list[Finding]]:
     """The silos' tables that can be read and have a label column, and what is wrong with the others' columns."""
     label = config.label_column
-    text = [*([] if config.outcome == "number" else [label]), *text_columns(public), *settings.text]
+    text = [*([label] if config.outcome == "class" else []), *text_columns(public), *settings.text]
     text += [settings.group] if settings.group else []
     tables, wrong, theirs = {}, [], public.column_names
     for silo, source in silos.items():
         try:
             table = source.read(text)
+            if config.event_column and label in table.column_names:
+                table = with_signed_times(table, label, config.event_column, source.where)
             # A table makes its list of names again at each access.
             names = table.column_names
             there, known = {*names}, {label, settings.group, *theirs}
@@ -234,6 +242,9 @@ def inspect_records(
         raise DataError(
             f"{data.source} has no records, or no column {data.label!r}: correct file or label in silo.toml"
         )
+    event = next(iter(events_of(study.schema)), "")
+    if event:
+        records = with_signed_times(records, data.label, event, data.source)
     words = Redaction(private=True, settings=tables.place)
     accept = (*tables.accept, *agreed.accept)
     found = inspect_tables(
@@ -241,6 +252,7 @@ def inspect_records(
         {silo: records},
         data.label,
         number=study.schema.outcome.number,
+        event=event,
         settings=tables.model_copy(update={"accept": ()}),
         accept=accept,
         agreed=study.schema.classes,
@@ -315,7 +327,7 @@ def read_unlabeled(
     table = read_table(path, [column.name for column in columns if column.spelled], form)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
-    found = inspect_new(table, columns, [*form.accept, *accept], learned)
+    found = inspect_new(table, columns, [*form.accept, *accept], learned, form.place)
     refuse(found, {_NEW: path})
     known = [name for name in table.column_names if name in {column.name for column in columns}]
     X = encode(table.select(known), columns, path)
@@ -335,8 +347,14 @@ class _OfNew(Redaction):
     def at(self, silo: SiloName) -> str:
         return "in the new records"
 
+    @property
+    def leave_out(self) -> str:
+        return "write it as in the tables that the model has learned from"
 
-def _apart(new: Inspected, learned: Sequence[float], redaction: Redaction) -> Iterator[Finding]:
+
+def _apart(
+    new: Inspected, learned: Sequence[float], redaction: Redaction, *, is_dates: bool = False
+) -> Iterator[Finding]:
     """The first finding on numbers that lie apart from these quantiles.
 
     False alarms, on own test records of eleven tables (``benchmarks.natural_silos`` and those by name, four splits): 4
@@ -348,7 +366,7 @@ def _apart(new: Inspected, learned: Sequence[float], redaction: Redaction) -> It
         among = learned if own.valid < FEWEST else ()
         cells = Cells.of_numbers(np.concatenate([own.ordered, among]))
         column = Inspected(new.name, Cells.of_numbers(np.array(learned)), {_NEW: cells})
-        every = [*suspicious(column, redaction, categories=False), *said_of(row_of(column), redaction)]
+        every = [*suspicious(column, redaction, categories=False, dated=is_dates), *said_of(row_of(column), redaction)]
         yield from [found for found in every if found.silo == _NEW][:1]
 
 
@@ -369,12 +387,14 @@ def inspect_new(
     features: Sequence[Column],
     accept: Collection[str] = (),
     learned: Mapping[str, Sequence[float]] = _NONE,
+    settings: str = "",
 ) -> list[Finding]:
     """Findings on new records for a model of these columns: unknown values, text for numbers, or numbers far away.
 
-    Other columns are left aside. Raises ConfigError for names in ``accept`` that no finding has.
+    Other columns are left aside. ``settings``: where the table's form is written. Raises ConfigError for names in
+    ``accept`` that no finding has.
     """
-    redaction = _OfNew(settings="", others="what the model has learned from")
+    redaction = _OfNew(settings=settings, others="what the model has learned from")
     found: list[Finding] = []
     for column in features:
         if not column.text and column.name in table.column_names:
@@ -382,5 +402,6 @@ def inspect_new(
             words = np.arange(2 * len(column.categories or ()), dtype=np.float64) // 2
             known = Cells(Kind.NUMBERS if column.categories is None else Kind.TEXT, words, column.categories or ())
             new = Inspected(column.name, known, {_NEW: Cells.of(table.column(column.name))})
-            found += [*of_silo(new, _NEW, redaction), *_apart(new, learned.get(column.name, ()), redaction)]
+            far = _apart(new, learned.get(column.name, ()), redaction, is_dates=column.name in dated(table))
+            found += [*of_silo(new, _NEW, redaction), *far]
     return with_accepted(found, accept)

@@ -28,7 +28,6 @@ Covertype, CIFAR10 and SVHN were never run here on the real data.
 
 import gzip
 import json
-import os
 from collections.abc import Collection, Sequence
 from importlib import resources
 from pathlib import Path
@@ -40,12 +39,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, scaled, shuffled
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode
+from fedct_flwr.files import data_folder
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
@@ -291,11 +291,6 @@ def _matlab(path: Path) -> Examples:
         return Examples(scaled(raw["X"].transpose(3, 2, 0, 1)), (raw["y"].ravel() % 10).astype(LABEL_DTYPE))
     except Exception as error:  # scipy raises many types on damaged files
         raise DataError(f"{path} is damaged: download it again") from error
-
-
-def data_folder() -> Path:
-    """``$FEDCT_DATA``, or ``~/.fedct/data``."""
-    return Path(os.environ.get("FEDCT_DATA") or Path.home() / ".fedct" / "data")
 
 
 def find(name: str, files: Sequence[str], elsewhere: Sequence[Path], how: str) -> list[Path]:

@@ -10,6 +10,7 @@ the query's text or the settings do. No error holds a record, an address, a user
 
 import hashlib
 import re
+import resource
 import sqlite3
 import sys
 import threading
@@ -26,8 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from fedct_flwr.config import DataSettings
-from fedct_flwr.config.silo import MOST_SQL, is_server
+from fedct_flwr.config.silo import MOST_SQL, DataSettings, is_server
 from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
 from fedct_flwr.datasets.table_files import LARGEST, as_names, is_number, is_text, repeated_names, usual
@@ -35,6 +35,8 @@ from fedct_flwr.text.printable import count, quoted
 
 _MOST_BYTES: Final = 1 << 30
 """Bytes of memory for a result."""
+_MOST_MEMORY: Final = 2 * _MOST_BYTES
+"""Bytes of memory that reading it may take on top of what this process has."""
 _ROWS: Final = 1 << 14
 """Fetched at a time, at most."""
 _FEW: Final = 1 << 9
@@ -50,6 +52,7 @@ _SELECT: Final = re.compile(r"(?>\s|--[^\n]*\n|/\*(?:(?!/\*).)*?\*/)*+(?:select|
 _SQLITE: Final = b"SQLite format 3\0"
 _QUOTED: Final = re.compile(r"""["'`](.*?)["'`]""")
 _TOO_MUCH: Final = re.compile("out of memory|too big|could not allocate|failed to allocate", re.IGNORECASE)
+_TOO_LARGE: Final = "needs too much memory: narrow it, to fewer records or shorter texts"
 _STATE: Final = re.compile(r"SQLSTATE: (\w{5})")
 
 Tables = Generator[pa.Table, None, None]
@@ -96,7 +99,8 @@ def read_query(data: DataSettings, columns: Collection[str] = ()) -> pa.Table:
 
     def work() -> None:
         try:
-            outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), data, sql, columns))
+            with _bounded(path):
+                outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), data, sql, columns))
         except BaseException as error:
             outcome.set_exception(error)
 
@@ -176,8 +180,28 @@ def _joined(parts: list[pa.Table], at: int, where: str) -> pa.ChunkedArray:
         return values.cast(pa.string()) if pc.any(pc.greater_equal(pc.abs(floats), LARGEST)).as_py() else floats
     if not (is_number(kind) or is_text(kind) or is_dated(kind)):
         # The fields of a struct may be named by values.
-        raise KindError(f"{where} as {re.split('<(?!arrow)', str(kind))[0]}: CAST it to a number or text")
+        shown = getattr(kind, "type_name", "") or re.split("<(?!arrow)", str(kind))[0]
+        raise KindError(f"{where} as {shown}: CAST it to a number or text")
     return values
+
+
+@contextmanager
+def _bounded(path: Path) -> Iterator[None]:
+    """Limit the memory that this process takes on Linux: no driver counts a batch of long texts."""
+    try:
+        data_pages = int(Path("/proc/self/statm").read_text().split()[5])
+    except OSError:
+        yield
+        return
+    before, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = data_pages * resource.getpagesize() + _MOST_MEMORY
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
+    try:
+        yield
+    except MemoryError:
+        raise KindError(f"the query {path} {_TOO_LARGE}") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (before, most))
 
 
 @contextmanager
@@ -193,7 +217,7 @@ def _failing(path: Path, words: str = "") -> Iterator[None]:
         # The first line, without the driver's words in front.
         line = re.split(r"E(?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
         if isinstance(error, MemoryError) or _TOO_MUCH.search(line):
-            why = "needs too much memory: narrow it, to fewer records or shorter texts"
+            why = _TOO_LARGE
         elif words and all(_is_named(word, words) for word in _QUOTED.findall(line)):
             why = f"does not fit the database: correct it, {quoted(line, _LONGEST)}"
         else:
@@ -254,6 +278,8 @@ def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Tables:
     # Of its own library: the driver of Arrow takes a column's type from its first rows, and cannot be interrupted.
     with closing(sqlite3.connect(f"file:{quote(data.database)}?mode=ro", uri=True)) as connection:
         stops.append(connection.interrupt)
+        # One record may hold text that is no UTF-8.
+        connection.text_factory = lambda cell: cell.decode(errors="replace")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_CELL)
         with _failing(data.source, sql):
             connection.execute(f"EXPLAIN {sql}").close()
@@ -266,7 +292,8 @@ def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Tables:
 
 
 def _array(values: Sequence[Any]) -> pa.Array:
-    """Cells as SQLite has them, each of any type; text where they are of several, as in a CSV file."""
+    """Cells as SQLite has them, each of any type; text where they are of several, as in a CSV file. Bytes are text."""
+    values = [value.hex() if isinstance(value, bytes) else value for value in values]
     try:
         return pa.array(values)
     except pa.ArrowException:
@@ -287,7 +314,8 @@ def _some(cursor: sqlite3.Cursor, path: Path) -> list[tuple[Any, ...]]:
 def _duckdb(data: DataSettings, sql: str, stops: Stops) -> Tables:
     duckdb, place = _driver("duckdb", "duckdb"), Path(data.database)
     # Nothing is written, not even what does not fit into memory.
-    closed = {"temp_directory": "", "memory_limit": f"{_MOST_BYTES}B"}
+    closed: dict[str, str | bool] = {"temp_directory": "", "memory_limit": f"{_MOST_BYTES}B"}
+    closed |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     try:
         if place.is_dir():
             connection, files = duckdb.connect(config=closed), sorted(place.glob("*.parquet"))

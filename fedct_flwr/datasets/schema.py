@@ -3,49 +3,72 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
+from fedct_flwr.scoring import BALANCED_ACCURACY, CONCORDANCE, R_SQUARED, Measure
 from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted, suggest
 from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples, Features
-from fedct_flwr.wire.packing import Grid
+from fedct_flwr.wire.content import Terms
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.datasets.federated import PublicSet
+    from fedct_flwr.wire.packing import Grid
+
+
+class FollowUp(NamedTuple):
+    """Time to an event: the columns of a silo's table, and the ``horizons`` at which chances are scored.
+
+    Records have signed times (``survival.times``), and classes are the grades of risk that silos give public examples.
+    """
+
+    time: str
+    event: str
+    horizons: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome that a study predicts: one of several ``classes``, or a number, which is called ``quantity``."""
+    """Outcome that a study predicts: one of several ``classes``, a number called ``quantity``, or time to an event."""
 
     classes: tuple[str, ...] = ()
     quantity: str = ""
+    follow_up: FollowUp | None = None
 
     @property
     def number(self) -> bool:
-        """Whether the outcome is a number."""
-        return bool(self.quantity)
+        """Whether a record's outcome is a number: a quantity, or a signed time."""
+        return bool(self.quantity or self.follow_up)
 
     @property
     def measure(self) -> Measure:
         """Name of the score by which models are compared."""
-        return R_SQUARED if self.number else BALANCED_ACCURACY
+        return CONCORDANCE if self.follow_up else R_SQUARED if self.number else BALANCED_ACCURACY
 
     @property
     def table(self) -> str:
         """A run's file of decisions."""
-        return "values.csv" if self.number else "labels.csv"
+        return "values.csv" if self.quantity else "labels.csv"
 
     @property
     def words(self) -> str:
         """The outcome as a table's cell."""
+        if self.follow_up:
+            return f"grades of risk, {self.classes[0]} to {self.classes[-1]}"
         return f"none: {self.quantity} is a number" if self.number else ", ".join(self.classes)
+
+    @property
+    def named(self) -> str:
+        """The number's name, or that of the time to an event."""
+        return self.follow_up.time if self.follow_up else self.quantity
 
     def check(self) -> None:
         """Raise DataError for fewer than two classes, too many, names that repeat, or classes of a number."""
         classes = self.classes
-        if self.number:
+        if self.quantity:
             if classes:
                 raise DataError(f"a study predicts classes or a quantity, found both {self.quantity!r} and classes")
             return
@@ -64,10 +87,12 @@ class Outcome:
         if self.number:
             raise ConfigError(sentence)
 
-    def check_settings(self, config: RunConfig, *names: str) -> None:
+    def check_settings(self, config: "RunConfig", *names: str) -> None:
         """Raise ConfigError for those of these settings (none: of all) that need classes, where there are none."""
+        if not names:
+            config.check_grades(wanted=bool(self.follow_up))
         if self.number:
-            config.check_quantity(self.quantity, *names)
+            config.check_quantity(self.named, *names)
 
     def check_records(self, parts: Iterable[Examples], name: str) -> None:
         """Raise DataError for private records, of the data set ``name``, that are all of one class."""
@@ -85,8 +110,9 @@ class Outcome:
 
     def counts(self, answers: Answers) -> dict[str, int]:
         """Counts of all classes, also of absent ones; empty for a quantity."""
-        counts = [] if self.number else np.bincount(answers, minlength=len(self.classes)).tolist()
-        return dict(zip(self.classes, counts, strict=True))
+        if self.number:
+            return {}
+        return dict(zip(self.classes, np.bincount(answers, minlength=len(self.classes)).tolist(), strict=True))
 
     def shown(self, answers: Answers) -> list[Any]:
         """Numbers, or names of classes. Others have named them, and reading refuses what this would change."""
@@ -99,7 +125,7 @@ class Outcome:
 
     def read(self, cells: Iterable[str]) -> NDArray[Any]:
         """Numbers, NaN for none; or names of classes, None for no label."""
-        if self.number:
+        if self.quantity:
             return np.array([float(cell) if cell else np.nan for cell in cells])
         return as_labels((cell or None for cell in cells), self.classes)
 
@@ -172,8 +198,10 @@ class Schema:
     columns: tuple[Column, ...] = ()
     quantity: str = ""
     images: ImageForm | None = None
-    grid: Grid | None = None
+    grid: "Grid | None" = None
     """The values that the number may have, where the study says."""
+    follow_up: FollowUp | None = None
+    """Of a study of time to an event, whose ``classes`` are grades of risk."""
 
     def __post_init__(self) -> None:
         """Check the label space."""
@@ -182,12 +210,16 @@ class Schema:
     @property
     def outcome(self) -> Outcome:
         """The predicted outcome."""
-        return Outcome(self.classes, self.quantity)
+        return Outcome(self.classes, self.quantity, self.follow_up)
 
     @classmethod
     def numeric(cls, classes: tuple[str, ...], names: tuple[str, ...]) -> Self:
         """A table of numeric columns only."""
         return cls(classes, tuple(Column(name) for name in names))
+
+    def terms(self, study: str, public: "PublicSet") -> Terms:
+        """The terms of a study with this public set and these classes, or this quantity."""
+        return Terms(study, public.fingerprint, len(public), self.classes, self.quantity, self.grid)
 
     def positive(self, name: str = "") -> int | None:
         """Number of the positive class: the one called ``name``, or the last; None unless there are two classes.

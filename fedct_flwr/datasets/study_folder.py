@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,16 +25,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 from numpy.typing import NDArray
 
-from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
-from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
+from fedct_flwr.config.silo import DataSettings
+from fedct_flwr.config.study import StudyConfig
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.dates import dated
+from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.datasets.groups import column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
 from fedct_flwr.datasets.query import read_query
-from fedct_flwr.datasets.schema import ImageForm, Schema
+from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, is_text, no_column, read_as_text, read_table
-from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers
+from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers, with_signed_times
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
+from fedct_flwr.survival.ranks import NAMES
 from fedct_flwr.text.printable import count, fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
+from fedct_flwr.wire.content import STEPS, Joint, Terms
 
 STUDY_FILE: Final = "study.toml"
 
@@ -63,13 +69,35 @@ class StudyFolder:
         return SumTerms(self.name, keys, sums.min_summands, sums.may_collude)
 
     @cached_property
+    def terms(self) -> Terms:
+        """Terms of this study for coordinator and silos."""
+        return self.schema.terms(self.name, self.public)
+
+    @cached_property
+    def joint(self) -> Joint | None:
+        """The joint labeler that the study agrees upon, without weights and seed, or None. Raises ConfigError."""
+        agreed, sums = self.config.joint, self.sums
+        if agreed is None or sums is None:
+            return None
+        return Joint(
+            records=agreed.records,
+            steps=STEPS,
+            epsilon=agreed.epsilon,
+            delta=agreed.delta,
+            # Two or more, as the terms of sums have it.
+            honest=sums.min_summands - sums.may_collude,
+            columns=0 if agreed.labeler == "linear" else len(self.schema.without_texts),
+            seed=0,
+        )
+
+    @cached_property
     def digest(self) -> bytes:
         """SHA-256 (32 bytes) over name, classes, columns with their categories, public set, test set, form of images.
 
         And over what ``[tables]`` says the columns mean, ``[columns]``, ``[sums]``, ``[joint]``, ``[draw]`` and
         ``[governance]``; a study without them has the digest that it always had.
         """
-        wire = "<f8" if self.config.number else "<i2"
+        wire = "<f8" if self.schema.outcome.number else "<i2"
         agreed: dict[str, object] = {
             "study": self.config.study,
             "classes": self.schema.classes,
@@ -83,7 +111,7 @@ class StudyFolder:
         }
         if self.sums:
             agreed["sums"] = self.sums.digest.hex()
-        for name in ("number", "joint", "draw"):
+        for name in ("number", "survival", "joint", "draw"):
             if part := getattr(self.config, name):
                 agreed[name] = part.model_dump(mode="json")
         if stated := self.config.governance.model_dump(exclude_defaults=True):
@@ -132,8 +160,14 @@ def read_study(folder: Path) -> StudyFolder:
             raise DataError(f"{config.public} is empty: it needs at least one record and one feature")
         columns = columns_of(table, config.public, config.tables.text)
         public = encode(table, columns, config.public)
-        number = config.number
-        schema = Schema(config.classes, columns, number.name if number else "", grid=number.grid if number else None)
+        number, times = config.number, config.survival
+        schema = Schema(
+            NAMES if times else config.classes,
+            columns,
+            number.name if number else "",
+            grid=number.grid if number else None,
+            follow_up=FollowUp(times.time, times.event, times.horizons) if times else None,
+        )
     nothing = Examples(public[:0], np.zeros(0, dtype=LABEL_DTYPE))
     study = StudyFolder(config, schema, PublicSet(public), nothing)
     if not config.test_file:
@@ -171,7 +205,7 @@ def read_grouped(
         return _labeled_images(LabeledImages.of(path), data, study)
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
-    if data.mapping and study.config.number:
+    if data.mapping and study.schema.outcome.number:
         raise ConfigError("[data.mapping] in silo.toml is for classes, and the study predicts a number: leave it out")
     if not data.label:
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
@@ -232,7 +266,7 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
 def _table_in(
     path: Path, label: str, study: StudyFolder, tables: TableSettings, data: DataSettings | None = None
 ) -> pa.Table:
-    held = read_query(data, [each.name for each in study.schema.columns]) if data and path == data.query else None
+    held = read_query(data, _names(study)) if data and path == data.query else None
     if held is not None:
         check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
     return read_table(path, _spelled(label, study), tables, held)
@@ -240,7 +274,18 @@ def _table_in(
 
 def _spelled(label: str, study: StudyFolder) -> list[str]:
     """The columns that files hold as text: classes are that whatever they look like, and numbers are not."""
-    return [*([label] if study.schema.classes else []), *(each.name for each in study.schema.columns if each.spelled)]
+    classes = [] if study.schema.outcome.number else [label]
+    return [*classes, *(each.name for each in study.schema.columns if each.spelled)]
+
+
+def _names(study: StudyFolder) -> list[str]:
+    """All columns of the study, also that of events."""
+    return [*(each.name for each in study.schema.columns), *events_of(study.schema)]
+
+
+def events_of(schema: Schema) -> list[str]:
+    """The column of events, where there is one."""
+    return [schema.follow_up.event] if schema.follow_up else []
 
 
 def _read_table(
@@ -262,8 +307,12 @@ def _labeled(
     """The records of a table as examples, and their groups. Raises DataError."""
     columns, group = study.schema.columns, data.tables.group if data else ""
     own = [label, group] if group else [label]
+    for event in events_of(study.schema):
+        table = with_signed_times(table, label, event, path)
     groups = numbered([column_of_groups(table, group, path)])[0] if group else None
     X = encode(table.drop_columns(own), columns, path)
+    if study.schema.follow_up:
+        return Examples(X, numbers(table, label, path)), groups
     if grid := study.schema.grid:
         y = numbers(table, label, path)
         if outside := int(((y < grid.low) | (y > grid.high)).sum()):
@@ -289,9 +338,11 @@ def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) 
         blocks = _readable(lambda rows: _labeled_images(images.take(rows), data, study), len(images.paths))
         return _labeled_images(images.take(np.concatenate(blocks)), data, study)
     form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
-    names |= {data.label} if study.schema.grid else set()
-    columns = [column.name for column in study.schema.columns]
-    raw = read_query(data, columns) if path == data.query else read_as_text(path, form)
+    names |= {data.label, *events_of(study.schema)} if study.schema.outcome.number else set()
+    raw = read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
+    if form.dates:
+        raw = _days_alone(raw, path, form, dated(read_table(study.config.public, tables=study.config.tables)))
+        form = form.model_copy(update={"dates": ""})
 
     def plain(rows: NDArray[np.intp]) -> pa.Table:
         """These records in types that depend on none of them."""
@@ -307,10 +358,28 @@ def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) 
     return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)
 
 
+def _days_alone(raw: pa.Table, path: Path, form: TableSettings, names: Collection[str]) -> pa.Table:
+    """The table with days for the dates in these columns, each cell read by itself, without records of another form."""
+    fine = pa.array(np.ones(raw.num_rows, dtype=bool))
+    for at, name in enumerate(raw.column_names):
+        if name in names:
+            cells = pc.unique(raw.column(name).drop_null())
+            alone = [read_table(path, (), form, pa.table({name: cells[row : row + 1]})) for row in range(len(cells))]
+            days = [each.column(name)[0].as_py() if dated(each) else None for each in alone]
+            known = [bool(dated(each)) or each.column(name).null_count > 0 for each in alone]
+            places = pc.index_in(raw.column(name), value_set=cells).combine_chunks()
+            fine = pc.and_(fine, pc.fill_null(pa.array(known, pa.bool_()).take(places), True))
+            raw = raw.set_column(at, name, pa.array(days, pa.float64()).take(places))
+    return raw.filter(fine)
+
+
 def _readable(read: Callable[[NDArray[np.intp]], object], size: int) -> list[NDArray[np.intp]]:
     """Blocks of the records that can be read, the first without any. Raises what reading that one raises."""
     blocks, left = [np.arange(0)], [np.arange(size)]
-    read(blocks[0])
+    try:
+        read(blocks[0])
+    except pa.ArrowException:
+        raise DataError("the records have a column of neither numbers nor text: turn it into one of them") from None
     while left:
         rows = left.pop()
         try:

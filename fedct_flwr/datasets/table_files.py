@@ -311,7 +311,8 @@ def as_names(values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
         if pa.types.is_floating(values.type):
             values = pc.if_else(pc.is_nan(values), None, values)
             # The largest number up to which all whole ones are there.
-            rounded = pc.greater_equal(pc.abs(values), 2 / np.finfo(values.type.to_pandas_dtype()).eps)
+            held = kind if pa.types.is_floating(kind) else values.type
+            rounded = pc.greater_equal(pc.abs(values), 2 / float(np.finfo(held.to_pandas_dtype()).eps))
             whole = pc.cast(values, pa.int64(), safe=False).cast(pa.string())
             text = pc.if_else(pc.equal(pc.floor(values), values), whole, values.cast(pa.string()))
         else:

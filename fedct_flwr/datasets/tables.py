@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedct_flwr.datasets.schema import Column, check_names
-from fedct_flwr.datasets.table_files import LARGEST, NUMBER, is_number, is_text, usual
+from fedct_flwr.datasets.table_files import LARGEST, NUMBER, is_number, is_text, no_column, usual
+from fedct_flwr.survival.times import follow_up
 from fedct_flwr.text.printable import count, listed, normalized, quoted, suggest
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, Values
@@ -121,6 +122,18 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
             f"{path} has {count(missing, 'record')} without a finite {name!r}: fill them in or take them out"
         )
     return found
+
+
+def with_signed_times(table: pa.Table, time: str, event: str, path: object) -> pa.Table:
+    """The table with signed times (``survival.times``) instead of times and events. Raises DataError."""
+    if event not in table.column_names:
+        raise no_column(path, event, table.column_names, "event column")
+    place = table.column_names.index(event)
+    if pa.types.is_boolean(table.column(event).type):
+        table = table.set_column(place, event, table.column(event).cast(pa.int8()))
+    columns = [numbers(table, name, path).astype(np.float64) for name in (time, event)]
+    signed = follow_up(columns[0], columns[1], (time, event), path).signed
+    return table.set_column(table.column_names.index(time), time, pa.array(signed)).drop_columns([event])
 
 
 def _texts(values: pa.ChunkedArray, name: str, path: object) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.config import StudyDraw
+from fedct_flwr.config.study import StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.drawing.cells import FEWEST, MOST, Cells, Form
@@ -116,7 +116,7 @@ class Plan:
         No guarantee depends on how many records there are.
         """
         noise = least_multiplier(agreed.epsilon, agreed.delta) * math.sqrt(len(schema.columns))
-        classes = max(len(schema.classes), 1)
+        classes = 1 if schema.outcome.number else len(schema.classes)
         if agreed.records < _CLEARLY * noise * classes:
             classes = 1
         intervals = int(np.clip(agreed.records / (_SURE * noise * math.sqrt(classes)), FEWEST, MOST))

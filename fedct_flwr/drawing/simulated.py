@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig, StudyDraw
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.study import StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, check_protected, first_of
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, first_of
 from fedct_flwr.drawing.cells import Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.seeding import generator
@@ -82,8 +83,7 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
 def plan_of(dataset: FederatedDataset, config: RunConfig) -> "Plan":
     """Plan of a simulation's counts. Raises ConfigError, or DataError for patients that cannot be told apart."""
     marginals = _marginals()
-    for silo in dataset.silos:
-        check_protected(silo.groups, silo.name)
+    dataset.check_protected()
     records, budget = sum(silo.units for silo in dataset.silos), (config.draw_epsilon, config.draw_delta)
     agreed = StudyDraw.model_construct(records=records, epsilon=budget[0], delta=budget[1])
     plan: Plan = marginals.Plan.of(_dictionary(dataset, config), dataset.schema, agreed)

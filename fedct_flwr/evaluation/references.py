@@ -13,7 +13,7 @@ from warnings import warn
 
 import numpy as np
 
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import description_of
 from fedct_flwr.coordinator.study import Subject

@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
@@ -34,6 +34,7 @@ from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.assessment import Assessment, Labels, assess, predict
 from fedct_flwr.scoring.intervals import CHANCE, Verdict, verdict
 from fedct_flwr.silo.personal import Judgment, facts_of
+from fedct_flwr.survival.scores import assess_times
 from fedct_flwr.text.printable import count, json_text
 from fedct_flwr.types import Answers, DataError, SiloName, TrainingError
 
@@ -270,7 +271,7 @@ def _row(
 ) -> SiloScores:
     """The scores of a silo's models by method; each model is asked once about each test set."""
     schema = dataset.schema
-    labels = Labels(len(schema.classes), schema.positive(config.positive_class))
+    labels = Labels(len(schema.classes), None if schema.follow_up else schema.positive(config.positive_class))
     positive = "" if labels.positive is None else schema.classes[labels.positive]
     own: dict[str, Answers] = {}
     tests: dict[str, OnTest] = {}
@@ -278,20 +279,23 @@ def _row(
         assessed: dict[str, Assessment] = {}
         for method, model in models.items():
             try:
-                predicted = predict(model, examples.X, labels)
+                if follow_up := schema.follow_up:
+                    answers, assessed[method] = assess_times(model, examples, follow_up.horizons)
+                else:
+                    predicted = predict(model, examples.X, labels)
+                    answers, assessed[method] = predicted.answers, assess(examples, predicted, labels)
             except TrainingError as error:
                 tell(f"a model has no score ({silo.name}, {_WORDS[method]}): {error}")
                 continue
-            assessed[method] = assess(examples, predicted, labels)
             if test == "own":
-                own[method] = predicted.answers
+                own[method] = answers
         tests[test] = OnTest(examples.size, schema.outcome.counts(examples.y), positive, assessed)
     key = schema.outcome.measure.key
     compared = {
         test: {m: found.models[m].value(key) if m in found.models else math.nan for m in METHODS}
         for test, found in tests.items()
     }
-    judged = labels.num_classes and {"local", "federated"} <= own.keys()
+    judged = not schema.outcome.number and {"local", "federated"} <= own.keys()
     gain = verdict(own["local"], own["federated"], silo.test.y) if judged else None
     return SiloScores(silo.name, compared["own"], compared["pooled"], bytes_sent, tests, gain)
 

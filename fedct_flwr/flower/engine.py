@@ -205,7 +205,7 @@ def run_in_process(
     is stopped first.
     """
     from client_app.main import app as client_app
-    from fedct_flwr.silo.site import simulated_site
+    from fedct_flwr.silo.simulated import simulated_site
     from server_app.main import app as server_app
 
     failures: list[Exception] = []

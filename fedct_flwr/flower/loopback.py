@@ -24,7 +24,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedct_flwr.flower.grid import ErrorCode, PromptGrid
 from fedct_flwr.learners.meeting import Meeting, Train
-from fedct_flwr.learners.workers import one_thread
+from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD
 from fedct_flwr.types import RunError
 

@@ -28,20 +28,20 @@ from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, T
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.file_watch import FileWatch, Monitor
-from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, approval_state, open_log, remember
 from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.offline_transport import Answer, Question, digest, seal, unseal
+from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.process_end import end_process
-from fedct_flwr.silo.context import OwnSilo, gated, open_silo_context
+from fedct_flwr.silo.opening import gated, open_silo_context
+from fedct_flwr.silo.own import OwnSilo
 from fedct_flwr.silo.site import WRITING
-from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.text.printable import count, cut, logger, printable
-from fedct_flwr.types import DataError, FedctError, RunError
+from fedct_flwr.types import DataError, FedctError, Refusal, RunError
 from fedct_flwr.wire.codec import decode_instruction
-from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.wire.messages import ACTION, from_record, to_record
 
 _POLL_SECONDS: Final = 0.2
 _AGAIN_SECONDS: Final = 0.1
@@ -188,7 +188,7 @@ class Agent:
         files, config, study = FileWatch(own), own.config, own.study
         self._own = own
         self._node_config: dict[str, bool | float | int | str] = {"silo-file": str(own.file)}
-        self._gate = Gate(config, study, log, lambda: files.unchanged() and not is_revoked(config.state))
+        self._gate = open_gate(config, study, log, lambda: files.unchanged() and not is_revoked(config.state))
         self._supernode = supernode
         self._silo = config.silo
         self._remember = partial(remember, config, log)

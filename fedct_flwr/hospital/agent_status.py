@@ -15,7 +15,7 @@ from typing import Final
 
 import psutil
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.files import UNREADABLE
 from fedct_flwr.hospital import link
 from fedct_flwr.hospital.link import LinkStatus

@@ -30,14 +30,14 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.query import query_digest
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key
-from fedct_flwr.hospital.log_entry import REVOKED, Event, LogEntry, is_revoked
+from fedct_flwr.hospital.log_entry import REVOKED, TERMS, Event, LogEntry, digest_in, is_revoked
 from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.learners.catalog import LANGUAGE
 from fedct_flwr.learners.language import fingerprint, located
@@ -52,7 +52,7 @@ _KEYS: Final = "approver-keys"
 """In the line of an approval: the approvers of then, with their keys."""
 
 _FORMAT: Final = 1
-_TERMS: Final = "terms"
+
 _PRIVACY: Final = "privacy"
 _SOFTWARE: Final = ("fedct-flwr", "flwr", "scikit-learn")
 
@@ -118,7 +118,7 @@ def approve(
     Neither is part of the terms, nor are ``more`` facts on the approval: the approver (``by``), and the ``reason``.
     """
     details: dict[str, object] = {
-        _TERMS: terms_digest(config, study).hex(),
+        TERMS: terms_digest(config, study).hex(),
         "num-public": len(study.public),
         "learner": config.learner.name,
         "superlink": config.connection.superlink,
@@ -268,17 +268,6 @@ def has_bare_labels(entries: Iterable[LogEntry]) -> bool:
 def was_promised(entries: Iterable[LogEntry], covers: Callable[[LogEntry], bool]) -> bool:
     """Whether an approval has ever promised such a thing."""
     return any(entry.event is Event.APPROVED and covers(entry) for entry in entries)
-
-
-def digest_in(entry: LogEntry) -> bytes | None:
-    """The digest (32 bytes) that this line approves; None for one that revokes, or approves nothing readable."""
-    terms = entry.details.get(_TERMS)
-    if entry.event is not Event.APPROVED or not isinstance(terms, str):
-        return None
-    try:
-        return bytes.fromhex(terms) or None
-    except ValueError:
-        return None
 
 
 def _version(package: str) -> str | None:

@@ -19,7 +19,7 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.log_entry import is_revoked
 from fedct_flwr.learners.catalog import LANGUAGE
 from fedct_flwr.learners.language import located
-from fedct_flwr.silo.context import OwnSilo
+from fedct_flwr.silo.own import OwnSilo
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import LearnerError
 

@@ -23,33 +23,32 @@ before it is taken.
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
 from flwr.app import RecordDict
+from numpy.typing import NDArray
 
-from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.config.silo import TOTALS
-from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.hospital.adding import adds
-from fedct_flwr.hospital.approval import approving_digest, digest_in, has_bare_labels
 from fedct_flwr.hospital.egress_log import EgressLog, keep
-from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
-from fedct_flwr.hospital.shared_usage import SharedUsage
-from fedct_flwr.kinds import ADDED, HARD, SUMS, kind_of, kinds_let_out
-from fedct_flwr.labelers.labeler import check_all_installed
+from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, digest_in
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.silo.site import joint_of, terms_of
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import SiloName
+from fedct_flwr.types import Refusal, Refused, SiloName
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply
-from fedct_flwr.wire.content import Instruction, Reply
+from fedct_flwr.wire.content import Instruction, Joint, Reply, Terms
+from fedct_flwr.wire.kinds import ADDED, Kind, kind_of
 from fedct_flwr.wire.messages import asks_for_weights, from_record, to_record
-from fedct_flwr.wire.refusal import Refusal, Refused
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fedct_flwr.config.silo import Policy
+    from fedct_flwr.hospital.shared_usage import SharedUsage
+    from fedct_flwr.secure_sum.silo import SumClient
 
 _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
 
@@ -66,9 +65,9 @@ class Question:
 class Usage:
     """Totals of the lines for one study and public set. No run is ever forgotten."""
 
-    def __init__(self, study: StudyFolder) -> None:
-        self._study = study.name
-        self._public = study.public.fingerprint.hex()
+    def __init__(self, terms: Terms) -> None:
+        self._study = terms.study
+        self._public = terms.public_fingerprint.hex()
         self.spent = Spent()
         self.answers = 0
         """How many messages with labels, or steps of a sum, left; repeated ones too."""
@@ -146,6 +145,37 @@ class _Wrong:
         return isinstance(error, Exception)
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of what one silo lets out in one study.
+
+    ``kinds`` are those that the policy lets out; ``joint`` is the agreed labeler, or None; ``approving``
+    is the digest that approves all this; ``added`` is the log's name for messages of secure sums.
+    """
+
+    silo: SiloName
+    terms: Terms
+    policy: "Policy"
+    kinds: tuple[Kind, ...]
+    joint: Joint | None
+    approving: bytes
+    added: str
+
+
+class Summands(Protocol):
+    """A silo's summands. Raises SumRefused."""
+
+    def vector(self, shape: Shape) -> "NDArray[np.uint64]":
+        """The silo's numbers ``(shape.length,)``."""
+
+    def charge(self, shape: Shape) -> None:
+        """Write that a question is used up."""
+
+
+Adding: TypeAlias = Callable[[Set[str], Set[str], Callable[[Shape], None]], "tuple[SumClient, Summands] | None"]
+"""Makes the silo's part in sums of the questions that were answered and those that were added, by their SHA-256."""
+
+
 class Gate:
     """Decides what may leave one silo in one study.
 
@@ -153,34 +183,25 @@ class Gate:
     asked before each decision.
     """
 
-    def __init__(self, config: SiloConfig, study: StudyFolder, log: EgressLog, unchanged: Callable[[], bool]) -> None:
-        """Raise ConfigError for secure sums that the policy lets out and the study does not have, or not as safe.
-
-        Raises LedgerError if what has left in other studies about the same records cannot be told, and has a limit.
-        """
-        self._silo = config.silo
-        self._policy: Policy = config.policy
-        self._terms = terms_of(study)
-        self._joint = joint_of(study)
-        # The log's names for messages of secure sums: of labels, or of those with noise for records.
-        self._added = config.policy.kinds[0] if config.adds_noise else SUMS[HARD.name].policy
-        self._approving = approving_digest(config, study)
+    def __init__(
+        self,
+        bounds: Bounds,
+        log: EgressLog,
+        unchanged: Callable[[], bool],
+        shared: "SharedUsage | None" = None,
+        adding: Adding = lambda answered, added, charge: None,
+    ) -> None:
+        """``shared``: limits over several studies. ``adding`` makes the silo's part in secure sums, if it has one."""
+        self._bounds, self._silo, self._terms = bounds, bounds.silo, bounds.terms
+        self._policy = bounds.policy
         self._log = log
         self._unchanged = unchanged
-        self._usage = Usage(study)
+        self._usage = Usage(bounds.terms)
         self._one_at_a_time = threading.Lock()
         self._not_logged = encode_refusal(self._silo, Refusal.NOT_LOGGED)
         log.follow(self._usage.add)
-        self._shared = SharedUsage.of(config, log.key.public_key())
-        if self._shared:
-            # All that this silo's folder ever let out, in other studies too.
-            self._shared.settle(spent(log.entries()), bare=has_bare_labels(log.entries()))
-            if config.always_answers:
-                check_all_installed(config)
-                from fedct_flwr.privacy.ledger import share
-
-                share(config)
-        self._adding = adds(config, study, log.key, self._usage.ready, self._usage.added, self._use_up)
+        self._shared = shared
+        self._adding = adding(self._usage.ready, self._usage.added, self._use_up)
         self._run = 0
 
     def admit(self, content: RecordDict, run_id: int, code_hash: str) -> bytes:
@@ -242,7 +263,7 @@ class Gate:
                 fault = Fault.from_number(reply[-2]).name if Header.of(reply).step is Step.REFUSED else ""
                 entry = self._line(
                     Event.ADDED, run_id, code_hash,
-                    kind=self._added, bytes=len(reply), payload=_digest(reply), reason=fault,
+                    kind=self._bounds.added, bytes=len(reply), payload=_digest(reply), reason=fault,
                 )  # fmt: skip
                 self._check_limits(Spent().plus(entry))
                 self._put_down(entry)
@@ -251,7 +272,7 @@ class Gate:
 
     def _use_up(self, shape: Shape) -> None:
         """Write that the silo adds to the sum of a question, before it does. Raises Refused (NOT_LOGGED)."""
-        self._put_down(self._line(Event.ADDED, self._run, kind=self._added, request=shape.subject.hex()))
+        self._put_down(self._line(Event.ADDED, self._run, kind=self._bounds.added, request=shape.subject.hex()))
 
     def refuse(self, reason: Refusal, run_id: int, code_hash: str, *, send: bool = True) -> RecordDict | None:
         """A logged refusal, for the agent's own reasons; None: nothing is sent. Never raises.
@@ -270,17 +291,17 @@ class Gate:
         return self._usage.answers
 
     def _check_approved(self) -> None:
-        if self._usage.approved != self._approving or self._unchanged() is not True:
+        if self._usage.approved != self._bounds.approving or self._unchanged() is not True:
             raise Refused(Refusal.NOT_APPROVED)
 
     def _check_asked(self, instruction: Instruction) -> None:
-        policy, kind = self._policy, kind_of(instruction, self._terms)
-        if kind not in kinds_let_out(policy.kinds, self._terms, noisy=policy.sum_epsilon > 0):
+        kind, agreed = kind_of(instruction, self._terms), self._bounds.joint
+        if kind not in self._bounds.kinds:
             raise Refused(Refusal.POLICY)
         # The noise follows from these numbers.
-        if instruction.joint is not None and (self._joint is None or not instruction.joint.same_labeler(self._joint)):
+        if instruction.joint is not None and (agreed is None or not instruction.joint.same_labeler(agreed)):
             raise Refused(Refusal.POLICY)
-        asked, limit = kind.cost(instruction, self._terms).weight, policy.max_consensus_weight
+        asked, limit = kind.cost(instruction, self._terms).weight, self._policy.max_consensus_weight
         if asked > limit:
             logger.warning("Silo %s is asked for %g, and its max-consensus-weight is %g", self._silo, asked, limit)
             raise Refused(Refusal.LIMIT)

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.approval import approving_digest, current, has_promised_labels, put_down

@@ -28,10 +28,11 @@ elsewhere (``fedct silo verify`` prints it, and looks for it with ``--since``) t
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import reduce
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
 
@@ -46,6 +47,8 @@ LOG_FILE: Final = "egress.jsonl"
 REVOKED: Final = "revoked"
 """A file that withdraws the approval at once. The agent logs it within a second, or else the next command does."""
 MAX_LINE_BYTES: Final = 1 << 16
+TERMS: Final = "terms"
+"""In the line of an approval: the digest of what is approved."""
 
 
 class Event(StrEnum):
@@ -194,6 +197,36 @@ class Spent(NamedTuple):
         counts = entry.event is Event.ADMITTED or (entry.event is Event.RELEASED and not entry.request)
         leaves = entry.event in _BYTES_LEAVE
         return Spent(self.rounds + counts, self.queries + counts * entry.queries, self.bytes + leaves * entry.bytes)
+
+
+class Total(NamedTuple):
+    """A limit of all that ever left for a study and its public set, whatever was approved in between."""
+
+    name: str
+    """In documents, and in what the gate counts."""
+    title: str
+    """The counted things, at the beginning of a line."""
+    of: Callable[[Spent], int]
+    """The count."""
+
+
+TOTALS: Final[Mapping[str, Total]] = {
+    "max_rounds": Total("rounds", "Rounds", attrgetter("rounds")),
+    "max_queries": Total("labels", "Labels", attrgetter("queries")),
+    "max_bytes": Total("bytes", "Bytes", attrgetter("bytes")),
+}
+"""By setting of the policy, and of the records."""
+
+
+def digest_in(entry: LogEntry) -> bytes | None:
+    """The digest (32 bytes) that this line approves; None for one that revokes, or approves nothing readable."""
+    terms = entry.details.get(TERMS)
+    if entry.event is not Event.APPROVED or not isinstance(terms, str):
+        return None
+    try:
+        return bytes.fromhex(terms) or None
+    except ValueError:
+        return None
 
 
 def spent(entries: Iterable[LogEntry]) -> Spent:

@@ -24,9 +24,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedct_flwr.files import write_atomically
 from fedct_flwr.flower.runtime_client import SuperNode, SuperNodeError, Task
-from fedct_flwr.types import ConfigError, DataError, FedctError
+from fedct_flwr.types import ConfigError, DataError, FedctError, Refused
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refused
 
 SUFFIX: Final = ".fedct"
 _MOST_BYTES: Final = 64 * 2**20

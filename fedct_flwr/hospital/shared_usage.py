@@ -18,15 +18,14 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.settings import kebab
-from fedct_flwr.config.silo import TOTALS
-from fedct_flwr.hospital.log_entry import Spent
+from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.hospital.log_entry import TOTALS, Spent
 from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.text.printable import logger
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.types import Refusal, Refused
 
 _DATA_SET: Final = "labels"
 """Data set of these rows; those of privacy budgets have another."""

@@ -9,13 +9,14 @@ the same: Menon et al., "Long-tail learning via logit adjustment", ICLR 2021.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import RESIDUAL, WEIGHT_GRID, bounded, gradient
 from fedct_flwr.labelers.public_bins import PublicBins
@@ -25,6 +26,7 @@ from fedct_flwr.privacy.noise_shares import UNLIKELY, NoiseShares, calibrated, l
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.secure_sum.terms import sum_modulo
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels
+from fedct_flwr.wire.content import Joint
 
 BITS: Final = 64
 """Sums are modulo 2^64."""
@@ -400,3 +402,27 @@ def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequ
         ]
         progress = labeler.step(progress, sum_modulo(summands, BITS))
     return labeler.weights(progress)
+
+
+def labeler_plan(joint: Joint, num_classes: int) -> Plan:
+    """The plan that coordinator and silos both make of a step. Raises ConfigError for impossible numbers."""
+    return plan_for(
+        joint.records,
+        num_classes,
+        epsilon=joint.epsilon,
+        delta=joint.delta,
+        honest=joint.honest,
+        steps=joint.steps,
+        additive_columns=joint.columns,
+    )
+
+
+def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinear:
+    """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
+    return _made(labeler_plan(joint, len(schema.classes)), public, schema, joint.seed)
+
+
+# Silos of one process share it, and all steps do.
+@lru_cache(maxsize=2)
+def _made(plan: Plan, public: PublicSet, schema: Schema, seed: int) -> JointLinear:
+    return JointLinear(plan, public.X, schema, seed=seed)

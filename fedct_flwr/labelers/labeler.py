@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, PrivacySettings, SiloConfig
-from fedct_flwr.datasets.federated import PublicSet
-from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.types import ConfigError, Examples, Features, Groups, HardLabels, SiloName, TrainingError, Votes
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which students of a study without protection do not.
     from dp_accounting import DpEvent
+
+    from fedct_flwr.config.learner import LearnerSettings
+    from fedct_flwr.config.privacy import PrivacySettings
+    from fedct_flwr.config.silo import SiloConfig
+    from fedct_flwr.datasets.federated import PublicSet
+    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.privacy.randomness import Noise
 
 _EXTRAS: Final = {
     "privacy": ("dp_accounting", "opendp"),
@@ -29,11 +32,11 @@ _EXTRAS: Final = {
 class Start(NamedTuple):
     """Arguments of a labeler at the beginning of a study, which all count as public: no record is among them."""
 
-    privacy: PrivacySettings
-    learner: LearnerSettings
+    privacy: "PrivacySettings"
+    learner: "LearnerSettings"
     silo: SiloName
-    schema: Schema
-    public: PublicSet
+    schema: "Schema"
+    public: "PublicSet"
     num_units: int
     """Records of the silo, or its patients where a group column names them: what is protected, one by one."""
 
@@ -78,7 +81,7 @@ class Labeler(Protocol):
         TrainingError for what could not be answered anyway, if that shows already: then nothing is charged.
         """
 
-    def answer(self, asked: Asked, noise: Noise) -> Votes:
+    def answer(self, asked: Asked, noise: "Noise") -> Votes:
         """The class of each example asked about, ``(positions,)``, never ABSTAIN; or counts ``(positions, classes)``.
 
         Raises TrainingError.
@@ -109,14 +112,14 @@ class KeepsNothing:
         """There is nothing to forget."""
 
 
-def check_installed(privacy: PrivacySettings) -> None:
+def check_installed(privacy: "PrivacySettings") -> None:
     """Raise ConfigError if the protection needs a package that is not installed, naming the extra."""
     if not privacy.enabled:
         return
     check_extra(privacy.chosen.extra, f"protection = {privacy.protection!r}")
 
 
-def check_all_installed(config: SiloConfig) -> None:
+def check_all_installed(config: "SiloConfig") -> None:
     """The same for all that bounds what leaves a real silo, noise in sums too."""
     check_installed(config.privacy)
     if config.adds_noise:
@@ -132,7 +135,7 @@ def check_extra(extra: str, what: str) -> None:
         raise ConfigError(f"{what} needs {', '.join(missing)}: pip install -c constraints.txt -e '.[{extra}]'")
 
 
-def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[str, object]:
+def decides_labeler(privacy: "PrivacySettings", learner: "LearnerSettings") -> dict[str, object]:
     """Settings that change a labeler, as JSON types: not the budget, which may be raised and spent on."""
     return {"protection": privacy.protection, "seed": learner.seed, **privacy.chosen.of_learner(learner)}
 

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, PrivacySettings, TransferSettings
-from fedct_flwr.config.privacy import OF_STUDENTS
+from fedct_flwr.config.privacy import OF_STUDENTS, PrivacySettings, TransferSettings
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.datasets.federated import PublicSet, take, unit_of_each
 from fedct_flwr.datasets.federated import num_units as units_of
-from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.labeler import Asked, KeepsNothing, check_installed
-from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.preprocessing import rows, transformed
 from fedct_flwr.learners.text import reading_of, transformer_for
-from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.randomness import uniform_below
 from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.types import (
@@ -43,6 +40,9 @@ if TYPE_CHECKING:
     # Need dp_accounting, which a silo without noise does not.
     from dp_accounting import DpEvent
 
+    from fedct_flwr.config.learner import LearnerSettings
+    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.learners.base import Learner
     from fedct_flwr.privacy.mechanisms import CountNoise, Mechanism
     from fedct_flwr.privacy.randomness import Noise
 
@@ -104,7 +104,7 @@ class Transfer(KeepsNothing):
 
     def __init__(
         self,
-        make_learner: Callable[[int], Learner],
+        make_learner: Callable[[int], "Learner"],
         num_classes: int,
         *,
         partitions: int,
@@ -186,7 +186,7 @@ class Transfer(KeepsNothing):
             votes.append(self._vote(teacher, take(private, part), lectures))
         return tally((vote for vote in votes if vote is not None), len(lectures), self._num_classes)
 
-    def _vote(self, teacher: Learner, part: Examples, lectures: Features) -> HardLabels | None:
+    def _vote(self, teacher: "Learner", part: Examples, lectures: Features) -> HardLabels | None:
         """A teacher's label of each lecture, after it has learned a part of the records; None if it casts no vote.
 
         So it is without records, and where it cannot learn or predict: to fail as a whole would tell of one record,
@@ -200,7 +200,7 @@ class Transfer(KeepsNothing):
         except Exception:
             return None
 
-    def _learn(self, partition: int, lectures: Features, labels: HardLabels) -> Learner:
+    def _learn(self, partition: int, lectures: Features, labels: HardLabels) -> "Learner":
         """A partition's student, which learns from the labels that lectures have."""
         labeled = labels != ABSTAIN
         return self._make_learner(random_state(self._seed, "student", partition)).fit(
@@ -246,9 +246,9 @@ def check_votes(settings: TransferSettings, privacy: PrivacySettings, votes: int
 def transfer_for(
     settings: TransferSettings,
     privacy: PrivacySettings,
-    learner: LearnerSettings,
+    learner: "LearnerSettings",
     silo: SiloName,
-    schema: Schema,
+    schema: "Schema",
     public: PublicSet,
     private: Features,
     votes: int,
@@ -277,7 +277,7 @@ def transfer_for(
     if transformer is not None:
         few = transformed(transformer, few)
 
-    def make_learner(state: int) -> Learner:
+    def make_learner(state: int) -> "Learner":
         # For features that have gone through preprocessing already.
         return untrained(own, state, schema.classes, few, None, total_steps=own.local_steps)
 

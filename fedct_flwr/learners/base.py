@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels
+if TYPE_CHECKING:
+    from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels
 
 
 class Learner(Protocol):
@@ -16,10 +17,10 @@ class Learner(Protocol):
     ``fit`` forgets earlier fits, accepts any non-empty subset of the classes, and is a function of its arguments alone.
     """
 
-    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
+    def fit(self, X: "Features", y: "Answers", sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train on examples ``(n, ...)`` with classes or values ``(n,)``. Raises TrainingError."""
 
-    def predict(self, X: Features) -> Answers:
+    def predict(self, X: "Features") -> "Answers":
         """The class of each example, ``(n,)``, never ABSTAIN; or its value."""
 
 
@@ -27,8 +28,28 @@ class Learner(Protocol):
 class Choosing(Protocol):
     """A learner that is another one for other records."""
 
-    def choose(self, private: Examples, groups: Groups | None = None) -> None:
+    def choose(self, private: "Examples", groups: "Groups | None" = None) -> None:
         """Become what suits a silo's records, once. ``groups`` ``(n,)`` say which of them belong together."""
+
+    @property
+    def choice(self) -> Any:
+        """The choice, if there is one, with its ``words``."""
+
+
+@runtime_checkable
+class Grading(Protocol):
+    """A learner of signed times, which grades public examples by risk where others label them."""
+
+    last: Any
+    """Its own ``safeguard.Trust`` in the last targets; None before there were any."""
+
+    def grade(
+        self, private: "Examples", public: "Features", targets: "HardLabels", positions: NDArray[np.intp]
+    ) -> "HardLabels":
+        """Learn from own records and from ``targets`` ``(num_public,)``; grade examples by own records alone.
+
+        Returns a grade of each public example at ``positions``, or ABSTAIN of all. Raises TrainingError.
+        """
 
 
 @runtime_checkable
@@ -41,7 +62,7 @@ class Lightening(Protocol):
     def lighter(self) -> Learner:
         """The same with less effort, untrained."""
 
-    def table(self, X: Features) -> Any:
+    def table(self, X: "Features") -> Any:
         """Examples ``(n, ...)`` as its model takes them; dense or sparse."""
 
 
@@ -52,10 +73,10 @@ class Resumable(Protocol):
     def reset(self) -> None:
         """Go back to the untrained state."""
 
-    def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
+    def advance(self, private: "Examples", public: "Features", targets: "HardLabels", pseudo_weight: float) -> None:
         """Train one round, on public examples with ``targets`` ``(num_public,)`` too. Raises TrainingError."""
 
-    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
+    def label(self, public: "Features", positions: NDArray[np.intp]) -> "HardLabels":
         """The class of the public examples at ``positions``."""
 
     def dump(self) -> bytes:
@@ -91,7 +112,7 @@ class Saveable(Protocol):
 class Probabilistic(Protocol):
     """A learner that can tell how sure it is, if the model it has trained can."""
 
-    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
+    def probabilities(self, X: "Features", num_classes: int) -> NDArray[np.float64] | None:
         """Of each class for each example, ``(n, num_classes)``, rows sum to 1; None if the model knows none."""
 
 
@@ -99,7 +120,9 @@ class Probabilistic(Protocol):
 class SoftTrainable(Probabilistic, Resumable, Protocol):
     """A learner that trains on from round to round, also on probabilities instead of labels."""
 
-    def advance_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
+    def advance_soft(
+        self, private: "Examples", public: "Features", targets: NDArray[np.float32], weight: float
+    ) -> None:
         """Train for one round on ``mean CE(private, labels) + weight * mean CE(public, targets)``.
 
         ``targets`` ``(num_public, classes)`` are probabilities, or 0 for no target. Raises TrainingError, unchanged.
@@ -147,7 +170,7 @@ class Correctable(Averageable, Resumable, Protocol):
     def reach(self) -> float | None:
         """Steps of a round times their rate; None where steps are no multiples of gradients (Adam)."""
 
-    def advance_corrected(self, private: Examples, correction: Correction) -> None:
+    def advance_corrected(self, private: "Examples", correction: Correction) -> None:
         """Train for one round on private examples. Raises TrainingError, in the state of before."""
 
 
@@ -155,8 +178,8 @@ class Correctable(Averageable, Resumable, Protocol):
 class Distillable(Protocol):
     """A learner that can be taught by others' probabilities. For baselines in simulation."""
 
-    def logits(self, X: Features) -> NDArray[np.float32]:
+    def logits(self, X: "Features") -> NDArray[np.float32]:
         """Of each example and class, ``(n, classes)``: probabilities are their softmax."""
 
-    def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
+    def distill(self, X: "Features", targets: NDArray[np.float32], steps: int) -> None:
         """Train on ``steps`` minibatches of ``X`` with ``targets`` ``(n, classes)``. Raises TrainingError."""

@@ -3,26 +3,28 @@
 import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, RunConfig
-from fedct_flwr.config.learner import AUTO
+from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import AXES, FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema, as_labels
 from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
-from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, models_in_memory, packages
 from fedct_flwr.learners.language import Tokens, reading_params, same_folder
-from fedct_flwr.learners.preprocessing import apply
+from fedct_flwr.learners.preprocessing import apply, standard
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.text import Table, transformer_for
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, LearnerError, SiloName
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.learners.base import Learner
 
 
 class Colluder:
@@ -53,26 +55,26 @@ AUGMENT: Final = "augment"
 """A parameter of all networks: how images are changed at random while they train, see ``learners.networks``."""
 
 
-_UNTRAINED: Final[WeakKeyDictionary[FederatedDataset, dict[tuple[RunConfig, int], SklearnLearner]]] = (
+_UNTRAINED: Final[WeakKeyDictionary[FederatedDataset, dict[tuple["RunConfig", int], SklearnLearner]]] = (
     WeakKeyDictionary()
 )
 """Learners by run config and position, with their preprocessing: a few kilobytes each, as long as the data are held."""
 
 
-def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
+def build_learner(config: "RunConfig", dataset: FederatedDataset, position: int, private: Features) -> "Learner":
     """The learner of the simulated silo at ``position``, untrained. Raises what ``learner_for`` does."""
     if config.corruption == "collusion" and dataset.silos[position].name in config.bad_silos:
         return Colluder(config.corruption_number)
     return named_learner(config, dataset, position, private)
 
 
-def named_learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
+def named_learners(config: "RunConfig", dataset: FederatedDataset) -> list["Learner"]:
     """One of each that the run config names, untrained, also where a silo colludes. Raises like ``learner_for``."""
     positions = range(len(config.learner))
     return [named_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]
 
 
-def named_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
+def named_learner(config: "RunConfig", dataset: FederatedDataset, position: int, private: Features) -> "Learner":
     """The untrained learner named for the silo at ``position``, also where it colludes. Raises like ``learner_for``."""
     known = _UNTRAINED.setdefault(dataset, {})
     own = private is dataset.silos[position].private.X
@@ -100,15 +102,19 @@ def learner_for(
     private: Features,
     *,
     total_steps: int = 1000,
-) -> Learner:
+) -> "Learner":
     """The learner that a silo's settings describe, untrained.
 
     ``total_steps`` are those of a network that only fits, unless its settings have epochs. Preprocessing is fitted to
     the public set and ``private`` ``(n, ...)``. The random state does not depend on the round, so fixed points exist.
     Raises ConfigError for a wrong learner or parameter; DataError for features that cannot be preprocessed.
     """
-    transformer = transformer_for(settings, schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
+    if schema.follow_up:
+        from fedct_flwr.learners.survival import survival_learner
+
+        return survival_learner(settings, seed, silo, standard(schema, public.X, private))
+    transformer = transformer_for(settings, schema, public.X, private)
     # The trial uses public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, schema.classes, public.X[:2], transformer, total_steps=total_steps)
 
@@ -121,7 +127,7 @@ def untrained(
     transformer: Any,
     *,
     total_steps: int = 1000,
-) -> Learner:
+) -> "Learner":
     """An untrained learner for features like ``examples``; without ``classes`` for a quantity. As ``learner_for``."""
     num_classes = len(classes)
     if settings.name == AUTO:
@@ -203,7 +209,9 @@ def _beside_folder(settings: LearnerSettings, transformer: Any) -> dict[str, Any
     return {**params, "folder": reading["folder"]}
 
 
-def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any) -> Learner:
+def _automatic(
+    settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any
+) -> "Learner":
     """A learner that chooses for itself. Raises LearnerError."""
     if settings.params:
         raise LearnerError(f"learner {AUTO!r} takes no parameters: name a learner, or leave learner-params out")

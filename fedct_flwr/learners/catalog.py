@@ -53,6 +53,9 @@ REGRESSORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 """The same for a quantity, all of which take sample weights."""
 
+SURVIVAL: Final[dict[str, tuple[str, dict[str, Any]]]] = {"cox": ("fedct_flwr.survival.cox.RidgeCox", {})}
+"""The same for time to an event, see ``learners.survival``."""
+
 SOME_REGRESSORS: Final = (
     f"use one of {', '.join(REGRESSORS)}, or the import path of another regressor in scikit-learn's manner"
 )
@@ -90,7 +93,7 @@ LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
 SHORT_NAMES: Final = {**CLASSIFIERS, **NETWORKS}
 
 _OF_CLASSES: Final = {**SHORT_NAMES, **LANGUAGE}
-_ALL_NAMES: Final = {**REGRESSORS, **_OF_CLASSES}
+_ALL_NAMES: Final = {**REGRESSORS, **SURVIVAL, **_OF_CLASSES}
 
 NAMES: Final = (AUTO, *_ALL_NAMES)
 """All short names; the first leads to a choice, see ``automatic``."""

@@ -23,8 +23,8 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.automatic import BOOSTED, Candidate, Views
 from fedct_flwr.learners.catalog import TFIDF
+from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.preprocessing import Stateless
-from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.types import Features
 
 _PIXELS: Final = 1024

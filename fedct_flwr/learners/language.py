@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from fedct_flwr.datasets.named import data_folder
-from fedct_flwr.files import DAMAGED, digest_of
+from fedct_flwr.files import DAMAGED, data_folder, digest_of
 from fedct_flwr.learners.catalog import EMBEDDING, LEARNER_FOLDER
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import Features, LearnerError

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-from fedct_flwr.learners.workers import one_thread
+from fedct_flwr.learners.out_of_fold import one_thread
 
 Train = Callable[[Sequence[Any]], Sequence[Exception | None]]
 """Trains several networks and says what went wrong with each."""

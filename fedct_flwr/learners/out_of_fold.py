@@ -4,17 +4,19 @@ Folds are the same for all models that are compared, so that differences are pai
 their shares: G. King, L. Zeng, "Logistic regression in rare events data", Political Analysis 9(2), 2001, §4.
 """
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from copy import copy
-from functools import cached_property
-from typing import Final, NamedTuple, Self
+from functools import cached_property, lru_cache
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from fedct_flwr.learners.base import Learner, Probabilistic
-from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Examples, Features, Groups, HardLabels, SiloName
 
@@ -302,3 +304,17 @@ class OwnValues(OwnRecords):
         variance = float(self._private.y.var()) or 1.0
         found: NDArray[np.float64] = (predicted - self.y) ** 2 / variance
         return found
+
+
+def one_thread(api: Literal["blas"] | None = None) -> AbstractContextManager[Any]:
+    """While it lasts, for the thread that enters it: OpenMP's limit is one of each thread, BLAS's is one for all.
+
+    ``api`` limits BLAS alone, and leaves OpenMP's threads to boosting and networks.
+    """
+    return _libraries(len(sys.modules)).limit(limits=1, user_api=api)  # type: ignore[no-any-return]  # it is untyped
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """Those that are loaded: to find them takes milliseconds, so only when there are more modules."""
+    return ThreadpoolController()

@@ -16,8 +16,7 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from fedct_flwr.config import LearnerSettings
-from fedct_flwr.config.learner import AUTO
+from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import AXES
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing

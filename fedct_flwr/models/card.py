@@ -3,15 +3,18 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.kinds.base import Kind
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending, unit_of
 from fedct_flwr.privacy.sheet import UNITS
 from fedct_flwr.runs.run_folder import versions
+from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.markdown import template
-from fedct_flwr.types import SiloName
+
+if TYPE_CHECKING:
+    from fedct_flwr.types import SiloName
+    from fedct_flwr.wire.kinds import Kind
 
 STUDENT: Final = "student"
 """Under which name the global model's own scores are."""
@@ -58,12 +61,12 @@ _LIMITS: Final = (
 )
 
 
-def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
+def promised(config: RunConfig, kind: "Kind") -> dict[str, Any]:
     """Guarantee of a run's settings for the records behind the labels; the student is made of labels alone."""
     if config.data == STUDY:
         return {"protection": "the silos' own", "words": _OF_SILOS}
     if config.protection == "none":
-        return {"protection": "none", "words": f"Nothing is promised: {kind.unprotected}."}
+        return {"protection": "none", "words": f"Nothing is promised: {words_of(kind).unprotected}."}
     return _kept(config.protection, config.epsilon, config.delta, UNITS[unit_of(grouped=config.grouped)])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from joblib.externals.loky import ProcessPoolExecutor
 from numpy.typing import NDArray
 
-from fedct_flwr.config import ModelDescription
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.text.printable import escape_warnings
 from fedct_flwr.types import Answers, DataError, Features, FedctError

@@ -18,7 +18,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Column, ImageForm, Schema, check_names
 from fedct_flwr.files import DAMAGED, check_is_file, write_atomically
 from fedct_flwr.learners.base import Averageable, Learner, Resumable
@@ -90,6 +91,7 @@ _TYPES: Final = frozenset(
         "fedct_flwr.learners.language.Sentences", "fedct_flwr.learners.language.Tokens",
         "fedct_flwr.learners.preprocessing.Numbers", "fedct_flwr.learners.preprocessing.Words",
         "fedct_flwr.learners.sklearn.Relabeled", "fedct_flwr.learners.text.Table", "fedct_flwr.learners.text.Texts",
+        "fedct_flwr.survival.cox.RidgeCox", "fedct_flwr.survival.model.RiskModel",
         "numpy.dtype", "sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss",
         "sklearn._loss.link.Interval", "sklearn._loss.link.LogitLink", "sklearn._loss.link.MultinomialLogit",
         "sklearn._loss.loss.HalfBinomialLoss", "sklearn._loss.loss.HalfMultinomialLoss",
@@ -101,7 +103,8 @@ _TYPES: Final = frozenset(
         "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.impute._base.SimpleImputer",
         "sklearn.linear_model._base.LinearRegression", "sklearn.linear_model._logistic.LogisticRegression",
-        "sklearn.linear_model._ridge.Ridge", "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.linear_model._ridge.Ridge", "sklearn.linear_model._ridge.RidgeCV",
+        "sklearn.metrics._dist_metrics.EuclideanDistance64",
         "sklearn.naive_bayes.GaussianNB", "sklearn.neighbors._classification.KNeighborsClassifier",
         "sklearn.neighbors._kd_tree.KDTree", "sklearn.pipeline.Pipeline", "sklearn.preprocessing._data.StandardScaler",
         "sklearn.preprocessing._encoders.OneHotEncoder", "sklearn.preprocessing._label.LabelEncoder",

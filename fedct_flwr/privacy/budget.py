@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from fedct_flwr.config import PrivacySettings
+from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.types import ConfigError
 
 DATA_SET: Final = "records"

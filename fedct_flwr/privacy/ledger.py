@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent, UnsupportedEventError
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.privacy.accounting import Epsilon, epsilon, epsilon_in_time, fits
 from fedct_flwr.privacy.budget import DATA_SET, Budget, PrivacyUnit
 from fedct_flwr.privacy.events import check, from_json, to_json

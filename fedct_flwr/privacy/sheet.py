@@ -7,13 +7,16 @@ The template ``sheet.md`` has a part for each kind of promise: a silo's for its 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fedct_flwr.config import PrivacySettings, SiloConfig, StudyDraw, StudyJoint
-from fedct_flwr.config.privacy import OF_STUDENTS
+from fedct_flwr.config.privacy import OF_STUDENTS, PrivacySettings
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending
 from fedct_flwr.text.markdown import template
 from fedct_flwr.text.printable import count
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.silo import SiloConfig
+    from fedct_flwr.config.study import StudyDraw, StudyJoint
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Answers:
     """Whether only sums over silos can be read, not each silo's labels or votes."""
 
     @classmethod
-    def of(cls, config: SiloConfig) -> "Answers":
+    def of(cls, config: "SiloConfig") -> "Answers":
         """Questions that a real silo's policy permits. Votes leave without a protection, or under teachers' noise."""
         counted = config.privacy.protection in ("none", OF_STUDENTS) and config.policy.teaches
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
@@ -148,7 +151,7 @@ class Together:
 
 def promise_together(
     together: Together,
-    agreed: StudyJoint | StudyDraw,
+    agreed: "StudyJoint | StudyDraw",
     privacy: PrivacySettings,
     unit: PrivacyUnit = PrivacyUnit.EXAMPLE,
 ) -> list[str]:

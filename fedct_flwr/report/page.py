@@ -12,12 +12,14 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr import __version__
-from fedct_flwr.config import STUDY
+from fedct_flwr.config.run import STUDY
 from fedct_flwr.files import write_atomically
 from fedct_flwr.report.figures import Section, formatted, score, size
 from fedct_flwr.report.scores import accuracy, clinical
 from fedct_flwr.report.sections import consensus, data, privacy, settings, silos, table_of_silos
 from fedct_flwr.report.summary import Run
+from fedct_flwr.report.survival import follow_up
+from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count, printable
 from fedct_flwr.types import ConfigError, RunError
 
@@ -67,7 +69,7 @@ def _learners(run: Run) -> str:
 
 def content(run: Run) -> Content:
     """All sections that have something to say."""
-    parts = (accuracy, clinical, consensus, privacy, silos, data, settings)
+    parts = (accuracy, clinical, follow_up, consensus, privacy, silos, data, settings)
     sections = [made for part in parts if not (made := part(run)).empty]
     return Content(printable(run.title), run, sections)
 
@@ -131,8 +133,9 @@ def as_script(value: Mapping[str, Any]) -> str:
 
 
 def _values(shown: Content) -> dict[str, Any]:
-    table = table_of_silos(shown.run) if shown.run else None
-    return {**shown.head, "run": shown.run, "silos": table, "splits": shown.splits, "sections": shown.sections}
+    run = shown.run
+    words = {"silos": table_of_silos(run), "still": words_of(run.kind).decided.still} if run else {"silos": None}
+    return {**shown.head, **words, "run": run, "splits": shown.splits, "sections": shown.sections}
 
 
 @cache

@@ -22,15 +22,18 @@ from fedct_flwr.report.figures import (
 )
 from fedct_flwr.report.summary import Course, Run
 from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, Test, has_scores, means, notes, titles, worst_first
-from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
+from fedct_flwr.scoring import BALANCED_ACCURACY, CONCORDANCE, R_SQUARED
 from fedct_flwr.scoring.assessment import BINS, METRICS, Assessment
 from fedct_flwr.scoring.intervals import UNKNOWN, Estimate
+from fedct_flwr.survival.scores import AT
 
 _TITLES: Final[dict[Test, str]] = {"own": "each silo's own test set", "pooled": "the pooled test set"}
 _MEANING: Final = {
     BALANCED_ACCURACY.name: "Balanced accuracy: mean recall over the classes of the test set. ",
+    CONCORDANCE.name: "Concordance: share of comparable pairs of records whose earlier event has the larger risk. ",
     R_SQUARED.name: "R²: share of the test set's variance that a model explains; below 0 it is worse than the mean. ",
 }
+_AT_HORIZON: Final = {"auc": "AUC at", "brier": "Brier score at", "calibration": "observed less stated at"}
 _LOOKS: Final[Mapping[str, dict[str, Any]]] = {
     "local": {"symbol": "circle-open", "color": MUTED, "size": 10, "line": {"width": 2}},
     "centralized": {"symbol": "diamond-tall", "color": MUTED, "size": 11},
@@ -123,6 +126,15 @@ def clinical(run: Run) -> Section:
     return Section("metrics", "Metrics with intervals", figures, tables, [*notes(run.scores), *_words(run)])
 
 
+def _titles(run: Run) -> dict[str, str]:
+    """Titles of all metrics, also of those at a run's horizons."""
+    models = [model for row in run.scores for test in row.tests.values() for model in test.models.values()]
+    at = [
+        name.partition(AT) for name in dict.fromkeys(name for model in models for name in model.metrics) if AT in name
+    ]
+    return METRICS | {"".join(parts): f"{_AT_HORIZON[parts[0]]} {parts[2]}" for parts in at if parts[0] in _AT_HORIZON}
+
+
 def _scored(run: Run, test: Test) -> list[tuple[str, OnTest, str, Assessment]]:
     """All models with records to be scored on: the silo, its test set, the method, and the numbers."""
     there = [(row.silo, row.tests[test]) for row in worst_first(run.scores, test) if row.tests[test].n]
@@ -130,9 +142,9 @@ def _scored(run: Run, test: Test) -> list[tuple[str, OnTest, str, Assessment]]:
 
 
 def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
-    heads = titles(run.algorithm.title)
+    heads, known = titles(run.algorithm.title), _titles(run)
     for test in TESTS:
-        scored, names = _scored(run, test), [name for name in METRICS if has_scores(run.scores, test, name)]
+        scored, names = _scored(run, test), [name for name in known if has_scores(run.scores, test, name)]
         if not scored or not names:
             continue
         positive = scored[0][1].positive
@@ -151,7 +163,7 @@ def _by_silo(run: Run) -> Iterator[tuple[str, Table]]:
             for m in METHODS
             if np.isfinite([found[m] for found in averages.values()]).any()
         ]
-        columns = ["Silo", "Model", *counts, *(METRICS[name] for name in names)]
+        columns = ["Silo", "Model", *counts, *(known[name] for name in names)]
         yield f"On {_TITLES[test]}", Table(columns, rows, words=2, foot=foot)
 
 

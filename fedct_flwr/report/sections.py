@@ -6,9 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.inspection.table_one import NOTE, caption, cells_of
-from fedct_flwr.kinds.base import Decided
 from fedct_flwr.report.figures import (
     COLORS,
     UNKNOWN,
@@ -27,6 +26,7 @@ from fedct_flwr.report.figures import (
 )
 from fedct_flwr.report.summary import Run
 from fedct_flwr.runs.scores import METHODS, TESTS, of_sums, titles
+from fedct_flwr.text.kinds import Decided, words_of
 from fedct_flwr.text.printable import count
 
 _SHARE: Final = Scale("Share", ".1~%", ".1%")
@@ -37,7 +37,7 @@ _TINY: Final = 1e-12
 
 def table_of_silos(run: Run) -> Table:
     """A row for each silo: its scores, how near it came to the consensus, what it sent, and when."""
-    course, near = run.course, run.kind.near
+    course, near = run.course, words_of(run.kind).near
     scores = {row.silo: row for row in run.scores}
     heads = titles(run.algorithm.title)
     known = [(t, m) for t in TESTS for m in METHODS if any(np.isfinite(row.value(t, m)) for row in run.scores)]
@@ -73,7 +73,7 @@ def _delay(seconds: Values) -> str:
 
 def consensus(run: Run) -> Section:
     """Agreement, churn, abstentions and class balance of labels; distances of values."""
-    course, decided = run.course, run.kind.decided
+    course, decided = run.course, words_of(run.kind).decided
     figures = [
         over_rounds(
             "distance", "Distance from the consensus", "Root mean square distance of silos", course,

@@ -37,12 +37,12 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from fedct_flwr import __version__
-from fedct_flwr.consensus.counting import State, Trust
 from fedct_flwr.files import JsonLines, write_atomically, write_json
 from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
 
 if TYPE_CHECKING:
     # Loads what reads tables.
+    from fedct_flwr.consensus.counting import State, Trust
     from fedct_flwr.datasets.schema import Outcome
 
 LOCK: Final = ".lock"
@@ -64,7 +64,7 @@ class Checkpoint(NamedTuple):
 
     round: int
     targets: Answers
-    state: State
+    state: "State"
 
 
 class RunFolder:
@@ -171,10 +171,12 @@ class RunFolder:
     @property
     def outcome(self) -> "Outcome":
         """The predicted outcome. Raises RunError if this is no run folder."""
-        from fedct_flwr.datasets.schema import Outcome
+        from fedct_flwr.datasets.schema import FollowUp, Outcome
 
         facts = self.read_json("config.json")
-        return Outcome(tuple(facts.get("classes", ())), str(facts.get("quantity", "")))
+        times = facts.get("follow_up")
+        follow_up = FollowUp(times["time"], times["event"], tuple(times["horizons"])) if times else None
+        return Outcome(tuple(facts.get("classes", ())), str(facts.get("quantity", "")), follow_up)
 
     @property
     def models(self) -> Path:
@@ -211,13 +213,13 @@ class RunFolder:
         Payload bytes, without Flower's envelope: ``instruction_bytes`` to each silo, ``bytes_sent`` from all together.
         ``silos`` has for each that counted its ``bytes_sent``, ``seconds`` until its reply, its test ``scores`` and its
         ``quality`` by the votes; ``absent`` says why another did not. Other columns are those of the kind of answer
-        (``kinds/base.py``), in counts of public examples, or the ``scores`` of a global model.
+        (``coordinator/facts.py``), in counts of public examples, or the ``scores`` of a global model.
         """
         self._append(_ROUNDS, record)
         for listener in self._listeners:
             listener(record)
 
-    def append_trust(self, server_round: int, trust: Trust) -> None:
+    def append_trust(self, server_round: int, trust: "Trust") -> None:
         """Add a line to ``trust.jsonl``, with 4 significant digits."""
         matrix = [[float(f"{value:.4g}") for value in row] for row in trust.matrix]
         self._append(_TRUST, {"round": server_round, "silos": list(trust.silos), "matrix": matrix})

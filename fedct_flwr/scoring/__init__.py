@@ -64,3 +64,4 @@ class Measure(NamedTuple):
 
 BALANCED_ACCURACY: Final = Measure("balanced accuracy", "balanced_accuracy")
 R_SQUARED: Final = Measure("R²", "r_squared")
+CONCORDANCE: Final = Measure("concordance", "concordance")

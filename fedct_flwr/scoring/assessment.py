@@ -35,6 +35,7 @@ METRICS: Final = {
     "mae": "mean absolute error",
     "rmse": "root mean squared error",
     "slope": "calibration slope",
+    "concordance": "concordance",
 }
 """Titles of all metrics, in the order of tables."""
 
@@ -121,6 +122,17 @@ def calibration_curve(y: HardLabels, probabilities: NDArray[np.float64], positiv
     ]
 
 
+@dataclass(frozen=True)
+class ByGrade:
+    """Test records of one predicted grade of risk: Kaplan and Meier's share without event after each of ``times``."""
+
+    grade: int
+    n: int
+    events: int
+    times: list[float]
+    share: list[float]
+
+
 class Predicted(NamedTuple):
     """A model's predictions: classes or values ``(n,)``; probabilities ``(n, classes)``, if it knows any."""
 
@@ -141,12 +153,13 @@ class Assessment:
 
     ``metrics`` are by name (``METRICS`` has all), without those that do not apply. ``confusion``
     ``(classes, classes)`` counts examples by true class (rows) and predicted class. ``calibration`` is empty without
-    probabilities.
+    probabilities, ``grades`` unless the outcome is time to an event.
     """
 
     metrics: dict[str, Estimate]
     confusion: list[list[int]] = field(default_factory=list)
     calibration: list[Bin] = field(default_factory=list)
+    grades: list[ByGrade] = field(default_factory=list)
 
     def value(self, name: str) -> float:
         """The number of this name, NaN where there is none."""

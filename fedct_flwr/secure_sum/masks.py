@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from numpy.typing import NDArray
 
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
+from fedct_flwr.types import Refused
 from fedct_flwr.wire.packing import pack_codes, unpack_codes
-from fedct_flwr.wire.refusal import Refused
 
 _PREFIX: Final = b"fedct secure sum 1 "
 _NONCE: Final = bytes(16)  # each key serves one stream

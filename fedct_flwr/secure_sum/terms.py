@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.types import ConfigError, SiloName
+from fedct_flwr.types import FEWEST_SILOS, ConfigError, SiloName
 
 
 def sum_modulo(vectors: Sequence[NDArray[np.uint64]], bits: int) -> NDArray[np.uint64]:
@@ -21,7 +21,6 @@ def sum_modulo(vectors: Sequence[NDArray[np.uint64]], bits: int) -> NDArray[np.u
     return total & np.uint64((1 << bits) - 1)
 
 
-FEWEST_SILOS: Final = 3
 MOST_SILOS: Final = 100
 MOST_NUMBERS: Final = 10_000_000
 MOST_BITS: Final = 64

@@ -6,34 +6,30 @@ Each is charged to its ledger before it is drawn, and drawn once for a question.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, first_of
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.federated import FederatedDataset, first_of
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.drawing import marginals
-from fedct_flwr.kinds.summed import BITS
-from fedct_flwr.labelers import joint_linear
 from fedct_flwr.labelers.dp_linear import sharing
-from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
+from fedct_flwr.labelers.joint_linear import joint_labeler
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, unit_of
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import VoteShares, least_multiplier
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.sheet import Together
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.secure_sum.votes import BITS
 from fedct_flwr.silo.release import Purse, ledger_refusals
-from fedct_flwr.silo.site import Site, joint_of
+from fedct_flwr.silo.site import Site
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, Refusal, Refused
 from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 
 @dataclass(frozen=True)
@@ -75,42 +71,18 @@ def with_share(vector: NDArray[np.uint64], shares: VoteShares, noise: Noise) -> 
     return np.asarray(on_grid & (2**BITS - 1), dtype=np.uint64)
 
 
-def labeler_plan(joint: Joint, num_classes: int) -> joint_linear.Plan:
-    """The plan that coordinator and silos both make of a step. Raises ConfigError for impossible numbers."""
-    return plan_for(
-        joint.records,
-        num_classes,
-        epsilon=joint.epsilon,
-        delta=joint.delta,
-        honest=joint.honest,
-        steps=joint.steps,
-        additive_columns=joint.columns,
-    )
-
-
-def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinear:
-    """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
-    return _made(labeler_plan(joint, len(schema.classes)), public, schema, joint.seed)
-
-
 def together_in(study: StudyFolder, *, draws: bool = False) -> Together:
     """How real silos train together in a study, for people, or count. Raises ConfigError or DataError."""
     if draws:
         from fedct_flwr.silo.noisy_sum import drawn_in
 
         return drawn_in(study)
-    joint, sums = joint_of(study), study.sums
+    joint, sums = study.joint, study.sums
     if joint is None or sums is None:
         raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")
     labeler = joint_labeler(joint, study.public, study.schema)
     event, known = labeler.noise.event(), (joint.epsilon, joint.delta, sums.min_summands, sums.may_collude)
     return Together(joint.steps, labeler.noise.numbers, joint.honest, event.noise_multiplier, *known)
-
-
-# Silos of one process share it, and all steps do.
-@lru_cache(maxsize=2)
-def _made(plan: joint_linear.Plan, public: PublicSet, schema: Schema, seed: int) -> JointLinear:
-    return JointLinear(plan, public.X, schema, seed=seed)
 
 
 def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> NDArray[np.uint64]:

@@ -9,28 +9,27 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.kinds import kind_of
-from fedct_flwr.kinds.base import Kind
-from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Choosing, Learner, Markable, Probabilistic, Resumable, Saveable
-from fedct_flwr.learners.out_of_fold import Evidence
+from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.safeguard import Decision, Safeguard, SoftSafeguard, Trust
-from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.scoring.intervals import Verdict, verdict
 from fedct_flwr.scoring.recalibration import FEWEST, RANKS, Recalibration
-from fedct_flwr.silo.context import SiloContext
-from fedct_flwr.silo.site import SITES_KEPT, WRITING, LocalState, Site, set_back
+from fedct_flwr.silo.answers import answer, safeguard_of
+from fedct_flwr.silo.site import SITES_KEPT, WRITING, LocalState, SiloContext, Site, set_back
 from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import decode_instruction
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.kinds import Kind, kind_of
+
+if TYPE_CHECKING:
+    from fedct_flwr.wire.content import Instruction
 
 _STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
@@ -131,13 +130,13 @@ class Question(NamedTuple):
     """A coordinator's question: its bytes, what they say, the kind of answer, and the ``digest`` (32 bytes)."""
 
     payload: bytes
-    instruction: Instruction
+    instruction: "Instruction"
     kind: Kind
     digest: bytes
     """SHA-256 of the bytes and of the noise's size."""
 
     @classmethod
-    def asked(cls, payload: bytes, context: SiloContext) -> Self:
+    def asked(cls, payload: bytes, context: "SiloContext") -> Self:
         """Read a question. Raises Refused for one that is not of the silo's terms, or ConfigError."""
         instruction = decode_instruction(payload, context.site.terms)
         named = payload
@@ -185,8 +184,8 @@ class Judge:
         fit = before.labels_fit if before and before.round < round_ else None
         if self._real and learned and fit is None:
             fit = self._labels_fit(question.instruction.targets)
-        choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
-        safeguard = question.kind.safeguard_of(site)
+        choice = site.learner.choice if isinstance(site.learner, Choosing) else None
+        safeguard = safeguard_of(question.kind, site)
         trust = safeguard.last if safeguard and learned else None
         evidence = trust.evidence if trust else None
         return Judgment(
@@ -234,7 +233,7 @@ class Judge:
     def _labels_fit(self, targets: HardLabels) -> ConsensusFit | None:
         site, labeled = self._site, targets != ABSTAIN
         columns, classes = site.schema.columns, site.schema.classes
-        if not columns or not classes:
+        if not columns or site.schema.outcome.number:
             return None
         fit = ConsensusFit.of(Examples(site.public.X[labeled], targets[labeled]), site.private, columns, len(classes))
         if fit and fit.words:
@@ -335,7 +334,7 @@ _ROUNDS_ALONE: Final = 10
 class Personal:
     """The personal model in one of Flower's runs: ``votes`` learns and answers, ``keep`` makes that last."""
 
-    def __init__(self, context: SiloContext, run_id: int) -> None:
+    def __init__(self, context: "SiloContext", run_id: int) -> None:
         self._context = context
         self._site = context.site
         self._name = f"{_LEARNER}{run_id}"
@@ -361,12 +360,12 @@ class Personal:
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question)
-        safeguard = question.kind.safeguard_of(self._site)
+        safeguard = safeguard_of(question.kind, self._site)
         if isinstance(safeguard, Safeguard):
             path, resumed = self._context.decision, self._context.resumes
             asked = question.instruction.round
             safeguard.before = read_decision(path, self._subject, asked, resumed=resumed) if path else None
-        votes = question.kind.cotrain(self._site, question.instruction)
+        votes = answer(question.kind, self._site, question.instruction)
         if isinstance(safeguard, Safeguard) and question.teaches:
             safeguard.date(question.instruction.round)
         self._learned = question.digest
@@ -448,7 +447,7 @@ class Personal:
             if found.says_something:
                 with WRITING:
                     found.write(path)
-            safeguard = question.kind.safeguard_of(self._site)
+            safeguard = safeguard_of(question.kind, self._site)
             decided = safeguard.decision if isinstance(safeguard, Safeguard) else None
             if decided and decided.round == question.instruction.round and self._context.decision:
                 with WRITING:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from dp_accounting import DpEvent, NoOpDpEvent
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.labelers.labeler import Asked, Labeler, decides_labeler
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, PrivacyUnit, Spending, budget_of
 from fedct_flwr.privacy.events import from_json, in_words, to_json
@@ -25,8 +25,7 @@ from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.silo.site import LocalState, Site
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.types import ConfigError, Refusal, Refused, SiloName, TrainingError, Votes
 
 STATE: Final = "labeler-"
 _LABELS: Final = np.dtype("<i2")

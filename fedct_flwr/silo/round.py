@@ -7,28 +7,27 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from fedct_flwr.kinds.joint import Gradients, NoisySum
-from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
 from fedct_flwr.labelers.labeler import Asked
-from fedct_flwr.silo.context import SiloContext
+from fedct_flwr.secure_sum.votes import shape_of_records, shape_of_votes, summand
+from fedct_flwr.silo.answers import score
 from fedct_flwr.silo.personal import Personal, Question
-from fedct_flwr.silo.site import LocalState, Site
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, Votes
 from fedct_flwr.wire.codec import encode_reply
 from fedct_flwr.wire.content import Reply
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.kinds import NOTHING, Gradients, NoisySum, OnlyReady, Summed
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
     from fedct_flwr.silo.release import Release
+    from fedct_flwr.silo.site import LocalState, SiloContext, Site
 
 _NO_VOTES: Final[HardLabels] = np.zeros(0, dtype=LABEL_DTYPE)
 """Votes of a personal model that has no part in an answer."""
 
 
-def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Callable[[], None]]:
+def answer(payload: bytes, context: "SiloContext", run_id: int) -> tuple[bytes, Callable[[], None]]:
     """The reply to an instruction, the same bytes again if it was asked before; and work for after it has left.
 
     Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers to one
@@ -64,7 +63,7 @@ def _nothing() -> None:
     """No work after the answer has left."""
 
 
-def _new_reply(question: Question, context: SiloContext, personal: Personal) -> bytes:
+def _new_reply(question: Question, context: "SiloContext", personal: Personal) -> bytes:
     """The reply to a question that was not answered before. Raises Refused, ConfigError or TrainingError."""
     site, instruction, kind = context.site, question.instruction, question.kind
     if instruction.noise and context.noise_adder_of is None:
@@ -79,11 +78,15 @@ def _new_reply(question: Question, context: SiloContext, personal: Personal) -> 
     if context.release is None:
         votes, learned = _own_votes(question, context, personal, promised=bool(instruction.noise))
         return _reply(question, context, votes, scored=learned)
-    kind.check_protection(site.privacy.protection)
+    if kind.for_numbers:
+        what = f"which protection = {site.privacy.protection!r} does not cover"
+        raise ConfigError(f"the coordinator asks for {kind.of}, {what}")
     return _protected_reply(question, context, context.release, personal)
 
 
-def _voted(context: SiloContext, vote: Callable[[], Votes], *, promised: bool, otherwise: Votes) -> tuple[Votes, bool]:
+def _voted(
+    context: "SiloContext", vote: Callable[[], Votes], *, promised: bool, otherwise: Votes
+) -> tuple[Votes, bool]:
     """Votes of the silo's models, and whether they could vote. Raises TrainingError or ConfigError unless ``promised``.
 
     Under a guarantee a missing answer would tell of a record.
@@ -97,12 +100,12 @@ def _voted(context: SiloContext, vote: Callable[[], Votes], *, promised: bool, o
         return otherwise, False
 
 
-def _own_votes(question: Question, context: SiloContext, personal: Personal, *, promised: bool) -> tuple[Votes, bool]:
+def _own_votes(question: Question, context: "SiloContext", personal: Personal, *, promised: bool) -> tuple[Votes, bool]:
     abstaining = np.full(question.instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
     return _voted(context, partial(personal.votes, question), promised=promised, otherwise=abstaining)
 
 
-def _added(question: Question, context: SiloContext) -> bytes:
+def _added(question: Question, context: "SiloContext") -> bytes:
     """The reply where silos add with noise for records: what the silo adds is ready. Raises Refused, ConfigError."""
     site, instruction, kind = context.site, question.instruction, question.kind
     if not isinstance(kind, NoisySum) or context.purse_of is None:
@@ -117,12 +120,12 @@ def _added(question: Question, context: SiloContext) -> bytes:
         from fedct_flwr.silo.noisy_sum import noisy_counts
 
         vector = noisy_counts(site, context.study_of(), instruction.histograms, context.purse_of(), question.payload)
-    shape = kind.shape(instruction, question.subject)
+    shape = shape_of_records(kind, instruction, question.subject)
     Ready(context.state).keep(vector, shape, context.runs_kept)
     return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
 
 
-def _protected_reply(question: Question, context: SiloContext, release: "Release", personal: Personal) -> bytes:
+def _protected_reply(question: Question, context: "SiloContext", release: "Release", personal: Personal) -> bytes:
     """The labeler's labels, which alone decide whether there is a reply and what it is.
 
     So the personal model learns afterwards, unless the labeler reads its labels, or a simulation wants its scores.
@@ -134,7 +137,7 @@ def _protected_reply(question: Question, context: SiloContext, release: "Release
     return _reply(question, context, _released(question, context, release, votes), scored=learned)
 
 
-def _student_votes(question: Question, context: SiloContext) -> Votes:
+def _student_votes(question: Question, context: "SiloContext") -> Votes:
     """Votes of the silo's students. The personal model is neither trained nor scored."""
     site, instruction = context.site, question.instruction
     if release := context.release_of_students(instruction.votes):
@@ -147,23 +150,23 @@ def _student_votes(question: Question, context: SiloContext) -> Votes:
     return _voted(context, votes, promised=bool(instruction.noise), otherwise=nothing)[0]
 
 
-def _released(question: Question, context: SiloContext, release: "Release", votes: HardLabels = _NO_VOTES) -> Votes:
+def _released(question: Question, context: "SiloContext", release: "Release", votes: HardLabels = _NO_VOTES) -> Votes:
     """Protected answer in the place of the personal model's labels or bare students' votes, if the budget allows it."""
     return release.answer(question.payload, _asked(question, context.site, votes))
 
 
-def _asked(question: Question, site: Site, votes: HardLabels = _NO_VOTES) -> Asked:
+def _asked(question: Question, site: "Site", votes: HardLabels = _NO_VOTES) -> Asked:
     """The question to a labeler or to students; ``votes`` are the personal model's, where the labeler reads them."""
     positions = question.instruction.query.positions(len(site.public))
     return Asked(site.private, site.public.X, question.instruction.targets, votes, positions, site.groups)
 
 
-def _reply(question: Question, context: SiloContext, votes: Votes, *, scored: bool = False) -> bytes:
+def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: bool = False) -> bytes:
     """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
     site, instruction, kind = context.site, question.instruction, question.kind
     if isinstance(kind, Summed):
-        shape = kind.shape(instruction, site.terms, question.subject)
-        vector = kind.summand(votes, instruction, site.terms)
+        shape = shape_of_votes(kind, instruction, site.terms, question.subject)
+        vector = summand(votes, instruction, site.terms)
         if instruction.noise:
             if context.noise_adder_of is None:
                 raise Refused(Refusal.POLICY)
@@ -173,8 +176,9 @@ def _reply(question: Question, context: SiloContext, votes: Votes, *, scored: bo
         Ready(context.state).keep(vector, shape, context.runs_kept)
     if isinstance(kind, OnlyReady):
         votes = NOTHING
-    sends = scored and context.sends_scores
-    scores = kind.score(site.learner, site.own_test, site.pooled_test) if sends else None
+    # Test scores are of classes, or of values.
+    sends = scored and context.sends_scores and not site.schema.follow_up
+    scores = score(kind, site.learner, site.own_test, site.pooled_test) if sends else None
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
 
 
@@ -207,7 +211,7 @@ class Answered(NamedTuple):
 class Answers:
     """The last answers of all of Flower's runs that ever asked this silo. None is forgotten: each is a few bytes."""
 
-    def __init__(self, state: LocalState) -> None:
+    def __init__(self, state: "LocalState") -> None:
         self._state = state
 
     def last(self, run_id: int) -> Answered | None:

@@ -1,44 +1,47 @@
 """Everything one silo works with: data, its copy of the public set, learner, labeler, and what it keeps between rounds.
 
-Its files never leave the silo.
+``SiloContext`` has it for one message, with the silo's permitted answers. Its files never leave the silo.
 """
 
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from flwr.app import ConfigRecord, RecordDict
 
-from fedct_flwr import datasets
-from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
-from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.federated import PublicSet, SiloData, check_protected, num_units, split_silo
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
-from fedct_flwr.datasets.inspections import inspect_records
-from fedct_flwr.datasets.query import result_of
-from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.study_folder import StudyFolder, read_each, read_grouped, table_of
+from fedct_flwr.config.learner import AUTO, LearnerSettings
+from fedct_flwr.datasets.federated import PublicSet, num_units
 from fedct_flwr.files import write_atomically
-from fedct_flwr.kinds.joint import STEPS
-from fedct_flwr.labelers.labeler import Labeler, Start, labeler_for
-from fedct_flwr.labelers.students import Transfer, transfer_for
+from fedct_flwr.labelers.labeler import Labeler, Start, check_installed, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
-from fedct_flwr.learners.build import build_learner, learner_for
-from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.safeguard import NetworkSafeguard, Safeguard, SoftSafeguard
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
-from fedct_flwr.wire.content import Joint, Terms
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
+    from fedct_flwr.datasets.inspection.finding import Finding
+    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.labelers.students import Transfer
+
+    # Needs the extra privacy, which a study without protection does not.
+    from fedct_flwr.privacy.budget import Budget
+    from fedct_flwr.silo.noisy_sum import NoiseAdder
+    from fedct_flwr.silo.release import Answering, Purse, Release
+    from fedct_flwr.types import Examples, Groups, SiloName
+    from fedct_flwr.wire.content import Terms
 
 _RECORD: Final = "fedct"
 
 WRITING: Final = threading.Lock()
 """Held while a file is written: its holder may end the process, and no file is left half done."""
+
+SITES_KEPT: Final = 128
+"""Simulated silos that a process holds at a time: it reads data and fits preprocessing once for many rounds."""
 
 
 class LocalState(Protocol):
@@ -142,20 +145,20 @@ class Site:
     ``learner`` is the personal model, which stays; ``settings`` describe it.
     """
 
-    silo: SiloName
-    private: Examples
-    own_test: Examples
-    pooled_test: Examples
+    silo: "SiloName"
+    private: "Examples"
+    own_test: "Examples"
+    pooled_test: "Examples"
     public: PublicSet
     learner: Learner
     settings: LearnerSettings
-    privacy: PrivacySettings
-    transfer: TransferSettings
-    schema: Schema
-    terms: Terms
-    groups: Groups | None = None
+    privacy: "PrivacySettings"
+    transfer: "TransferSettings"
+    schema: "Schema"
+    terms: "Terms"
+    groups: "Groups | None" = None
     """Which private records belong together: a split of them keeps each group on one side."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple["Finding", ...] = ()
     """Findings on a real silo's records, without any value of a cell."""
     draw_epsilon: float = 0.0
     """Part of the budget of ``privacy`` that a drawn public set spends."""
@@ -206,8 +209,10 @@ class Site:
         # A silo without any answers like one with one.
         return max(1, num_units(self.private.size, self.groups))
 
-    def students(self, votes: int) -> Transfer:
+    def students(self, votes: int) -> "Transfer":
         """The untrained students whose ``votes`` leave. Raises ConfigError or DataError."""
+        from fedct_flwr.labelers.students import transfer_for  # loads the making of learners
+
         return transfer_for(
             self.transfer,
             self.privacy.after(self.draw_epsilon),
@@ -221,115 +226,72 @@ class Site:
         )
 
 
-# A process that serves many rounds reads the data and fits the preprocessing once.
-SITES_KEPT: Final = 128
-"""Simulated silos that a process holds at a time."""
+@dataclass(frozen=True, eq=False)
+class SiloContext:
+    """``model`` is where the silo's model is kept, if it can be; a resumed run goes on from it (``resumes``).
+
+    ``model_digest`` (32 bytes) stands for the settings that decide what the model is. ``before`` is where a real silo
+    keeps the model of before the study, ``judgment`` what a silo makes of the consensus. ``runs_kept``: Flower's runs
+    of which ``state`` keeps where the learner stood. ``sends_scores``: whether test scores go on replies.
+    ``hands_out_weights``: in simulation only. ``release_of`` makes what answers instead of the personal model or the
+    bare students; None without a protection.
+    """
+
+    site: Site
+    state: LocalState
+    model: Path | None
+    model_digest: bytes
+    resumes: bool
+    sends_scores: bool
+    hands_out_weights: bool
+    release_of: "Callable[[Answering], Release] | None" = None
+    before: Path | None = None
+    judgment: Path | None = None
+    runs_kept: int = 8
+    purse_of: "Callable[[], Purse] | None" = None
+    """Makes the purse for the silo's part in sums with noise for records."""
+    study_of: "Callable[[], StudyFolder] | None" = None
+    """The study of a real silo that counts values for a drawn public set."""
+    noise_adder_of: "Callable[[], NoiseAdder] | None" = None
+    """Makes the adder of the silo's share of noise in sums of votes; None where it adds to no such sum."""
+    in_process: bool = False
+    """Whether its learner lives as long as its state does."""
+
+    @property
+    def decision(self) -> Path | None:
+        """File of the safeguard's last decision, next to the judgment."""
+        return self.judgment.with_suffix(".decision") if self.judgment else None
+
+    @cached_property
+    def release(self) -> "Release | None":
+        """The release that answers instead of the personal model."""
+        if self.release_of is None:
+            return None
+        from fedct_flwr.silo.release import Answering
+
+        return self.release_of(Answering(self.site.labeler, {}))
+
+    def release_of_students(self, votes: int) -> "Release | None":
+        """The release that answers instead of bare students, with ``votes`` on each example."""
+        if self.release_of is None:
+            return None
+        from fedct_flwr.silo.release import by_students
+
+        return self.release_of(by_students(self.site, votes))
 
 
-@lru_cache(maxsize=SITES_KEPT)
-def simulated_site(config: RunConfig, partition_id: int) -> Site:
-    """The silo at this position of the run config's data set. Raises ConfigError or DataError."""
-    dataset, data = datasets.load(config), simulated_silo(config, partition_id)
-    return Site(
-        data.name,
-        data.private,
-        data.test,
-        dataset.test,
-        dataset.public,
-        build_learner(config, dataset, partition_id, data.private.X),
-        config.learner_settings(partition_id, len(dataset.silos)),
-        config.privacy_settings(config.asked_about(len(dataset.public))),
-        config.method.transfer_settings(dataset.fewest_units),
-        dataset.schema,
-        Terms.of(config.study, dataset.public, dataset.schema),
-        groups=data.groups,
-    )
+def release_by(
+    site: Site,
+    labels: Mapping[str, object],
+    purse_of: "Callable[[Budget], Purse]",
+    folder: Callable[[], Path],
+    answering: "Answering",
+) -> "Release":
+    """Release of the answering model's labels, kept in ``folder``. Raises ConfigError where a package is missing."""
+    check_installed(site.privacy)
+    from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.silo.release import Release, settings_digest
 
-
-def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
-    """The records of the silo at this position. Raises ConfigError if the data set has no such silo, or DataError."""
-    silos = datasets.load(config).silos
-    if partition_id >= len(silos):
-        raise ConfigError(f"there are {len(silos)} silos but this is node {partition_id + 1}: lower num-supernodes")
-    return silos[partition_id]
-
-
-def real_site(config: SiloConfig, study: StudyFolder) -> Site:
-    """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
-    check_allowed(config.learner.name, config.learner.packages)
-    result: Mapping[str, object] = {}
-    try:
-        table = table_of(config.data, study)
-        result = result_of(config.data, table)
-        found = inspect_records(config.data, study, config.silo, table)
-        refuse(found.findings, {"": study.config.public, config.silo: config.data.source})
-        own = _own_records(config, study, read_each if config.always_answers else partial(read_grouped, table=table))
-        if config.promises and table is not None and own.private.size < table.num_rows:
-            raise DataError(f"{config.data.source} has records that are not a line of text each")
-        del table
-        if own.private.size == 0:
-            raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")
-        if config.promises:
-            check_protected(own.groups, config.silo)
-        findings = found.suspicious
-    except DataError as error:
-        if not config.always_answers:
-            raise
-        # No record may decide whether there is an answer.
-        why = f"{error}; records that cannot be read are left out"
-        own = _own_records(config, study, read_each)
-        findings = [Finding("unreadable", Severity.SAID, why, "", silo=config.silo)]
-    return Site(
-        config.silo,
-        own.private,
-        own.test,
-        study.test,
-        study.public,
-        learner_for(config.learner, config.silo, study.schema, study.public, own.private.X),
-        config.learner,
-        config.privacy,
-        config.transfer,
-        study.schema,
-        terms_of(study),
-        groups=own.groups,
-        findings=tuple(findings),
-        draw_epsilon=study.config.draw_epsilon,
-        result=result,
-    )
-
-
-def _own_records(
-    config: SiloConfig, study: StudyFolder, read: Callable[..., tuple[Examples, Groups | None]]
-) -> SiloData:
-    """The silo's records to train on and to test with, as ``read`` reads them."""
-    data = config.data
-    records, groups = read(data, study)
-    nothing = Examples(records.X[:0], records.y[:0])
-    if data.test_file:
-        return SiloData(config.silo, records, read(data, study, data.test_file)[0], groups)
-    rng = generator(config.learner.seed, "test", config.silo)
-    if data.test_fraction:
-        return split_silo(config.silo, records, groups, data.test_fraction, rng)
-    return SiloData(config.silo, records, nothing, groups)
-
-
-def joint_of(study: StudyFolder) -> Joint | None:
-    """The joint labeler that the study agrees upon, without weights and seed, or None. Raises ConfigError."""
-    agreed, sums = study.config.joint, study.sums
-    if agreed is None or sums is None:
-        return None
-    return Joint(
-        records=agreed.records,
-        steps=STEPS,
-        epsilon=agreed.epsilon,
-        delta=agreed.delta,
-        # Two or more, as the terms of sums have it.
-        honest=sums.min_summands - sums.may_collude,
-        columns=0 if agreed.labeler == "linear" else len(study.schema.without_texts),
-        seed=0,
-    )
-
-
-def terms_of(study: StudyFolder) -> Terms:
-    """Terms of this study for coordinator and silos."""
-    return Terms.of(study.name, study.public, study.schema)
+    purse, state = purse_of(budget_of(site.privacy, grouped=site.groups is not None)), FolderState(folder())
+    digest = settings_digest(site, labels, answering.decisive)
+    return Release(answering.labeler, purse, state, site.terms.study, digest)

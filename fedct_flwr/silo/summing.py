@@ -1,32 +1,19 @@
-"""A silo's part in secure sums: the answers that it keeps for them, and its replies to their messages."""
+"""The answers that a silo keeps for secure sums."""
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from flwr.app import Context, Message
 from numpy.typing import NDArray
 
-from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.silo import Contribution, SumClient, refusal, remind, to_bytes
-from fedct_flwr.secure_sum.terms import Shape, Terms
-from fedct_flwr.seeding import generator
-from fedct_flwr.silo.context import open_silo_context
-from fedct_flwr.silo.site import ContextState, LocalState
-from fedct_flwr.types import SiloName
-from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refused
+from fedct_flwr.silo.site import LocalState
 
-ACTION: Final = "secure_sum"
-"""The ClientApp's function for these messages is registered by ``@app.query("secure_sum")``."""
+if TYPE_CHECKING:
+    from fedct_flwr.secure_sum.terms import Shape
 
 _ANSWERS: Final = "sum-"
-_SESSION: Final = "session-of-sums"
 _HEADER: Final = struct.Struct("<BQ")  # bits, the largest number and 0 for none
 
 
@@ -36,71 +23,19 @@ class Ready:
 
     state: LocalState
 
-    def keep(self, vector: NDArray[np.uint64], shape: Shape, kept: int) -> None:
+    def keep(self, vector: NDArray[np.uint64], shape: "Shape", kept: int) -> None:
         """Keep what the silo adds to the sum of this shape, and the last ``kept`` others."""
         name = _ANSWERS + shape.subject.hex()
         self.state.put(name, _HEADER.pack(shape.bits, shape.largest or 0) + vector.astype("<u8").tobytes())
         for old in self.state.names(_ANSWERS)[max(1, kept) :]:
             self.state.drop(old)
 
-    def vector(self, shape: Shape) -> NDArray[np.uint64]:
+    def vector(self, shape: "Shape") -> NDArray[np.uint64]:
         """The silo's numbers ``(shape.length,)``. Raises SumRefused (SHAPE) where it has none of this shape."""
         kept = self.state.get(_ANSWERS + shape.subject.hex())
         if kept is None or _HEADER.unpack_from(kept) != (shape.bits, shape.largest or 0):
             raise SumRefused(Fault.SHAPE)
         return np.frombuffer(kept, dtype="<u8", offset=_HEADER.size).astype(np.uint64)
 
-    def charge(self, shape: Shape) -> None:
+    def charge(self, shape: "Shape") -> None:
         """Charge nothing: the ledger was charged before the answers were made."""
-
-
-def answer_sum(message: Message, summand: SumClient, contribution: Contribution) -> Message:
-    """The reply to any message of a secure sum. ``summand`` outlives it: it keeps the session's keys in memory."""
-    try:
-        request = from_record(message.content)
-    except Refused:
-        request = b""  # refused by the silo like any other bytes that are no request
-    return Message(to_record(summand.answer(request, contribution)), reply_to=message)
-
-
-@dataclass(frozen=True)
-class SimulatedSums:
-    """A simulated silo's part: it finds in ``memory`` what it has to remember of the session."""
-
-    summand: SumClient
-    ready: Ready
-    memory: LocalState
-
-    def answer(self, message: Message) -> Message:
-        """The reply to a message of sums."""
-        if (kept := self.memory.get(_SESSION)) is not None:
-            remind(self.summand, kept)
-        reply = answer_sum(message, self.summand, self.ready)
-        self.memory.put(_SESSION, to_bytes(self.summand))
-        return reply
-
-
-def sums_at(context: Context) -> SimulatedSums:
-    """The part of the silo that a message is for. Raises ConfigError or DataError."""
-    here = open_silo_context(context)
-    config = RunConfig.from_flower(context.run_config)
-    silo, names = here.site.silo, config.roster or [silo.name for silo in datasets.load(config).silos]
-    summand = SumClient(silo, simulated_key(config, silo), simulated_terms(config, names))
-    return SimulatedSums(summand, Ready(here.state), ContextState(context.state))
-
-
-def refused_sum() -> bytes:
-    """The reply of a silo that cannot take part."""
-    return refusal(SumRefused(Fault.TERMS))
-
-
-def simulated_key(config: RunConfig, silo: SiloName) -> Ed25519PrivateKey:
-    """A simulated silo's key, which follows from the seed like all else: a simulation protects no one."""
-    return Ed25519PrivateKey.from_private_bytes(generator(config.seed, "key for sums", silo).bytes(32))
-
-
-def simulated_terms(config: RunConfig, silos: Sequence[SiloName]) -> Terms:
-    """The terms of a simulation's sums. Raises ConfigError for too few silos."""
-    keys = {silo: simulated_key(config, silo).public_key().public_bytes_raw() for silo in silos}
-    method: Any = config.method
-    return Terms(config.study, keys, method.fewest_summands(len(silos)), method.may_collude)

@@ -7,7 +7,7 @@ not fallen for some looks. The weights of the best look are kept.
 
 import math
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.learners.base import Averageable, Probabilistic, Resumable
 from fedct_flwr.learners.out_of_fold import HeldOut, losses, probabilities
 from fedct_flwr.learners.safeguard import NetworkSafeguard
-from fedct_flwr.silo.site import Site
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
+
+if TYPE_CHECKING:
+    from fedct_flwr.silo.site import Site
 
 _SET: Final = 10
 """Rounds where records cannot decide, or must not: as many as a run has by default."""
@@ -31,7 +33,7 @@ _STEPS: Final = 20
 """Minibatches between two looks at least: after fewer, losses hardly differ."""
 
 
-def warm_up(site: Site, *, promised: bool) -> None:
+def warm_up(site: "Site", *, promised: bool) -> None:
     """Train a site's fresh network on private records alone, before the round that its first answer follows.
 
     With ``auto``, the optimizer then begins again, so silos' networks have taken as many steps and can be stacked.

@@ -2,32 +2,33 @@
 
 import io
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.base import Correctable, Correction
-from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.site import set_back
-from fedct_flwr.types import TrainingError
+from fedct_flwr.types import Refusal, Refused, TrainingError
 from fedct_flwr.wire.messages import (
     ARRAYS,
     CONFIG,
+    CONTROL_VARIATES,
+    FEDDYN_ALPHA,
     to_reply,
     to_weights,
     with_control,
     without_control,
 )
-from fedct_flwr.wire.refusal import Refusal, Refused
+
+if TYPE_CHECKING:
+    from fedct_flwr.silo.site import SiloContext
 
 Vector: TypeAlias = Mapping[str, NDArray[Any]]
 
 PROXIMAL_MU: Final = "proximal-mu"
 """Key of the term in Flower's FedProx."""
-FEDDYN_ALPHA: Final = "feddyn-alpha"
-CONTROL_VARIATES: Final = "control-variates"
 
 
 class Drift(NamedTuple):
@@ -85,7 +86,7 @@ def drift_of(settings: Mapping[str, Any], control: Vector, reach: float | None) 
     return dynamic(settings[FEDDYN_ALPHA]) if FEDDYN_ALPHA in settings else proximal(settings.get(PROXIMAL_MU, 0.0))
 
 
-def train_on(content: RecordDict, context: SiloContext, run_id: int) -> RecordDict:
+def train_on(content: RecordDict, context: "SiloContext", run_id: int) -> RecordDict:
     """Train the global weights for one round on private records alone, and return the silo's.
 
     Raises Refused (WEIGHTS) for a real silo or a learner without weights, and TrainingError.

@@ -23,8 +23,8 @@ from rich.markup import escape
 from rich.table import Table
 from scipy import stats
 
-from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.datasets import loading
 from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.repeats import Repeats, is_repeated, settings_of
 from fedct_flwr.simulation.run import Comparison, RichRepr, Run, read_run
@@ -120,7 +120,7 @@ def verdict(standings: Sequence[Standing]) -> str:
 
 
 ALONE: Final = "alone"
-_OF_DATA: Final = frozenset(key for used in datasets.SETTINGS.values() for key in used) | {
+_OF_DATA: Final = frozenset(key for used in loading.SETTINGS.values() for key in used) | {
     *("data", "bad-silos", "corruption", "corruption-number"),
 }
 """Settings that decide what records silos have: runs that differ in them were not asked the same."""

@@ -24,7 +24,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.image_folder import images_in, read_images
@@ -35,6 +35,7 @@ from fedct_flwr.evaluation.references import kept_model
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.learners.recalibrated import Recalibrated
+from fedct_flwr.learners.survival import SurvivalLearner
 from fedct_flwr.report import summary
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
@@ -45,6 +46,8 @@ from fedct_flwr.scoring.intervals import UNKNOWN
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.simulation.silos import as_array, named, table_of
+from fedct_flwr.survival.measures import concordance
+from fedct_flwr.survival.times import Times
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, RunError, SiloName
@@ -126,9 +129,18 @@ class SiloModel:
         return self.schema.outcome.as_written(np.arange(len(self.schema.classes), dtype=LABEL_DTYPE))
 
     def score(self, records: Any, outcomes: Any) -> float:
-        """The accuracy on records of these classes ``(n,)``, or R² on values."""
-        measure = accuracy_score if self.schema.classes else r2_score
+        """The accuracy on records of these classes ``(n,)``, R² on values, or concordance on a pair (times, events)."""
+        if self.schema.follow_up:
+            time, event = (np.asarray(column) for column in outcomes)
+            return concordance(Times(time, event == 1), self.predict(records)).value
+        measure = r2_score if self.schema.outcome.number else accuracy_score
         return float(measure(np.asarray(outcomes), self.predict(records)))
+
+    def chances(self, records: Any, horizons: Sequence[float]) -> NDArray[np.float64]:
+        """The chance of the event up to each horizon ``(n, horizons)``; DataError for models of other outcomes."""
+        if not isinstance(self.learner, SurvivalLearner):
+            raise DataError("the model is not of time to an event: use predict_proba")
+        return self.learner.risks(self._features(records), tuple(horizons))
 
     def fit(self, records: Any, outcomes: Any) -> Self:
         """Raise ConfigError: scikit-learn's tools look for a method of this name, and a run's model is trained."""
@@ -138,7 +150,7 @@ class SiloModel:
         return True
 
     def __sklearn_tags__(self) -> Tags:
-        kind: Literal["classifier", "regressor"] = "classifier" if self.schema.classes else "regressor"
+        kind: Literal["classifier", "regressor"] = "regressor" if self.schema.outcome.number else "classifier"
         return Tags(kind, TargetTags(required=True), classifier_tags=ClassifierTags(), regressor_tags=RegressorTags())
 
     def __repr__(self) -> str:
@@ -155,8 +167,9 @@ class SiloModel:
             # The positions of categories are no values that a caller knows.
             records = named(records, [column.name for column in columns], "the table of records")
         table = table_of(records, "the table of records")
-        if self._label in table.column_names:
-            table = table.drop_columns([self._label])
+        outcome = {self._label, self.schema.follow_up.event if self.schema.follow_up else ""}
+        if answers := outcome.intersection(table.column_names):
+            table = table.drop_columns([*answers])
         return encode(table, columns, "the table of records")
 
 

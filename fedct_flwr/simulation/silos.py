@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fedct_flwr.config import MEMORY
+from fedct_flwr.config.run import MEMORY
 from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.from_tables import Tables
@@ -307,6 +307,15 @@ def learners_of(learner: Any, silos: Sequence[SiloName]) -> tuple[dict[str, Any]
     all_given = [given_learner(learner[silo], f"learner of silo {silo!r}") for silo in silos]
     params = json.dumps([given.params for given in all_given])
     return {"learner": [given.name for given in all_given], "learner-params": params}, _held(all_given)
+
+
+def ranking(learner: Any) -> Any:
+    """Learners of time to an event, where functions ``fit(X, time, event)`` stand for estimators."""
+    from fedct_flwr.learners.survival import ByFunction
+
+    if isinstance(learner, Mapping):
+        return {silo: ranking(one) for silo, one in learner.items()}
+    return ByFunction(learner) if isinstance(learner, FunctionType) else learner
 
 
 def given_learner(learner: Any, what: str) -> Given:

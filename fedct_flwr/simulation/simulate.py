@@ -10,10 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
 
+import numpy as np
+
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import FedCT, is_own
-from fedct_flwr.config import MEMORY, RunConfig
+from fedct_flwr.algorithms.grades import MeanGrade
 from fedct_flwr.config.method import Method
+from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.from_tables import FOLDER, Tables
 from fedct_flwr.datasets.inspection.finding import gathered
@@ -24,7 +27,7 @@ from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation.run import OwnFolder, Run
-from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, learners_of
+from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, learners_of, ranking
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.console import progress as bar_of
@@ -33,7 +36,7 @@ from fedct_flwr.types import ConfigError, DataWarning, LearnerError, RunError, S
 
 _OF_ARGUMENTS: Final = {
     "data": "silos", "data-dir": "silos", "label-column": "label", "num-server-rounds": "rounds", "run-dir": "run_dir",
-    "group-column": "group",
+    "group-column": "group", "event-column": "event",
 }  # fmt: skip
 """Keys of the run config that an argument stands for."""
 
@@ -44,6 +47,8 @@ def simulate(
     *,
     label: str = "",
     group: str = "",
+    time: str = "",
+    event: str = "",
     tests: Mapping[SiloName, Any] | None = None,
     algorithm: Method | FedCT | str | None = None,
     learner: Any = None,
@@ -63,11 +68,13 @@ def simulate(
     there is none. Or it is a folder of tables or images, or the name of a data set. One table, or all silos' tables,
     are divided by ``partition=Dirichlet(0.5, silos=10)`` or ``IID(10)``; without ``public`` a quarter of the records
     loses its labels. ``group`` names a column that says which records belong together, such as a patient's number: it
-    is no feature, and no patient is both trained on and tested with. ``tests`` are test tables of silos that hold no
+    is no feature, and no patient is both trained on and tested with. ``time`` and ``event`` name columns of follow-up
+    instead of a ``label``: silos then share grades of risk. ``tests`` are test tables of silos that hold no
     share of their records out; each of the other silos does.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
-    manner, a torch module, a short name, an import path, or a mapping of silos to these. Other keys of the run config
+    manner, a torch module, a short name, an import path, or a mapping of silos to these; for times to an event also a
+    function ``fit(X, time, event)`` that returns another, from ``X`` to scores. Other keys of the run config
     are arguments with underscores: ``protection="dp-linear", epsilon=1.0``. Defaults are in
     ``config/run.py`` and in the algorithm's own file.
 
@@ -92,6 +99,8 @@ def simulate(
     """
     if engine not in get_args(Engine):
         raise ConfigError(f"unknown engine {engine!r}: {suggest(str(engine), get_args(Engine))}")
+    label, of_times = _of_times(label, time, event, algorithm, settings)
+    settings = {key: value for key, value in settings.items() if key not in of_times}
     begun = _begun(resume, run_dir)
     if silos is None and begun is None:
         raise ConfigError("silos is missing: give a table for each silo, a folder, or a data set's name")
@@ -99,7 +108,7 @@ def simulate(
         silos, public, label = divided(silos, public, label, split, seed or 0)
         del settings["partition"]
     data = Data({}) if silos is None else data_of(silos, public, label, tests)
-    named = _settings(settings, rounds=rounds, seed=seed, group=group or None)
+    named = of_times | _settings(settings, rounds=rounds, seed=seed, group=group or None)
     given = named | _of_algorithm(algorithm, settings)
     chosen = _with_data({**(begun or {}), "resume": begun is not None}, data) | given
     of_learner, held = _of_learner(learner, chosen, settings)
@@ -172,6 +181,22 @@ def _settings(settings: Mapping[str, Any], **named: Any) -> dict[str, Any]:
     return found
 
 
+def _of_times(
+    label: str, time: str, event: str, algorithm: Any, settings: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """The label column and settings for time to an event, where its columns are named. Raises ConfigError."""
+    if not time and not event:
+        return label, {}
+    if not (time and event):
+        raise ConfigError("time and event go together: name the column of times, and the column of events (1 or 0)")
+    if label:
+        raise ConfigError("label is for classes and numbers, time and event are for time to an event: leave one out")
+    horizons = settings.get("horizons", ())
+    horizons = horizons if isinstance(horizons, str) else tuple(map(str, np.atleast_1d(horizons)))
+    given = {"outcome": "survival", "event-column": event, "horizons": horizons}
+    return time, given | ({} if algorithm else {"algorithm": MeanGrade.name})
+
+
 def _of_student(student: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     given = given_learner(student, "student")
     if given.held:
@@ -201,6 +226,8 @@ def _of_learner(
 ) -> tuple[dict[str, Any], list[HeldLearner]]:
     if learner is None:
         return {}, []
+    if chosen.get("outcome") == "survival":
+        learner = ranking(learner)
     if "learner_params" in settings and not isinstance(learner, str):
         raise ConfigError("learner_params have no effect on learners that are objects: set them on these")
     # Only a mapping asks for the silos' names.

@@ -12,7 +12,7 @@ from warnings import warn
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData
@@ -28,8 +28,8 @@ from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_in_pr
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import check_from_file
+from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.text import unread, unusual_texts
-from fedct_flwr.learners.workers import one_thread
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor, errors_of, grouped, reason

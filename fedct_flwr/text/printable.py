@@ -203,6 +203,10 @@ class PrintableLogs(logging.Filter):
         return True
 
 
+# Here, as all that log import this logger.
+logger.addFilter(PrintableLogs())
+
+
 def escape_warnings() -> None:
     """Have Python print each warning of this process on one line that hides nothing.
 

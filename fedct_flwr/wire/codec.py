@@ -12,14 +12,11 @@ from typing import Final, TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from fedct_flwr.datasets.federated import Query
-from fedct_flwr.kinds import kind_by, kind_of, kind_of_votes
-from fedct_flwr.kinds.hard import labels_message, read_labels
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, SiloName, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Refusal, Refused, SiloName, Votes
 from fedct_flwr.wire import content, labels_pb2
-from fedct_flwr.wire.content import NO_TERMS, Fit, Histograms, Instruction, Joint, Reply, Scores, Terms
+from fedct_flwr.wire.content import NO_TERMS, Fit, Histograms, Instruction, Joint, Query, Reply, Scores, Terms
+from fedct_flwr.wire.kinds import kind_by, kind_of, kind_of_votes, labels_message, read_labels
 from fedct_flwr.wire.packing import MAX_VALUE, packed_size
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 _MOST_FEATURES: Final = 4096
 _MOST_STEPS: Final = 1000

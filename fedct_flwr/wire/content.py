@@ -1,16 +1,14 @@
 """Contents of instructions and replies before encoding, and the terms that both sides have agreed upon."""
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.federated import PublicSet, Query
-from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.types import HardLabels, SiloName, SoftVotes, Votes
+from fedct_flwr.types import HardLabels, Refusal, SiloName, SoftVotes, Votes
 from fedct_flwr.wire.packing import Grid
-from fedct_flwr.wire.refusal import Refusal
 
 LEAST_NOISE: Final = 2.0**-10
 LARGEST_NOISE: Final = 2.0**20
@@ -28,11 +26,6 @@ class Terms:
     quantity: str = ""
     grid: Grid | None = None
 
-    @classmethod
-    def of(cls, study: str, public: PublicSet, schema: Schema) -> Self:
-        """The terms of a study with this public set and these classes, or this quantity."""
-        return cls(study, public.fingerprint, len(public), schema.classes, schema.quantity, schema.grid)
-
     @property
     def num_classes(self) -> int:
         """Size of the label space; 0 where a quantity is predicted."""
@@ -46,6 +39,44 @@ class Terms:
 
 NO_TERMS: Final = Terms("", b"", 0, ())
 """Terms without any agreement: only a refusal can travel."""
+
+
+STEPS: Final = 15
+"""Most steps of the joint labeler's training. In one more round silos learn its labels."""
+
+
+class Query(NamedTuple):
+    """Which public examples a round asks about: ``size`` of them, drawn with ``seed`` (unsigned, 64 bits).
+
+    Both sides derive the same positions from these two numbers, so a query costs a few bytes whatever its size.
+    """
+
+    seed: int
+    size: int
+
+    def positions(self, num_public: int) -> NDArray[np.intp]:
+        """Sorted positions ``(size,)`` in a public set of ``num_public`` examples.
+
+        Ranks the raw output of Philox, which NumPy keeps the same in every version (its policy for bit
+        generators; the methods of Generator have no such promise).
+
+        >>> Query(seed=7, size=3).positions(3)
+        array([0, 1, 2])
+        >>> Query(seed=7, size=3).positions(1000)
+        array([535, 753, 887])
+        """
+        return _drawn(self.seed, self.size, num_public)
+
+
+@lru_cache(maxsize=4)
+def _drawn(seed: int, size: int, num_public: int) -> NDArray[np.intp]:
+    if size == num_public:
+        found = np.arange(num_public, dtype=np.intp)
+    else:
+        keys = np.random.Philox(key=seed).random_raw(num_public)
+        found = np.sort(np.argsort(keys, kind="stable")[:size])
+    found.flags.writeable = False
+    return found
 
 
 class SoftTargets(NamedTuple):

@@ -13,11 +13,14 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from fedct_flwr.types import SiloName
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.types import Refusal, Refused, SiloName
 
 _RECORD: Final = "fedct"
 _FIELD: Final = "payload"
+FEDDYN_ALPHA: Final = "feddyn-alpha"
+CONTROL_VARIATES: Final = "control-variates"
+ACTION: Final = "secure_sum"
+"""The ClientApp's function for these messages is registered by ``@app.query("secure_sum")``."""
 
 
 def to_record(payload: bytes) -> RecordDict:

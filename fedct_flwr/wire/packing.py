@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SoftVotes, VoteCounts
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, UNITS, HardLabels, Refusal, Refused, SoftVotes, VoteCounts
 
 
 def code_width(num_classes: int, abstentions: bool) -> int:
@@ -165,8 +164,6 @@ def _earlier(num_classes: int, votes: int) -> list[NDArray[np.uint64]]:
     ]
 
 
-UNITS: Final = 255
-"""Sum of an example's codes."""
 _TOLERANCE: Final = 1e-3
 
 

@@ -14,9 +14,8 @@ from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.silo.context import model_before, model_of
-from fedct_flwr.silo.site import real_site
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.silo.own import model_before, model_of, real_site
+from fedct_flwr.types import Refusal
 from tests.hospital.agents import Make, Silo, silos_in
 from tests.hospital.runtime_api import RuntimeApi
 from tests.patience import eventually

@@ -18,20 +18,17 @@ from flwr.app import Context, Message, RecordDict
 
 from client_app.main import app
 from fedct_flwr.cli.demo import LABEL
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.federated import Query
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO
-from fedct_flwr.silo import context as silo_context
-from fedct_flwr.silo.context import gated
+from fedct_flwr.silo import own as own_silo
+from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.release import account_of
-from fedct_flwr.silo.site import terms_of
-from fedct_flwr.types import ABSTAIN
+from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make
 from tests.hospital.test_adding import opened
 from tests.hospital.test_joint import AGREED, step
@@ -96,7 +93,7 @@ def answered(folder: Path, votes: int = 0) -> tuple[bytes, np.ndarray | Refusal,
     """What the silo sends, what is in it, and what it leaves for afterwards."""
     restart()
     config = SiloConfig.read_toml(folder / "silo.toml")
-    terms = terms_of(read_study(config.study))
+    terms = read_study(config.study).terms
     question = Instruction(1, Query(0, 50), np.full(terms.num_public, ABSTAIN, dtype=np.int16), votes)
     message = Message(to_record(encode_instruction(question, terms)), dst_node_id=7, message_type="train")
     with gated() as afterwards:
@@ -185,7 +182,7 @@ def test_no_record_that_cannot_be_read_decides_it_either(tmp_path: Path, protect
         payload, outcome, _ = answered(folder, votes=int(protection == "fedkt-l2"))
         assert isinstance(outcome, np.ndarray), name
         found.add((len(payload), account_of(SiloConfig.read_toml(folder / "silo.toml"), "heart-disease").epsilon))
-        site = silo_context.read_once(folder / "silo.toml").site
+        site = own_silo.read_once(folder / "silo.toml").site
         assert (site.private.size, len(site.findings) > 0) == (size, name != "neighbor"), name
         others |= {site.private.X[-160:].tobytes()} if size else set()
     assert (len(found), len(others)) == (1, 1)

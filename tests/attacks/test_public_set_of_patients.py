@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
 from fedct_flwr.hospital.log_entry import read_entries

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.hospital.file_watch import FileWatch
-from fedct_flwr.silo.context import OwnSilo
+from fedct_flwr.silo.own import OwnSilo
 from fedct_flwr.silo.release import account_of
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.types import Refusal
 from tests.hospital.agents import Make
 
 pytestmark = pytest.mark.usefixtures("in_a_run")

@@ -12,14 +12,12 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
-from fedct_flwr.datasets.federated import Query
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, Spent, read_entries
-from fedct_flwr.types import ABSTAIN
+from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, Silo, open_silo, outcome
 
 ROUNDS = 9

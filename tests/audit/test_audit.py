@@ -11,7 +11,7 @@ from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit, How, audit
 from fedct_flwr.audit.members import choose, draw, with_members
 from fedct_flwr.audit.words import most_exposed, page
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.seeding import generator

@@ -7,7 +7,7 @@ from fedct_flwr import datasets
 from fedct_flwr.audit.adversaries import COORDINATOR, DRAWN
 from fedct_flwr.audit.audit import Audit, How, audit
 from fedct_flwr.audit.words import document, page
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.privacy.randomness import Noise
 

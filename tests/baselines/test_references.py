@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData, load
 from fedct_flwr.datasets.federated import PublicSet, pool
 from fedct_flwr.evaluation.references import centralized, local_only

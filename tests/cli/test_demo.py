@@ -10,12 +10,12 @@ from typer.testing import CliRunner, Result
 from fedct_flwr.cli.certificates import is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.main import app
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import current, terms_digest
 from fedct_flwr.hospital.keys import load_public_key
 from fedct_flwr.hospital.log_entry import read_entries, verify_log
-from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.own import real_site
 from tests.hospitals import HOSPITALS, dataset
 
 

@@ -28,7 +28,9 @@ from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.main import app
-from fedct_flwr.config import CoordinatorConfig, RunConfig, SiloConfig, StudyConfig
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.study import CoordinatorConfig, StudyConfig
 from fedct_flwr.config.tables import FolderTables
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import LOADERS

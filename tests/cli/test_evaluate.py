@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedct_flwr.config import ModelDescription
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.documents import check

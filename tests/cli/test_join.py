@@ -14,7 +14,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.invite import files_of
 from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.cli.invitation import fingerprint_of
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.types import ConfigError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import composed, pure

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.evaluation.scoreboard import reported, score

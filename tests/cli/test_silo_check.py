@@ -96,6 +96,25 @@ def test_records_without_a_label_column_are_one_thing_to_correct(fedct: Fedct, k
     assert len(re.findall("^✗", out, re.MULTILINE)) == 1, out
 
 
+@pytest.mark.parametrize(
+    ("group", "protection", "said"),
+    [
+        ("unknown", "none", "group column 'patient' of the table is empty in most records"),
+        ("2.76E+17", "none", "group column 'patient' of the table holds numbers that were rounded"),
+        ("p", "dp-linear", "some have no group, or all have the same"),
+    ],
+    ids=range(3),
+)
+def test_what_is_wrong_with_groups_is_said_of_these(
+    fedct: Fedct, kit: Kit, group: str, protection: str, said: str
+) -> None:
+    data = kit.source / "data.csv"
+    change(data, lambda rows: [row.append(group if at else "patient") for at, row in enumerate(rows)])
+    kit.protect(protection)
+    kit.edit("# [data.tables]", '[data.tables]\ngroup = "patient"')
+    assert checked(fedct, kit, "records").startswith(f"✗ records: {said}")
+
+
 def test_a_check_that_fails_itself_is_a_finding(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(path: Path) -> None:
         raise RuntimeError(SECRETS[0])

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.cli.demo import LABEL
-from fedct_flwr.config import LearnerSettings, PrivacySettings
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.types import ConfigError
 from tests.cli.runner import files_below

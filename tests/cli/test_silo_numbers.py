@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig, StudyConfig
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
 from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.summing import ACTION
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, Refusal, Refused
+from fedct_flwr.wire.messages import ACTION
 from fedct_flwr.wire.packing import Grid, pack_values, unpack_values
-from fedct_flwr.wire.refusal import Refusal, Refused
 from server_app.main import app as server_app
 from tests.cli.silos import YES, Fedct, Kit, words
 from tests.golden.hospital import answering

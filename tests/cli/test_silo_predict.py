@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from fedct_flwr.learners.base import Saveable
-from fedct_flwr.silo.context import model_of
-from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.own import model_of, real_site
 from tests.cli.silos import Fedct, Kit
 
 

@@ -10,8 +10,7 @@ import pytest
 from fedct_flwr.datasets.query import read_query, result_of
 from fedct_flwr.hospital.file_watch import FileWatch
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.silo.context import OwnSilo
-from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.own import OwnSilo, real_site
 from tests.cli.runner import Outcome
 from tests.cli.silos import YES, Fedct, Kit, words
 from tests.readme import ROOT

@@ -57,6 +57,11 @@ def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo, t
     assert {row["label"] for row in rows} <= {*silo.terms.classes, ""}
     assert {(row["line"], row["run"], row["round"]) for row in rows} == {(str(entry.number), str(entry.run), "1")}
     assert "as the log says: 1 of 1" in fedct("silo", "verify", silo.folder).out
+    terms = (silo.folder / "study" / "study.toml").read_text("utf-8")
+    (silo.folder / "study" / "study.toml").write_text(terms.replace("heart-disease", "another"), "utf-8")
+    done = fedct("silo", "released", silo.folder)
+    assert (done.code, len(done.out.splitlines()), "1 message with labels of another" in done.err) == (0, 1, True)
+    (silo.folder / "study" / "study.toml").write_text(terms, "utf-8")
     kept = silo.config.state / FOLDER / entry.payload
     kept.write_bytes(kept.read_bytes()[:-1] + b"\0")
     for command in ("released", "verify"):
@@ -80,6 +85,7 @@ def test_labels_are_printed_of_an_intact_log_alone(fedct: Fedct, silo: Silo, tmp
         done = fedct("silo", "released", silo.folder)
         assert (done.code, done.out) == (RunError.exit_code, "")
         assert "the egress log is not intact, line" in done.sentence
+        assert done.sentence.count(" line ") == 1
     shutil.rmtree(silo.config.state)
     for command in ("verify", "released"):
         done = fedct("silo", command, silo.folder)

@@ -15,9 +15,9 @@ import pytest
 from fedct_flwr.cli.silo import status_report
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, status_file
 from fedct_flwr.hospital.approval import approve, withdraw
-from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus
 from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent
+from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
@@ -132,7 +132,7 @@ def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
         log.append(kit.released(1, 228, 151))
         log.append(LogEntry(Event.REPEATED, study.name, study.public.fingerprint.hex(), 7, 1, "hard", 228, 151))
         log.append(LogEntry(Event.RELEASED, "another-study", "00", 8, 1, "hard", 1000, 1000))
-        counted = Gate(config, study, log, lambda: True).spent()
+        counted = open_gate(config, study, log, lambda: True).spent()
     assert said(fedct, kit)["used"] == {"rounds": counted.rounds, "labels": counted.queries, "bytes": counted.bytes}
     assert counted.bytes == 302
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.types import ConfigError
 

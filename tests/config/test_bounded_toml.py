@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.config import StudyConfig
 from fedct_flwr.config.settings import MOST_BYTES, most_parts, read_bounded
+from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence
 

@@ -6,8 +6,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.config import STUDY, LearnerSettings, RunConfig
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.method import defaults_of_all
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.types import ConfigError
 from tests.config.probes import APP_CONFIG
 from tests.sentences import sentence

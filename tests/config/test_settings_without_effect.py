@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from tests.config.probes import NETWORK, said_of
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from fedct_flwr.config import NodeConfig, SiloConfig
+from fedct_flwr.config.run import NodeConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence
 

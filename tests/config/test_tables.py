@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedct_flwr.config import StudyConfig
+from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, SiloTables, StudyTables, TableSettings
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence

@@ -6,9 +6,9 @@ from fedct_flwr.consensus.counting import counting, plurality
 from fedct_flwr.consensus.prediction import prediction_consensus
 from fedct_flwr.consensus.trust import naive
 from fedct_flwr.coordinator.questions import Asking, Learning, no_targets
-from fedct_flwr.kinds import kind_of
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.content import Terms
+from fedct_flwr.wire.kinds import kind_of
 
 TERMS = Terms("heart", bytes(32), 6, ("no", "yes"))
 HARD = Asking(TERMS, counting(2, plurality), 3, 0, Learning(), seed=1)

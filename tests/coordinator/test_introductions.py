@@ -8,9 +8,9 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
 from fedct_flwr.coordinator.study import LONGEST_SECONDS, Roster, introduce
+from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import encode_refusal
 from fedct_flwr.wire.messages import to_record
-from fedct_flwr.wire.refusal import Refusal
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 

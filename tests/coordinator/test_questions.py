@@ -13,8 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.flower.grid import PromptGrid
-from fedct_flwr.types import RunError
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.types import Refusal, RunError
 from tests.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -132,3 +131,13 @@ def test_a_round_begins_when_enough_silos_are_there(fake: FakeGrid) -> None:
     assert asked(questions.ask(fake.grid, lambda silo: RecordDict(), 1, 60.0)) == [1, 2]
     fake.grid.get_nodes.side_effect = lambda: [NodeInfo(node_id=1, name="east")]
     assert asked(questions.ask(fake.grid, lambda silo: RecordDict(), 2, 0.1)) == [1]
+
+
+def test_a_node_that_answers_for_another_silo_does_not_count(fake: FakeGrid) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    replies = [reply(message) for message in ask(questions, fake, 1)]
+    valid, absent = questions.sort(
+        1, replies, lambda message: ("east", "forged") if message.metadata.src_node_id == 3 else read(message)
+    )
+    assert {silo: answer for silo, (answer, _) in valid.items()} == {"east": "yes", "west": "yes"}
+    assert [*absent] == ["south"]

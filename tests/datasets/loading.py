@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import LOADERS, FederatedDataset
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.partition import OF_LABELS
 from fedct_flwr.learners.build import build_learner
 

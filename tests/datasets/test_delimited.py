@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import TableSettings
+from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import days, likely_forms
 from fedct_flwr.datasets.table_files import as_written, column_names, read_table
 from fedct_flwr.types import DataError

@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.types import ConfigError, DataError

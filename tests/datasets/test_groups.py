@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
-from fedct_flwr.datasets.federated import column_of_groups, numbered, split_off
+from fedct_flwr.datasets.federated import split_off
+from fedct_flwr.datasets.groups import column_of_groups, numbered
 from fedct_flwr.datasets.inspections import inspect_dataset
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 from tests.sentences import sentence
@@ -105,6 +106,7 @@ def test_a_group_that_is_not_there_or_is_the_label_is_refused(
         pa.array([7.0, 8.0, None, 7.0], pa.float32()),
         pa.array([Decimal("7.00"), Decimal(8), None, Decimal("7.00")]),
         pa.array(["7.0", "8,", None, "7"]),
+        pa.array(["\uff17", "8\u00a0", None, "7"]),
     ],
 )
 def test_a_number_is_the_same_patient_however_a_table_holds_it(values: pa.Array) -> None:
@@ -131,8 +133,10 @@ IDS = [UUID(int=number << number) for number in range(20)]
         (pa.array(IDS), IDS),
         (pa.array([each.bytes for each in IDS], pa.large_binary()), IDS),
         (pa.array(map(str, IDS)), IDS),
+        (pa.array([each.hex for each in IDS]), IDS),
+        (pa.array([f"{{{each}}}".upper() for each in IDS]), IDS),
     ],
-    ids=range(7),
+    ids=range(9),
 )
 def test_long_numbers_and_uuids_stay_apart(values: pa.Array, wanted: list[object]) -> None:
     assert column_of_groups(pa.table({"patient": values}), "patient", "t").to_pylist() == [*map(str, wanted)]
@@ -143,6 +147,7 @@ def test_long_numbers_and_uuids_stay_apart(values: pa.Array, wanted: list[object
     [
         (pa.array([2.0**53, 1.0]), "were rounded"),
         (pa.array([2.0**24, None], pa.float32()), "were rounded"),
+        (pa.array(np.array([1, 2**11], np.float16)), "were rounded"),
         (pa.array(["2,76E+17", "1"]), "were rounded"),
         (pa.array([b"short"]), "must hold numbers or text"),
         (pa.array([[1], [2]]), "must hold numbers or text"),

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
 from fedct_flwr.datasets.image_folder import read_images, usual_form
 from fedct_flwr.datasets.schema import ImageForm

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedct_flwr.datasets import federated
-from fedct_flwr.datasets.federated import PublicSet, Query, scaled
+from fedct_flwr.datasets.federated import PublicSet, scaled
 from fedct_flwr.types import DataError
+from fedct_flwr.wire.content import Query
 
 X = np.float64([[1.5, -2.0], [0.0, np.nan], [3.0, 4.0]])
 X_FINGERPRINT = "d9108c1eb4a90b4389f0356353f23e831b92cbc2902b4f05c5de4c37a68b92b9"

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import resource
 import socket
 import sqlite3
 import sys
@@ -15,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fedct_flwr.config import DataSettings
+from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.datasets import query
-from fedct_flwr.datasets.federated import column_of_groups
+from fedct_flwr.datasets.groups import column_of_groups
 from fedct_flwr.datasets.query import query_digest, query_text, read_query, result_of
 from fedct_flwr.types import ConfigError, DataError
 from tests import postgresql
@@ -117,6 +118,14 @@ def test_patients_numbers_keep_all_digits(tmp_path: Path, database: str, kind: s
 
 
 @postgresql.installed
+def test_no_record_decides_whether_sqlite_gives_any(tmp_path: Path) -> None:
+    path, sql = tmp_path / "clinic.db", "SELECT a FROM t"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES ('x'), (x'FF00'), (CAST(x'FF41' AS TEXT))")
+    assert read_query(settings(tmp_path, str(path), sql)).column("a").to_pylist() == ["ff00", "x", "\ufffdA"]
+
+
 def test_money_is_refused_as_its_unit_is_the_servers(tmp_path: Path, reader: Server) -> None:
     said = failure(settings(tmp_path, reader.database, "SELECT CAST(12.34 AS money) AS fee FROM visits"))
     assert said.endswith("gives 'fee' as money: CAST it to numeric")
@@ -270,6 +279,23 @@ def test_memory_is_bounded_while_rows_are_fetched(
         assert tracemalloc.get_traced_memory()[1] < 1 << 25
     finally:
         tracemalloc.stop()
+
+
+def test_memory_is_bounded_where_a_driver_counts_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "_MOST_MEMORY", 1 << 28)
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    held = _peak()
+    sql = "SELECT repeat('x', 3000000) AS crp FROM range(5000)"
+    assert failure(settings(tmp_path, str(tmp_path), sql)).endswith("to fewer records or shorter texts")
+    assert _peak() - held < 1.2 * (1 << 28)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def _peak() -> int:
+    """Bytes of this process in memory at most."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 @pytest.mark.parametrize(("module", "extra"), [("adbc_driver_postgresql.dbapi", "postgresql"), ("duckdb", "duckdb")])

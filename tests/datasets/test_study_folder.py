@@ -11,7 +11,7 @@ import tomli_w
 from PIL import Image
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import DataSettings
+from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.types import FedctError

@@ -9,10 +9,10 @@ import pyarrow.parquet
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import DataSettings
+from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
-from fedct_flwr.types import FedctError
+from fedct_flwr.datasets.study_folder import StudyFolder, read_each, read_records, read_study
+from fedct_flwr.types import DataError, FedctError
 from tests.datasets.test_study_folder import write
 from tests.sentences import sentence
 
@@ -84,3 +84,21 @@ def test_what_is_to_be_written_is_said_with_the_silos_own_file(tmp_path: Path, w
     assert text == wording
     text = said(study, tmp_path / "a.csv", RECORDS, tables={"leave-out": ["warden"]})
     assert "leave-out in silo.toml under [data.tables] names 'warden', which a.csv does not have" in text
+
+
+def test_a_date_of_a_protected_silo_is_read_by_itself(tmp_path: Path) -> None:
+    public = "age,ward,seen\n63,east,20200101\n41,west,20200103\n"
+    test = "age,ward,seen,ill\n50,east,20200102,yes\n"
+    study = study_of(tmp_path, public=public, test=test, tables={"dates": "%Y%m%d"})
+    path, found = tmp_path / "own.parquet", []
+    data = {"file": str(path), "label": "ill", "tables": {"dates": "%Y%m%d", "missing": ["19700101"]}}
+    # No day of any year, a year that no column has alone, and what means a missing value.
+    for last in (20200104, 20201399, 10000101, None, 19700101):
+        columns = {"age": [28, 33], "ward": ["west", "east"], "seen": [20200102, last], "ill": ["no", "yes"]}
+        pyarrow.parquet.write_table(pa.table(columns), path)
+        own, _ = read_each(DataSettings.read(data, "silo.toml"), study)
+        found.append(own.X[:, 2].tolist())
+    assert found[:3] == [[18263, 18265], [18263], [18263]]
+    np.testing.assert_array_equal(found[3:], [[18263, np.nan]] * 2)
+    pyarrow.parquet.write_table(pa.table({**columns, "age": [[28], [33]]}), path)
+    assert "a column of neither numbers nor text" in sentence(DataError, read_each, DataSettings.read(data, ""), study)

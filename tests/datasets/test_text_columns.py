@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tomli_w
 
-from fedct_flwr.config import DataSettings
+from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study

@@ -7,7 +7,7 @@ import pytest
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.config import StudyDraw
+from fedct_flwr.config.study import StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.drawing.cells import Form, columns_of

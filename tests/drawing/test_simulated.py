@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fedct_flwr import ConfigError, DataError, Drawn, Run, simulate
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import load
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.drawing.simulated import with_drawn

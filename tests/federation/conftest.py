@@ -15,7 +15,7 @@ from client_app.main import app as client_app
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners.meeting import Train
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.summing import ACTION
+from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
 from tests.patience import PATIENCE
 

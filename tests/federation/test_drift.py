@@ -14,13 +14,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Correction
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo import site
+from fedct_flwr.silo import simulated
 from fedct_flwr.types import ConfigError, Examples
 from fedct_flwr.wire.messages import to_weights
 from tests.federation.conftest import Federation
@@ -95,7 +95,7 @@ def reached(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> Callable
     def build(config: RunConfig, dataset: FederatedDataset, position: int, private: Any) -> Quadratic:
         return Quadratic(CURVATURES[position], OPTIMA[position])
 
-    monkeypatch.setattr(site, "build_learner", build)
+    monkeypatch.setattr(simulated, "build_learner", build)
     monkeypatch.setattr("fedct_flwr.learners.build.build_learner", build)
 
     def run(algorithm: str, rounds: int, **settings: Any) -> Vector:

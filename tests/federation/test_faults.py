@@ -9,9 +9,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import RunError
+from fedct_flwr.types import Refusal, RunError
 from fedct_flwr.wire.messages import to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.federation.conftest import DEADLINE, Federation
 from tests.federation.learners import SECRET
 from tests.sentences import sentence

@@ -12,17 +12,16 @@ from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import JointLabeler
 from fedct_flwr.cli.report import write_at_end
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.joint_plan import simulated_plan
-from fedct_flwr.kinds.joint import STEPS as JOINT_STEPS
-from fedct_flwr.labelers.joint_linear import JointLinear, train_together
+from fedct_flwr.labelers.joint_linear import JointLinear, joint_labeler, train_together
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.silo.noisy_sum import joint_labeler
 from fedct_flwr.types import RunError
+from fedct_flwr.wire.content import STEPS as JOINT_STEPS
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Federation
 from tests.federation.test_one_shot import labels, result
@@ -101,3 +100,16 @@ def test_a_silo_that_dies_in_a_sum_costs_one_step_at_most(federation: Federation
     assert [len(line["silos"]) for line in folder.rounds()[:-1]].count(4) == JOINT_STEPS - missing
     assert {spent(folder, silo)[1] for silo in SILOS} == {JOINT_STEPS}
     assert write_at_end(folder)
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"), [(lambda step: True, "3 steps in a row"), (lambda step: step % 3, "steps have no secure sum")]
+)
+def test_a_run_ends_where_most_steps_are_lost(federation: Federation, lost: Any, why: str) -> None:
+    def behave(message: Message, context: Context) -> Message:
+        if lost(int(message.metadata.group_id)) and from_record(message.content)[4] == Step.ASK:
+            raise RuntimeError
+        return client_app(message, context)
+
+    federation.behave_in_sums[2] = behave
+    assert why in sentence(RunError, federation.run, **RUN, min_summands=4)

@@ -11,9 +11,8 @@ from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.types import RunError
+from fedct_flwr.types import Refusal, RunError
 from fedct_flwr.wire.messages import from_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.federation.conftest import Behave, Federation
 from tests.silo.labelers import drawing
 

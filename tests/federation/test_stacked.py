@@ -7,7 +7,7 @@ import pytest
 
 from fedct_flwr.learners.stacked import Stacks
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.silo.simulated import simulated_site
 from tests.federation.conftest import DEADLINE, Federation
 
 pytest.importorskip("torch")

@@ -11,7 +11,7 @@ from mlflow.tracking import MlflowClient
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import tracking
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation

@@ -9,13 +9,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import Context, Message, RecordDict
 
 from client_app.main import app as client_app
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.silo.context import gated
-from fedct_flwr.silo.summing import ACTION
+from fedct_flwr.hospital.gate import Held
+from fedct_flwr.hospital.opening import open_gate
+from fedct_flwr.silo.opening import gated
+from fedct_flwr.wire.messages import ACTION
 from tests.golden.runs import Golden
 from tests.hospitals import write_silo_folder
 
@@ -42,7 +43,7 @@ def answering(
     study = read_study(config.study)
     log = stack.enter_context(EgressLog.open(config.state, config.silo, key or _KEY))
     approve(log, config, study)
-    gate = Gate(config, study, log, lambda: True)
+    gate = open_gate(config, study, log, lambda: True)
 
     def answer(message: Message, context: Context) -> Message:
         """Let in, answered, let out; and only then the personal model learns."""

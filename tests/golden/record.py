@@ -122,21 +122,23 @@ def _settings(golden: Golden, folder: Path) -> dict[str, Any]:
         of_study = {"study": STUDY, "data": "study", "data-dir": str(study), "roster": roster}
         return {key: value for key, value in config.items() if key not in _OF_LEARNERS} | of_study
     if config["data"] == "files":
-        config["data-dir"] = str(_wards(folder / "wards"))
+        config["data-dir"] = str(_wards(folder / "wards", times="event-column" in config))
     return config
 
 
-def _wards(folder: Path) -> Path:
-    """Wards with different shares of three classes, made without a random number."""
+def _wards(folder: Path, *, times: bool) -> Path:
+    """Wards with different shares of three classes, or times of follow-up, made without a random number."""
     folder.mkdir()
     for number, ward in enumerate((*WARDS, "public")):
         with (folder / f"{ward}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["age", "dose", "site", "colour"])
+            writer.writerow(["age", "dose", "site", *(("days", "died") if times else ("colour",))])
             for patient in range(40 + 7 * number):
                 age, dose = (37 * patient + 11 * number) % 60 + 20, (53 * patient + 5 * number * number) % 17
                 colour = ("red", "green", "blue")[(age // 20 + dose // 6 + (patient % (4 + number) == 0)) % 3]
-                writer.writerow([age, dose, "left" if (patient * patient + number) % 5 < 2 else "right", colour])
+                follow_up = (150 - age - 2 * dose + (29 * patient) % 31, int(patient % 3 > 0))
+                side = "left" if (patient * patient + number) % 5 < 2 else "right"
+                writer.writerow([age, dose, side, *(follow_up if times else (colour,))])
     return folder
 
 

@@ -70,7 +70,10 @@ def _hospital(tables: Mapping[str, Mapping[str, Any]], *, noisy: bool = False, *
 def plain_trust(golden: Golden) -> dict[str, Any]:
     """Pseudo-labels that count in full, in simulated runs that learn such: most are older than the guard."""
     algorithm = str(golden.settings.get("algorithm", "fedct"))
-    older = algorithm.startswith("fedct") or algorithm in ("prediction-consensus", "dd")
+    older = (algorithm.startswith("fedct") and not algorithm.endswith("-grades")) or algorithm in (
+        "prediction-consensus",
+        "dd",
+    )
     return {"pseudo-weight": 1.0} if older and golden.hospital is None else {}
 
 
@@ -237,6 +240,16 @@ VALUES: Final[dict[str, Golden]] = {
     "values-dd": _rounding(**{**DIABETES, "algorithm": "dd"}),
 }
 
+TIMES: Final[dict[str, Any]] = {
+    **WARD, "label_column": "days", "event_column": "died", "outcome": "survival", "learner": "cox",
+    "learner_params": "{}",
+}  # fmt: skip
+
+GRADES: Final[dict[str, Golden]] = {
+    "grades": _rounding(algorithm="fedct-grades", **TIMES),
+    "grades-median": _rounding(algorithm="fedct-median-grades", **TIMES, query_size=30),
+}
+
 AVERAGED: Final[dict[str, Any]] = {**NETWORK, "num_server_rounds": 2}
 
 WEIGHTS: Final[dict[str, Golden]] = {
@@ -248,4 +261,4 @@ WEIGHTS: Final[dict[str, Golden]] = {
     "dp-fedavg": _rounding(algorithm="dp-fedavg", **AVERAGED),
 }
 
-ALL: Final[dict[str, Golden]] = {**HARD, **PROTECTED, **COUNTS, **PROBABILITIES, **VALUES, **WEIGHTS}
+ALL: Final[dict[str, Golden]] = {**HARD, **PROTECTED, **COUNTS, **PROBABILITIES, **VALUES, **GRADES, **WEIGHTS}

@@ -4,7 +4,7 @@ import pytest
 
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.privacy import OF_LABELS, PROTECTIONS
-from fedct_flwr.kinds import GRADIENTS, HISTOGRAMS
+from fedct_flwr.wire.kinds import GRADIENTS, HISTOGRAMS
 from tests.golden import approvals
 from tests.golden.checked import same_machine
 from tests.golden.compare import SAME, tolerance

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.federated import Query
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import run_agent
 from fedct_flwr.hospital.agent_status import STATUS_FILE
@@ -20,12 +19,10 @@ from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key, load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, verify_log
-from fedct_flwr.silo.site import terms_of
-from fedct_flwr.types import HardLabels
+from fedct_flwr.types import HardLabels, Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.runtime_api import RuntimeApi, secret_file
 from tests.hospitals import write_silo_folder
 from tests.patience import PATIENCE, eventually
@@ -77,7 +74,7 @@ class Silo(SiloOnDisk):
         (folder / "connection").mkdir(parents=True)
         secret_file(folder / "connection")
         super().__init__(folder, approved=approved, connection={"supernode": self.api.address}, **tables)
-        self.terms = terms_of(self.study)
+        self.terms = self.study.terms
         self.said: list[str] = []
         self.stop = threading.Event()
         self.agent: threading.Thread | None = None

@@ -10,19 +10,17 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.federated import Query
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.log_entry import LogEntry, Verdict, verify_log
-from fedct_flwr.silo.site import terms_of
-from fedct_flwr.types import ABSTAIN
+from fedct_flwr.hospital.opening import open_gate
+from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Instruction, Query, Reply, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospitals import write_silo_folder
 
 RUN = 11
@@ -41,12 +39,12 @@ class Silo:
 
     @cached_property
     def terms(self) -> Terms:
-        return terms_of(self.study)
+        return self.study.terms
 
     @contextmanager
     def gate(self) -> Iterator[Gate]:
         with EgressLog.open(self.state, self.config.silo, KEY) as log:
-            yield Gate(self.config, self.study, log, lambda: self.unchanged)
+            yield open_gate(self.config, self.study, log, lambda: self.unchanged)
 
     def instruction(self, number: int = 1, size: int = 5, label: int = ABSTAIN, votes: int = 0) -> Instruction:
         return Instruction(number, Query(3, size), np.full(self.terms.num_public, label, dtype=np.int16), votes)

@@ -16,25 +16,26 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from flwr.app import Context, Message, RecordDict
 
 from client_app.main import app as client_app
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, verify_log
-from fedct_flwr.kinds.summed import NOTHING, SUMS, Summed
+from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.silo.context import gated
+from fedct_flwr.secure_sum.votes import shape_of_votes, summand
+from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.site import FolderState
 from fedct_flwr.silo.summing import Ready
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply
+from fedct_flwr.wire.kinds import NOTHING, SUMS, Summed
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, RUN, Silo, outcome
 from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.secure_sum.silos import fault_of
@@ -66,7 +67,7 @@ class Hospital:
     def answer(self, votes: np.ndarray[Any, Any]) -> Refusal | bytes:
         """Admit the question, keep the answers as the client app does, and say that they are ready."""
         payload = self.gate.admit(to_record(encode_instruction(self.question, self.silo.terms)), RUN, CODE)
-        vector = self.kind.summand(votes, self.question, self.silo.terms)
+        vector = summand(votes, self.question, self.silo.terms)
         Ready(FolderState(self.silo.config.state)).keep(vector, self.shape, 8)
         reply = encode_reply(Reply(1, self.silo.config.silo, NOTHING), self.silo.terms)
         left = self.gate.release(to_record(reply), payload, RUN, CODE)
@@ -92,7 +93,7 @@ class Hospital:
     @property
     def shape(self) -> Shape:
         asked = encode_instruction(self.question, self.silo.terms)
-        return self.kind.shape(self.question, self.silo.terms, hashlib.sha256(asked).digest())
+        return shape_of_votes(self.kind, self.question, self.silo.terms, hashlib.sha256(asked).digest())
 
     def add(self, request: bytes) -> bytes:
         left = self.gate.add(to_record(request), RUN, CODE)
@@ -126,7 +127,7 @@ def opened(
         silo = Silo(config, read_study(config.study), config.state)
         log = stack.enter_context(EgressLog.open(silo.state, name, key))
         approve(log, config, silo.study)
-        found[name] = Hospital(silo, key, Gate(config, silo.study, log, lambda: True), kind)
+        found[name] = Hospital(silo, key, open_gate(config, silo.study, log, lambda: True), kind)
     return found
 
 
@@ -189,7 +190,7 @@ def test_a_question_is_added_once_also_after_a_restart(hospitals: dict[str, Hosp
     summed(hospitals)
     for hospital in hospitals.values():
         # Another gate on the same log, as after a restart: its part in sums remembers no subject.
-        hospital.gate = Gate(hospital.silo.config, hospital.silo.study, hospital.gate._log, lambda: True)
+        hospital.gate = open_gate(hospital.silo.config, hospital.silo.study, hospital.gate._log, lambda: True)
     faults = []
 
     def exchange(requests: Requests) -> dict[str, bytes]:

@@ -21,9 +21,9 @@ from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.approval import withdraw
 from fedct_flwr.hospital.latest_state import lost_line
 from fedct_flwr.hospital.log_entry import Event, is_revoked
+from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.messages import to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Silo, silos_in
 from tests.hospital.runtime_api import RuntimeApi, odd_record
 from tests.patience import PATIENCE, eventually

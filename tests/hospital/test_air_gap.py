@@ -15,9 +15,8 @@ from fedct_flwr.hospital import offline_transport
 from fedct_flwr.hospital.agent import answer_file
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.offline_transport import Answer, Carrier, Question, seal, unseal
-from fedct_flwr.types import DataError
+from fedct_flwr.types import DataError, Refusal
 from fedct_flwr.wire.messages import to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Silo, silos_in
 from tests.patience import eventually
 

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from fedct_flwr.cli.silo.approval_page import Page, Units
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, current, language_model, revoke, terms_digest
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.types import LearnerError
 from fedct_flwr.wire.messages import to_record
 from tests.hospital.gates import KEY, Silo, open_silo
@@ -86,14 +87,14 @@ def test_nothing_leaves_by_another_language_model_than_was_approved(file: str, s
     assert any((language_model(config) or "nothing") in line for line in told["The study"])
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         approve(log, config, silo.study)
-        assert Gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "") == request
+        assert open_gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "") == request
         # An agent that starts again reads the folder anew.
         (tmp_path / "encoder" / file).write_text("of somebody else")
         with pytest.raises(Held, match="has not approved"):
-            Gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
+            open_gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
         (tmp_path / "encoder" / "config.json").unlink()
         with pytest.raises(Held, match="has not approved"):
-            Gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
+            open_gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
         with pytest.raises(LearnerError, match="no language model"):
             approve(log, config, silo.study)
 

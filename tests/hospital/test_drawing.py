@@ -15,8 +15,7 @@ from flwr.clientapp import ClientApp
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import Query
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.drawing.simulated import derived, placed, with_drawn
 from fedct_flwr.flower.loopback import run_loopback
@@ -26,12 +25,11 @@ from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.context import gated
 from fedct_flwr.silo.noisy_sum import plan_of
-from fedct_flwr.silo.summing import ACTION
-from fedct_flwr.types import RunError
-from fedct_flwr.wire.content import Histograms, Instruction
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.silo.opening import gated
+from fedct_flwr.types import Refusal, RunError
+from fedct_flwr.wire.content import Histograms, Instruction, Query
+from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
 from tests.hospital.gates import CODE
 from tests.hospital.test_adding import Hospital, opened

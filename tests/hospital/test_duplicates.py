@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.hospital.duplicates import find_duplicates
 

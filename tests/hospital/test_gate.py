@@ -16,10 +16,11 @@ from fedct_flwr.hospital.approval import approve, revoke
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, Spent, read_entries
+from fedct_flwr.hospital.opening import open_gate
+from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Reply, Scores, Terms
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, KEY, RUN, Silo, open_silo, outcome
 
 SCORES = Scores(0.5, 0.5, 0.5, 0.5)
@@ -191,7 +192,7 @@ def test_files_that_changed_shut_the_gate_also_during_training(gate: Gate, silo:
 
 def test_what_is_revoked_while_the_gate_is_open_stays(silo: Silo) -> None:
     with EgressLog.open(silo.state, "cleveland", KEY) as log:
-        gate = Gate(silo.config, silo.study, log, lambda: True)
+        gate = open_gate(silo.config, silo.study, log, lambda: True)
         gate.admit(to_record(silo.request()), RUN, CODE)
         revoke(log)
         assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_APPROVED

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.types import Refusal
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, encode_instruction
 from fedct_flwr.wire.content import Scores
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, RUN, Silo, open_silo, outcome
 
 pytestmark = pytest.mark.slow

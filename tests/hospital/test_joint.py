@@ -11,20 +11,19 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.federated import Query
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.kinds.joint import GRADIENTS, STEPS
+from fedct_flwr.labelers.joint_linear import joint_labeler
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger, common_budget
 from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.silo.noisy_sum import joint_labeler
-from fedct_flwr.silo.site import joint_of
+from fedct_flwr.secure_sum.votes import shape_of_records
+from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import encode_instruction
-from fedct_flwr.wire.content import Instruction, Joint
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.wire.content import STEPS, Instruction, Joint, Query
+from fedct_flwr.wire.kinds import GRADIENTS
 from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
 from tests.hospitals import STUDY
@@ -41,7 +40,7 @@ def hospitals(tmp_path: Path) -> Iterator[dict[str, Hospital]]:
 
 
 def plan(hospital: Hospital) -> Joint:
-    found = joint_of(hospital.silo.study)
+    found = hospital.silo.study.joint
     assert found is not None
     return found
 
@@ -58,7 +57,7 @@ def step(hospital: Hospital, number: int = 1, **changes: Any) -> Instruction:
 
 def shape_of(hospital: Hospital, question: Instruction) -> Shape:
     asked = encode_instruction(question, hospital.silo.terms)
-    return GRADIENTS.shape(question, hashlib.sha256(asked).digest())
+    return shape_of_records(GRADIENTS, question, hashlib.sha256(asked).digest())
 
 
 def total(hospitals: dict[str, Hospital], question: Instruction) -> SecureSum:

@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
-from fedct_flwr.hospital.gate import Gate
-from fedct_flwr.kinds import NOISY_SUMS
-from fedct_flwr.kinds.summed import Summed
+from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.privacy.budget import WHOLE_SILO, PrivacyUnit
 from fedct_flwr.privacy.noise_shares import VoteShares
+from fedct_flwr.secure_sum import votes
+from fedct_flwr.secure_sum.votes import shape_of_votes
 from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import FolderState
 from fedct_flwr.silo.summing import Ready
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.wire.kinds import NOISY_SUMS, Summed
 from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
 from tests.hospitals import restart, write_silo_folder
@@ -55,15 +55,15 @@ def subject_of(hospital: Hospital, question: Instruction) -> bytes:
 
 def kept(hospital: Hospital, question: Instruction, kinds: Mapping[str, Summed] = NOISY_SUMS) -> np.ndarray[Any, Any]:
     """What the silo would add to the sum of a question."""
-    shape = kinds["hard"].shape(question, hospital.silo.terms, subject_of(hospital, question))
+    shape = shape_of_votes(kinds["hard"], question, hospital.silo.terms, subject_of(hospital, question))
     return Ready(FolderState(hospital.silo.config.state)).vector(shape)
 
 
 def opened_sum(hospitals: Mapping[str, Hospital], question: Instruction) -> np.ndarray[Any, Any]:
     terms = next(iter(hospitals.values())).silo.terms
     kind = NOISY_SUMS["counts" if question.votes else "hard"]
-    shape = kind.shape(question, terms, subject_of(next(iter(hospitals.values())), question))
-    return kind.opened(summed(hospitals, shape).total, question, terms, len(hospitals), HONEST)
+    shape = shape_of_votes(kind, question, terms, subject_of(next(iter(hospitals.values())), question))
+    return votes.opened(kind, summed(hospitals, shape).total, question, terms, len(hospitals), HONEST)
 
 
 def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[str, Hospital]) -> None:
@@ -108,7 +108,7 @@ def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) ->
         path.write_text(path.read_text().replace(more, "\n[sums]\nmin-summands = 3\n"))
         study = read_study(hospital.silo.config.study)
         approve(log, hospital.silo.config, study)
-        hospital.silo.study, hospital.gate = study, Gate(hospital.silo.config, study, log, lambda: True)
+        hospital.silo.study, hospital.gate = study, open_gate(hospital.silo.config, study, log, lambda: True)
         restart()
         assert hospital.ask(question) is Refusal.ROUND
         assert subject not in hospital.gate._usage.ready

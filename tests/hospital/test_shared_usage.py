@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.silo import RecordsSettings
+from fedct_flwr.config.silo import RecordsSettings, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, terms_digest
 from fedct_flwr.hospital.egress_log import EgressLog
@@ -23,8 +22,8 @@ from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, common_budget
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.silo.release import own_budget
+from fedct_flwr.types import Refusal
 from fedct_flwr.wire.messages import to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, KEY, RUN, Silo
 from tests.hospitals import write_silo_folder
 

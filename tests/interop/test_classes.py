@@ -25,7 +25,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-from fedct_flwr.config import LearnerSettings
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.inspections import quantiles
 from fedct_flwr.datasets.schema import Schema

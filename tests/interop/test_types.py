@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, from_tables
 from fedct_flwr.simulation.silos import data_of, table_of
 from fedct_flwr.types import DataError

@@ -7,8 +7,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
-from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig
-from fedct_flwr.config.privacy import PROTECTIONS
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import PROTECTIONS, PrivacySettings
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers import labeler as labelers

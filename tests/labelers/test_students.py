@@ -8,7 +8,9 @@ from sklearn.tree import DecisionTreeClassifier
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
-from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, TransferSettings
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.students import Transfer, check_votes, teachers_noise, transfer_for
 from fedct_flwr.learners.sklearn import SklearnLearner

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fedct_flwr.config import LearnerSettings  # noqa: E402
+from fedct_flwr.config.learner import LearnerSettings  # noqa: E402
 from fedct_flwr.learners.build import untrained  # noqa: E402
 from fedct_flwr.learners.networks import AUGMENTATIONS, augmented  # noqa: E402
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import LearnerSettings
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import automatic

@@ -7,8 +7,7 @@ import pytest
 import torch
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import LearnerSettings
-from fedct_flwr.config.learner import Training
+from fedct_flwr.config.learner import LearnerSettings, Training
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ConfigError

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.datasets.federated import PublicSet, Query
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.kinds.hard import cotrain
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, TFIDF, package
 from fedct_flwr.learners.sklearn import load_model
+from fedct_flwr.silo.answers import cotrain
 from fedct_flwr.types import ABSTAIN, Examples, TrainingError
+from fedct_flwr.wire.content import Query
 
 CLASSES = ("a", "b", "c")
 SHAPES = dict.fromkeys(NETWORKS, (3, 32, 32)) | {"fashion-mnist-mlp": (784,)}

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.federated import PublicSet, Query
-from fedct_flwr.kinds.hard import cotrain
-from fedct_flwr.kinds.probabilities import VALUES
+from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.silo.answers import cotrain, learn_numbers
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
+from fedct_flwr.wire.content import Query
+from fedct_flwr.wire.kinds import VALUES
 
 PRIVATE = Examples(np.float64([[100.0], [101.0]]), np.int16([1, 0]))
 PUBLIC = PublicSet(np.float64([[0.0], [1.0], [2.0], [3.0], [4.0]]))
@@ -56,7 +57,7 @@ def test_votes_on_the_query_alone_and_in_public_order(seed: int, learner: Record
 def test_values_of_others_weigh_as_much_in_all_as_is_asked_for(learner: Recorder):
     own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
     targets, query = np.float32([[1.5], [2.5], [3.5]]), Query(seed=3, size=2)
-    votes = VALUES.learn(learner, own, PUBLIC, PUBLIC.X[:3], targets, query, weight=0.5)
+    votes = learn_numbers(VALUES, learner, own, PUBLIC, PUBLIC.X[:3], targets, query, weight=0.5)
     assert learner.X.ravel().tolist() == [100, 101, 0, 1, 2]
     assert learner.y.tolist() == [7.5, 8.5, 1.5, 2.5, 3.5]
     # Two private examples: their mean loss and half the mean loss on three others.

@@ -10,14 +10,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from fedct_flwr.datasets.federated import PublicSet, Query
-from fedct_flwr.kinds.hard import cotrain
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
 from fedct_flwr.learners.safeguard import WEIGHTS, NetworkSafeguard, Safeguard, Trust
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.text import Table
 from fedct_flwr.scoring.recalibration import Recalibration
+from fedct_flwr.silo.answers import cotrain
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
+from fedct_flwr.wire.content import Query
 
 PUBLIC = np.random.default_rng(5).normal(size=(200, 2))
 TRUTH = (PUBLIC[:, 0] > 0).astype(np.int16)

@@ -5,9 +5,9 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from fedct_flwr.kinds.probabilities import PROBABILITIES, VALUES, Targeted
 from fedct_flwr.learners.safeguard import Lesson, SoftSafeguard, Trust
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
+from fedct_flwr.learners.soft import soft_labels, train_on_values, train_soft
 from fedct_flwr.types import Examples, Features, SoftVotes
 
 CLASSES = 2
@@ -33,16 +33,14 @@ def guarded(private: Examples, *, values: bool, groups: NDArray[np.intp] | None 
 
 
 def lesson_of(values: bool, right: bool, public: Features, number: int = 0) -> Lesson:
-    kind: Targeted = VALUES if values else PROBABILITIES
     learner = SklearnRegressor(Ridge()) if values else SklearnLearner(LogisticRegression())
     targets = targets_of(public, values=values, right=right)
 
     def train(part: Examples, share: float) -> None:
-        kind.train(learner, part, public, targets if share else None, 2 * share)
+        (train_on_values if values else train_soft)(learner, part, public, targets if share else None, 2 * share)
 
     def answer(X: Features) -> NDArray[np.floating]:
-        found = kind.answer(learner, X, 0 if values else CLASSES)
-        return found[:, 0] if values else found
+        return learner.predict(X) if values else soft_labels(learner, X, CLASSES)
 
     return Lesson(train, answer, bytes([right, number]))
 

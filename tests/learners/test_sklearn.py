@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 from syrupy.assertion import SnapshotAssertion
 from threadpoolctl import threadpool_limits
 
-from fedct_flwr.config import LearnerSettings
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, make

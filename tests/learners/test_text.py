@@ -12,7 +12,8 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, 
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 
-from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.build import learner_for

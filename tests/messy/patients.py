@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 
 SILOS = ("dortmund", "essen", "koeln")

@@ -10,9 +10,9 @@ import pytest
 import tomli_w
 
 from fedct_flwr import DataWarning, simulate
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.own import real_site
 from fedct_flwr.types import DataError
 from tests.cli.runner import Outcome
 from tests.messy.cases import REFUSED, SAID

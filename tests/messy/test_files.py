@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import delimited
 from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.datasets.table_files import as_written, column_names, read_table

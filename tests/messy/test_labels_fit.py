@@ -38,9 +38,7 @@ def test_the_silo_whose_labels_do_not_fit_is_named_and_no_other(silos: int, how:
         assert [(each.code, each.silo) for each in fit.findings(["no", "yes"])] == [("reversed-labels", "")]
     else:
         assert named == ([] if how == "as they are" else ["last"])
-    row = fit.row()
-    assert row is not None
-    assert [site.silo for site in row.sites] == [*tables]
+    assert [*fit.areas()] == [*tables]
 
 
 def test_labels_that_no_column_tells_accuse_nobody() -> None:
@@ -52,7 +50,7 @@ def test_labels_that_no_column_tells_accuse_nobody() -> None:
 def test_silos_with_few_records_of_a_class_are_left_out() -> None:
     few = Examples(records(1).X[:20], np.int16([1] * 5 + [0] * 15))
     assert LabelsFit({"a": records(2), "b": few}, COLUMNS, 2).silos == []
-    assert LabelsFit({"a": records(2), "b": few}, COLUMNS, 2).row() is None
+    assert LabelsFit({"a": records(2), "b": few}, COLUMNS, 2).areas() == {}
     assert LabelsFit({"a": records(2), "b": few, "c": records(3)}, COLUMNS, 2).silos == ["a", "c"]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import load
 from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.shared_records import shared_records

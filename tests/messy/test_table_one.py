@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.inspection.cells import Cells, Column
 from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.inspect import inspect_tables

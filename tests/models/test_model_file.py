@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
-from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner

@@ -7,12 +7,12 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.global_model import make_student, train_student
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.kinds import HARD
 from fedct_flwr.models.card import promised
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
+from fedct_flwr.wire.kinds import HARD
 
 
 def config(**settings: Any) -> RunConfig:

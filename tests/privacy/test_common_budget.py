@@ -6,12 +6,12 @@ import pytest
 from flwr.app import Context, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import BudgetExceeded, CommonBudget, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.silo.context import gated, open_silo_context
+from fedct_flwr.silo.opening import gated, open_silo_context
 from fedct_flwr.types import ConfigError
 from tests.hospitals import write_silo_folder
 from tests.sentences import sentence

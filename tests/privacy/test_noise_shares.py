@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from fedct_flwr.config.privacy import NoisePlan
-from fedct_flwr.datasets.federated import Query
-from fedct_flwr.kinds import NOISY_SUMS
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import WHOLE_SILO, Budget, PrivacyUnit, Spending
 from fedct_flwr.privacy.events import composed
@@ -31,11 +29,12 @@ from fedct_flwr.privacy.noise_shares import (
     unlike_one,
 )
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
+from fedct_flwr.secure_sum.votes import opened
 from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
 from fedct_flwr.silo.release import Purse
-from fedct_flwr.types import ABSTAIN, ConfigError
-from fedct_flwr.wire.content import Instruction, Terms
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.types import ABSTAIN, ConfigError, Refusal, Refused
+from fedct_flwr.wire.content import Instruction, Query, Terms
+from fedct_flwr.wire.kinds import NOISY_SUMS
 
 
 def pmf(scale: float, reach: int) -> np.ndarray:
@@ -310,8 +309,8 @@ def test_what_is_added_is_the_votes_on_the_grid_and_a_share(tmp_path: Path) -> N
 
     vector = np.tile(np.uint64([1, 0, 0]), 50)
     added = with_noise(vector, QUESTION, TERMS, adder(tmp_path, Known(), secure=False), b"1")
-    opened = NOISY_SUMS["hard"].opened(added + added, QUESTION, TERMS, 2)
-    assert opened.tolist() == [[-4, -6, -6]] * 50
+    total = opened(NOISY_SUMS["hard"], added + added, QUESTION, TERMS, 2)
+    assert total.tolist() == [[-4, -6, -6]] * 50
 
 
 @pytest.mark.parametrize("noise", [10.0, 0.01, 2.0**-10])

@@ -19,7 +19,7 @@ from dp_accounting import (
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import PrivacySettings
+from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.privacy.accounting import epsilon_in_time
 from fedct_flwr.privacy.budget import DATA_SET, Budget, NoiseOnVotes, PrivacyUnit, Spending
 from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEvent, composed, from_json

@@ -26,7 +26,7 @@ from fedct_flwr.cli.certificates import create_authority
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.main import app
-from fedct_flwr.config import STUDY as STUDY_DATA
+from fedct_flwr.config.run import STUDY as STUDY_DATA
 from fedct_flwr.flower import superlink
 from fedct_flwr.flower.command import BIN, SuperLink, environment
 from fedct_flwr.hospital.keys import create_node_key

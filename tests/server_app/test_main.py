@@ -13,7 +13,7 @@ from client_app.main import app as client_app
 from fedct_flwr.coordinator.cotraining import CoTraining
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo import context as silo_context
+from fedct_flwr.silo import own as own_silo
 from fedct_flwr.types import ConfigError
 from server_app.main import app as server_app
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
@@ -46,7 +46,7 @@ def run(config: dict[str, Any], silo_files: list[Path]) -> RunFolder:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        silo_context.read_once.cache_clear()
+        own_silo.read_once.cache_clear()
         return client_app(message, context)
 
     nodes = [{"silo-file": str(path)} for path in silo_files]

@@ -12,15 +12,14 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from safetensors.torch import load
 
 from client_app.main import app
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import Query
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.context import gated
-from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.silo.opening import gated
+from fedct_flwr.silo.simulated import simulated_site
+from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
-from fedct_flwr.wire.content import Instruction, Reply, Terms
+from fedct_flwr.wire.content import Instruction, Query, Reply, Terms
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal
 from tests.hospitals import STUDY, restart, write_silo_folder
 
 pytestmark = pytest.mark.usefixtures("without_gate", "in_a_run")

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from flwr.app import Context, RecordDict
 
-from fedct_flwr.silo.context import SiloContext, open_silo_context
+from fedct_flwr.silo.opening import open_silo_context
+from fedct_flwr.silo.site import SiloContext
 from tests.hospitals import STUDY, restart, write_silo_folder
 
 pytestmark = pytest.mark.usefixtures("without_gate")

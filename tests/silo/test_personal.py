@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.scoring.recalibration import Recalibration
-from fedct_flwr.silo.context import gated
+from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.personal import Judgment
 from tests.hospitals import STUDY, restart, write_silo_folder
 from tests.silo.test_answers import NETWORK, Silo

@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.federated import Query
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.silo import release
 from fedct_flwr.silo.release import STATE, approve_budget
 from fedct_flwr.silo.site import FolderState
-from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.types import Refusal
+from fedct_flwr.wire.content import Instruction, Query
 from tests.hospitals import STUDY, restart
 from tests.silo import labelers
 from tests.silo.labelers import Drawing, drawing

@@ -6,11 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.kinds.hard import HARD
-from fedct_flwr.silo.site import Site, real_site, simulated_site
+from fedct_flwr.silo.answers import score
+from fedct_flwr.silo.own import real_site
+from fedct_flwr.silo.simulated import simulated_site
+from fedct_flwr.silo.site import Site
 from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.kinds import HARD
 from tests.hospitals import STUDY, write_silo_folder
 
 RUN = RunConfig.from_flower({"study": STUDY, "data": STUDY})
@@ -26,7 +30,7 @@ def test_without_test_records_a_silo_trains_on_all_and_has_no_own_scores(tmp_pat
     assert site.private.size == simulated_site(RUN, 0).private.size
     assert site.own_test.size == 0
     site.learner.fit(*site.private)
-    scores = HARD.score(site.learner, site.own_test, site.pooled_test)
+    scores = score(HARD, site.learner, site.own_test, site.pooled_test)
     assert np.isnan([scores.own_accuracy, scores.own_balanced_accuracy]).all()
     assert 0 < scores.pooled_accuracy <= 1
 

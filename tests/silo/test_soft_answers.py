@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.datasets.federated import Query
-from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.content import Instruction, Soft, SoftTargets
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.types import ABSTAIN, Refusal
+from fedct_flwr.wire.content import Instruction, Query, Soft, SoftTargets
 from tests.silo.real import TERMS, RealSilo
 
 pytestmark = pytest.mark.usefixtures("without_gate", "in_a_run")

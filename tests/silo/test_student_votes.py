@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.datasets.federated import Query
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.types import Refusal
+from fedct_flwr.wire.content import Instruction, Query
 from tests.silo.real import TERMS, RealSilo
 
 pytestmark = pytest.mark.usefixtures("without_gate", "in_a_run")

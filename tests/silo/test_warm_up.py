@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.learners.courses import Course
 from fedct_flwr.learners.stacked import _form
-from fedct_flwr.silo.site import Site, simulated_site
+from fedct_flwr.silo.simulated import simulated_site
+from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.warm_up import warm_up
 from tests.golden.runs import COMMON, NETWORK
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedct_flwr.types import Refusal, Refused
 from fedct_flwr.wire.packing import MAX_VOTES, can_count, num_ways, pack, pack_counts, unpack_counts
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 
 def all_ways(num_classes: int, votes: int) -> np.ndarray:

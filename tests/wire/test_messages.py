@@ -6,8 +6,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedct_flwr.types import Refusal, Refused
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 PAYLOAD = b"\x08\x01"
 

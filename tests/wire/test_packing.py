@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.types import ABSTAIN, MAX_CLASSES
+from fedct_flwr.types import ABSTAIN, MAX_CLASSES, Refusal, Refused
 from fedct_flwr.wire.packing import pack, packed_size, unpack
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 
 @st.composite

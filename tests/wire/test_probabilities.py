@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedct_flwr.types import Refusal, Refused
 from fedct_flwr.wire.packing import (
     UNITS,
     pack_probabilities,
     quantized,
     unpack_probabilities,
 )
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 seeds = st.integers(0, 2**32 - 1)
 

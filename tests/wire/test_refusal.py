@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fedct_flwr.types import Refusal, Refused
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 
 def test_covers_every_reason_of_the_protocol():

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fedct_flwr.types import Refusal, Refused
 from fedct_flwr.wire.packing import MAX_VALUE, pack_values, unpack_values
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 singles = st.floats(-(2.0**99), 2.0**99, width=32)
 finite = arrays(np.float32, st.tuples(st.integers(0, 50), st.just(1)), elements=singles)

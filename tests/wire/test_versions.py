@@ -11,11 +11,11 @@ import pytest
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.types import Refusal, Refused
 from fedct_flwr.wire import codec, labels_pb2
 from fedct_flwr.wire.codec import decode_reply, encode_reply
 from fedct_flwr.wire.content import Reply
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.refusal import Refusal, Refused
 from tests.hospital.gates import CODE, RUN, Silo, open_silo
 
 NEWER = codec.VERSION + 1

@@ -7,8 +7,8 @@ from typing import Annotated, Final, TypeAlias
 import tomli_w
 import typer
 
-from fedct_flwr.config import CoordinatorConfig
 from fedct_flwr.config.settings import name_fault
+from fedct_flwr.config.study import CoordinatorConfig
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.types import ConfigError

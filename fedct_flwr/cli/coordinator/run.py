@@ -16,7 +16,7 @@ from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.printed_rounds import PrintedRounds, show_run
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import Package, Resume, Set, only, overrides, refuse_options, trusting
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.evaluation import scoreboard

@@ -9,23 +9,21 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedct_flwr.cli.invitation import fingerprint_of
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.silo import TOTALS
-from fedct_flwr.datasets.federated import Query, num_units
+from fedct_flwr.config.silo import Policy, SiloConfig
+from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.query import query_digest, query_text
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.duplicates import DuplicateReport
-from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, spent
+from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_on_records
-from fedct_flwr.kinds import GRADIENTS, HARD, HISTOGRAMS, kinds_let_out
-from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.sheet import Answers, promise, promise_together, spent_words, together_words
-from fedct_flwr.silo.site import terms_of
+from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
 from fedct_flwr.wire.codec import longest_reply
-from fedct_flwr.wire.content import Soft
+from fedct_flwr.wire.content import Query, Soft
+from fedct_flwr.wire.kinds import GRADIENTS, HARD, HISTOGRAMS, Kind, OnlyReady, kinds_let_out
 
 _NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
 _STATED: Final = {
@@ -79,7 +77,7 @@ class Page:
             f"What the {'sums' if config.adds_noise else 'labels'} may tell about a {config.unit}": self._promises(),
             "Limits, in total for this study and public set": self._limits(),
             "Limits over all studies of these records": self._over_all_studies(),
-            **{title: [*lines] for kind in self._kinds for title, lines in kind.limits(config.policy).items()},
+            **{title: lines for kind in self._kinds for title, lines in _of_each_question(kind, config.policy)},
             "Silos that add, and the fingerprints of their keys": self._summands(),
             "What does not leave": self._stays(),
             "Records of this silo in the public set": [self.found.sentence],
@@ -90,12 +88,12 @@ class Page:
     @cached_property
     def _kinds(self) -> Sequence[Kind]:
         policy = self.config.policy
-        return [*kinds_let_out(policy.kinds, terms_of(self.study), noisy=policy.sum_epsilon > 0)]
+        return [*kinds_let_out(policy.kinds, self.study.terms, noisy=policy.sum_epsilon > 0)]
 
     @cached_property
     def _longest(self) -> int:
         """Bytes of the longest reply there can be: about the whole public set, in the last round; 0 where none is."""
-        config, terms, size = self.config, terms_of(self.study), len(self.study.public)
+        config, terms, size = self.config, self.study.terms, len(self.study.public)
         students = config.transfer.most_students(noisy=config.privacy.enabled)
         nothing = np.full(size, ABSTAIN, dtype=LABEL_DTYPE)
         lengths = (
@@ -113,6 +111,11 @@ class Page:
             task = "counts the values of its columns, for a public set that is drawn from all silos' counts"
         elif schema.grid:
             task = f"trains {config.learner.name} to predict {quoted(schema.quantity)}, {schema.grid.words}"
+        elif times := schema.follow_up:
+            task = (
+                f"trains {config.learner.name} to rank records by {quoted(times.time)} until {quoted(times.event)}, "
+                f"and gives public examples grades of risk, which are labels of {len(schema.classes)} classes"
+            )
         # Quoted, cut and one a line, so that no class passes for a sentence.
         more = len(schema.classes) - _MOST_CLASSES
         classes = [
@@ -158,7 +161,7 @@ class Page:
         scores = "two" if self.study.schema.grid and not self.config.draws else "four"
         return _lines(
             f"The coordinator's address: {self.config.connection.superlink}",
-            *(kind.leaves for kind in self._kinds),
+            *(words_of(kind).leaves for kind in self._kinds),
             f"Test scores: {scores} numbers with each reply" if self.config.policy.metrics else "Test scores: none",
             self._longest and f"At most {self._longest:,} bytes in one reply, if all public examples are asked about",
             "Also: the silo's name, and if it refuses a question, the number of the reason",
@@ -235,7 +238,7 @@ class Page:
             not config.draws
             and "The coordinator says what the others' labels are; false ones make this silo's own model worse",
             not config.draws and "The model of before the study is kept: fedct silo predict --model before",
-            *(kind.beware for kind in self._kinds),
+            *(words_of(kind).beware for kind in self._kinds),
             "The promise above covers only what it says: fedct privacy-sheet names what is not covered"
             if config.promises or config.policy.sum_epsilon
             else "No differential privacy is guaranteed yet; the limits above are what keeps it little",
@@ -308,3 +311,34 @@ class Page:
 def _totals(limits: object, used: Spent) -> Iterator[str]:
     for field, cap in TOTALS.items():
         yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
+
+
+def _of_each_question(kind: Kind, policy: Policy) -> Iterator[tuple[str, list[str]]]:
+    """Limits of a policy that hold for each question of this kind: a title, and sentences below it."""
+    if isinstance(kind, OnlyReady):
+        yield (
+            "Limits of each secure sum",
+            [
+                f"The coordinator can open only the sum of at least {policy.min_summands} silos",
+                f"The coordinator together with {policy.may_collude} of them learns no other silo's part",
+                *(_noise(policy) if policy.sum_epsilon else []),
+            ],
+        )
+    if kind.for_numbers:
+        yield (
+            f"Limits of each question for {kind.of}",
+            [
+                f"Others' {kind.of} count at most {policy.max_consensus_weight:g} against 1 for the silo's records, "
+                "when its model learns from both"
+            ],
+        )
+
+
+def _noise(policy: Policy) -> list[str]:
+    """A silo's limit on sums with noise, in sentences."""
+    return [
+        "Opened are only sums with noise, of which each silo adds a share; sums without noise are refused",
+        f"All sums together cost epsilon {policy.sum_epsilon:g} at delta {policy.sum_delta:g} at most, for this silo "
+        "as a whole. What the budget does not cover is refused",
+        "From whom: from everybody, the coordinator too, if no more silos collude with it than the study counts with",
+    ]

@@ -13,8 +13,8 @@ from rich.text import Text
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import check_protected
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.study_folder import read_grouped, read_study, table_of
@@ -25,11 +25,10 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import is_revoked, read_entries
-from fedct_flwr.kinds import check_let_out
 from fedct_flwr.learners.catalog import CLASSIFIERS
-from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import in_shell, printable
 from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.kinds import check_let_out
 
 _DESPITE: Final = "despite duplicates"
 _LONGEST: Final = 1000
@@ -67,7 +66,7 @@ def approve(
     config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
     study = read_study(config.study)
     check_sums(config, study)
-    check_let_out(config.policy.kinds, terms_of(study))
+    check_let_out(config.policy.kinds, study.terms)
     out = Output(as_json=json_)
     console = out.console
     with out.doing("comparing the silo's records with the public set"):

@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 from fedct_flwr.cli.output import PANEL, Json, Output, check_new
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.text.console import progress as bar_of
@@ -38,7 +38,7 @@ def audit(
     study, out = read_study(config.study), Output(as_json=json_)
     from fedct_flwr.audit.audit import How, rehearse
     from fedct_flwr.audit.words import document, page
-    from fedct_flwr.silo.site import real_site
+    from fedct_flwr.silo.own import real_site
 
     progress = partial(bar_of, what=_REHEARSING)
     found = rehearse(real_site(config, study), How(refits, candidates, minutes, seed=seed), progress=progress)

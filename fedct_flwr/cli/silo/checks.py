@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.findings import Finding, Unread, bad, good, warning
 from fedct_flwr.cli.silo.connect import NO_KIT
-from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.settings import split_address
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
 from fedct_flwr.hospital.adding import check_sums
@@ -40,10 +40,10 @@ from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_st
 from fedct_flwr.hospital.link import call, sentence_of
 from fedct_flwr.hospital.log_entry import read_entries, verify_log
 from fedct_flwr.hospital.shared_usage import SharedUsage
-from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, Examples, FedctError, Groups
+from fedct_flwr.wire.kinds import kind_in_policy
 
 EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
 LATEST: Final = "restore the folder as a whole from the latest backup, with the user that all agents run as"

@@ -17,22 +17,24 @@ from fedct_flwr.cli.silo.checks import Silo
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
+from fedct_flwr.datasets.groups import column_of_groups
 from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.study_folder import read_grouped, read_study
+from fedct_flwr.datasets.study_folder import events_of, read_grouped, read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
-from fedct_flwr.kinds import check_let_out, kinds_let_out
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.text import unread, unusual_texts
-from fedct_flwr.silo.site import terms_of
+from fedct_flwr.silo.answers import check_learner
+from fedct_flwr.survival.times import check_can_rank, times_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
+from fedct_flwr.wire.kinds import check_let_out, kinds_let_out
 
 _LISTED: Final = 5
 _CLASSES: Final = 20
@@ -45,6 +47,7 @@ def study(silo: Silo) -> Iterator[Finding]:
     found = read_study(silo.config.study)
     columns = f", {len(found.schema.columns)} columns" if found.schema.columns else ""
     number = f"{quoted(found.schema.quantity)} {grid.words}" if (grid := found.schema.grid) else ""
+    number = f"time to {quoted(times.event)}" if (times := found.schema.follow_up) else number
     yield good(f"study {found.name}: {number or f'{len(found.schema.classes)} classes'}{columns}")
     yield good(f"public set: {len(found.public):,} examples, fingerprint {found.public.fingerprint.hex()}")
 
@@ -72,7 +75,11 @@ def labels(silo: Silo) -> Iterator[Finding]:
     config, agreed = silo.config, silo.study
     if not silo.fits:
         raise Unread("the records")
-    read_grouped(config.data, agreed, table=silo.table)
+    records, _ = read_grouped(config.data, agreed, table=silo.table)
+    if agreed.schema.follow_up:
+        check_can_rank(times_of(records.y), "the file")
+        yield good("follow-up: each record has a time and an event or none")
+        return
     what = "in the range of the study" if agreed.config.number else "a class of the study"
     yield good(f"labels: each of them is {what}")
 
@@ -81,17 +88,26 @@ def _table(silo: Silo) -> Iterator[Finding]:
     data, schema, group, table = silo.config.data, silo.study.schema, silo.config.data.tables.group, silo.table
     assert table is not None  # noqa: S101 - there are no images
     found, columns = set(table.column_names), [column.name for column in schema.columns]
-    missing, extra = [name for name in columns if name not in found], found - {data.label, group, *columns}
+    missing, extra = (
+        [name for name in columns if name not in found],
+        found - {data.label, group, *events_of(schema), *columns},
+    )
     unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, data.source)]
     message = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
     more = "take out of the file what is not in the public set; fedct silo check --details names them"
     correct = "correct {} in silo.toml"
+    fault, fix = _of_groups(silo, table) if group in found else ("", "")
     problems = (
         (not table.num_rows, "the file has none", "put records under its header"),
         (data.label not in found, "the label column that silo.toml names is not there", correct.format("label")),
+        (
+            not found.issuperset(events_of(schema)),
+            "the study's column of events is not there",
+            "name it as study.toml does under [survival]",
+        ),
         (missing, f"missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does"),
         (group and group not in found, "the group column that silo.toml names is not there", correct.format("group")),
-        (group in found and table[group].null_count > len(table) / 2, "most have no group", correct.format("group")),
+        (fault, fault, fix),
         (extra, f"{message} not the study's", more),
         (unfit, f"of another kind than in the public set: {listed(unfit, _LISTED)}", "numbers, or text, as there"),
     )
@@ -108,6 +124,19 @@ def _table(silo: Silo) -> Iterator[Finding]:
             f"records: only the first sheet of the file is read, and {others} not",
             "nothing, if that is so; otherwise write sheet = '...' under [data.tables] in silo.toml",
         )
+
+
+def _of_groups(silo: Silo, table: pa.Table) -> tuple[str, str]:
+    """The fault of the group column, and its remedy; both empty if there is none."""
+    try:
+        groups = column_of_groups(table, silo.config.data.tables.group, "the table")
+    except DataError as error:
+        message, _, fix = str(error).rpartition(": ")
+        return message, fix
+    if silo.config.promises and (groups.null_count or len(groups.unique()) == 1):
+        what = "some have no group, or all have the same, so no patient can be protected"
+        return what, "fill the group column in, take these records out, or correct group in silo.toml"
+    return "", ""
 
 
 def _fits(table: pa.Table, column: Column, file: Path) -> bool:
@@ -185,9 +214,9 @@ def effects(silo: Silo) -> None:
     if silo.learner is None:
         raise Unread("the learner")
     config.check_effects(network=isinstance(silo.learner, Resumable))
-    check_let_out(config.policy.kinds, terms_of(agreed))
-    for kind in kinds_let_out(config.policy.kinds, terms_of(agreed)):
-        kind.check_learner(silo.learner)
+    check_let_out(config.policy.kinds, agreed.terms)
+    for kind in kinds_let_out(config.policy.kinds, agreed.terms):
+        check_learner(kind, silo.learner)
 
 
 def _sample(records: Examples) -> Examples:

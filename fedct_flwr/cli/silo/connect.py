@@ -14,8 +14,8 @@ import typer
 
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import Connection, SiloConfig
 from fedct_flwr.config.settings import split_address
+from fedct_flwr.config.silo import Connection, SiloConfig
 from fedct_flwr.flower.runtime_client import SuperNode
 from fedct_flwr.hospital import supervisor
 from fedct_flwr.hospital.agent_status import status_file

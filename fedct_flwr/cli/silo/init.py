@@ -17,17 +17,19 @@ from pydantic.fields import FieldInfo
 
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import SILO_FILE, check_new
-from fedct_flwr.config import Policy, SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import kebab, table_of
+from fedct_flwr.config.silo import Policy, SiloConfig
+from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.config.tables import TableForm
 from fedct_flwr.datasets.study_folder import STUDY_FILE, check_plain, copy_study, read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
-from fedct_flwr.kinds import VALUES
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
+from fedct_flwr.survival.ranks import GRADES
 from fedct_flwr.text.printable import from_here, in_shell, suggest
 from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.kinds import VALUES
 
 _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"
@@ -132,7 +134,8 @@ def make_silo(new: NewSilo) -> Path:
         **({"policy.kinds": [VALUES.policy]} if agreed.number else {}),
         "policy.max-queries": rounds * public,
         # Secure sums have the longest replies: 8 bytes for each class of an example.
-        "policy.max-bytes": rounds * (8 * public * max(len(agreed.classes), 1) + _AROUND),
+        "policy.max-bytes": rounds
+        * (8 * public * max(len(agreed.classes), GRADES if agreed.survival else 1) + _AROUND),
         "connection.superlink": new.superlink or _SOMEWHERE,
         **new.given,
     }

@@ -25,8 +25,8 @@ from fedct_flwr.cli.silo.init import (
     say_next,
     say_to_send,
 )
-from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.learner import AUTO
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.keys import create_node_key, load_public_key

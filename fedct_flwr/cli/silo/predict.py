@@ -1,7 +1,8 @@
 """``fedct silo predict``: the silo's own model on new records. Nothing leaves."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
@@ -9,15 +10,14 @@ import typer
 from fedct_flwr.cli.output import Json, Output, check_new
 from fedct_flwr.cli.predict import Accept, CsvFile, columns_of, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.recalibrated import Recalibrated
 from fedct_flwr.scoring.recalibration import RANKS
-from fedct_flwr.silo.context import judgment_of, model_before, model_of
+from fedct_flwr.silo.own import judgment_of, model_before, model_of, real_site
 from fedct_flwr.silo.personal import Judgment
-from fedct_flwr.silo.site import real_site
 from fedct_flwr.types import ConfigError, DataError
 
 _BEFORE: Final = Path("before")
@@ -71,9 +71,14 @@ def predict(
     probabilities = np.concatenate(known) if known and num_classes else None
     chances = (judged.chances if judged else "") or RANKS
     classes = study.schema.outcome.shown(labels)
-    names, added = columns_of(probabilities, study.schema, len(labels), as_text=not json_)
+    follows = study.schema.follow_up
+    names: list[str] = []
+    added: Sequence[Sequence[Any]] = [()] * len(classes)
+    if not follows:
+        names, added = columns_of(probabilities, study.schema, len(labels), as_text=not json_)
     if names and chances.startswith(RANKS):
         Output(to_stderr=True).warn(f"probabilities are {chances}")
     rows = ([name, answer, *more] for name, answer, more in zip(records.names, classes, added, strict=True))
-    header = ["record", study.schema.quantity or "class", *names]
-    write_table(header, rows, output, records.unknown if json_ else None, "" if study.schema.quantity else chances)
+    header = ["record", "risk" if follows else study.schema.quantity or "class", *names]
+    number = bool(follows or study.schema.quantity)
+    write_table(header, rows, output, records.unknown if json_ else None, "" if number else chances)

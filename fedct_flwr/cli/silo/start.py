@@ -7,7 +7,7 @@ import typer
 
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import answer_file, start_agent
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state, open_log

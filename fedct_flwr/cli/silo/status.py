@@ -6,7 +6,7 @@ import typer
 
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.hospital.agent_status import read_agent
 from fedct_flwr.hospital.log_entry import Event, is_revoked, read_entries
 from fedct_flwr.types import FedctError

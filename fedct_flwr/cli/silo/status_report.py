@@ -19,20 +19,19 @@ from rich.table import Table
 from fedct_flwr.cli.certificates import days_of
 from fedct_flwr.cli.output import print_metrics
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.config.silo import TOTALS
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import in_force, promises_of
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state
 from fedct_flwr.hospital.link import LinkStatus, span
-from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, read_entries, spent
+from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, read_entries, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
-from fedct_flwr.kinds import kind_in_policy
+from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count
-from fedct_flwr.types import FedctError
-from fedct_flwr.wire.refusal import Refusal
+from fedct_flwr.types import FedctError, Refusal
+from fedct_flwr.wire.kinds import kind_in_policy
 
 FEW_BYTES: Final = 100_000_000
 """Free bytes of a disk that is nearly full."""
@@ -118,7 +117,7 @@ def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEn
 
 def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] | None:
     """The silo's judgment of the consensus, for itself alone; None where there is none that can be read."""
-    from fedct_flwr.silo.context import judgment_of
+    from fedct_flwr.silo.own import judgment_of
     from fedct_flwr.silo.personal import Judgment, facts_of
 
     found = _told(lambda: Judgment.read(judgment_of(config, study.name))) if study else None
@@ -183,7 +182,7 @@ def table(report: dict[str, Any]) -> Table:
     if agent["asked"]:
         result.add_row("last question", f"{span(time.time() - agent['asked'])} ago")
     if report["kinds"] != ["hard"]:
-        result.add_row("may leave", "; ".join(kind.in_short for kind in kinds))
+        result.add_row("may leave", "; ".join(words_of(kind).in_short for kind in kinds))
     for name, limit in report["limits"].items():
         result.add_row(name, _used(report["used"][name], limit))
     for line in _shared(report["records"]) if "records" in report else ():

@@ -16,18 +16,16 @@ from numpy.typing import NDArray
 
 from fedct_flwr.cli.output import Json, Output, echo
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.egress_log import FOLDER, kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_line
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, Verdict, read_entries, spent, verify_log
-from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import count
-from fedct_flwr.types import ConfigError, RunError, Votes
+from fedct_flwr.types import ConfigError, Refusal, RunError, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply
 from fedct_flwr.wire.content import Terms
-from fedct_flwr.wire.refusal import Refusal
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -107,14 +105,15 @@ def _verdict(config: SiloConfig, public_key: Ed25519PublicKey) -> Verdict:
     """The proof of the log, which has the line that is remembered next to the key, too."""
     verdict = verify_log(config.state, public_key, config.silo)
     if verdict.intact and (line := lost_line(config)):
-        sentence = f"it is gone, which is remembered next to the egress key: mount {config.state}, or restore it"
+        sentence = (
+            f"line {line}: it is gone, which is remembered next to the egress key: mount {config.state}, or restore it"
+        )
         return replace(verdict, intact=False, sentence=sentence, bad_line=line)
     return verdict
 
 
 def _broken(verdict: Verdict) -> RunError:
-    where = f", line {verdict.bad_line}" if verdict.bad_line else ""
-    return RunError(f"the egress log is not intact{where}: {verdict.sentence}")
+    return RunError(f"the egress log is not intact{', ' if verdict.bad_line else ': '}{verdict.sentence}")
 
 
 def _missing(config: SiloConfig, number: int) -> RunError:
@@ -144,13 +143,16 @@ def released(folder: Folder = None) -> None:
     if not verdict.intact:
         raise _broken(verdict)
     study = read_study(config.study)
-    terms = terms_of(study)
-    table, missing = io.StringIO(), 0
+    terms = study.terms
+    table, missing, others = io.StringIO(), 0, 0
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["line", "run", "round", "example", "label", "number"])
     for entry in read_entries(config.state):
         ours = (entry.study, entry.public) == (terms.study, terms.public_fingerprint.hex())
-        if entry.event is not Event.RELEASED or not ours or entry.number > verdict.chain.number:
+        if entry.event is not Event.RELEASED or entry.number > verdict.chain.number:
+            continue
+        if not ours:
+            others += 1
             continue
         found = kept(config.state, entry)
         if found is None:
@@ -163,6 +165,9 @@ def released(folder: Folder = None) -> None:
         for example, label, number in _rows(instruction.query.positions(terms.num_public), outcome, terms):
             writer.writerow([entry.number, entry.run, entry.round, example, label, number])
     echo(table.getvalue(), data=True)
+    if others:
+        what = f"{count(others, 'message')} with labels of another study or public set"
+        Output(to_stderr=True).warn(f"not printed: {what}, which left too; see 'fedct silo verify'")
     if missing:
         raise _missing(config, missing)
 

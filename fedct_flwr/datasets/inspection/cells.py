@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.dates import is_dated
-from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import is_number, is_text, usual
-from fedct_flwr.types import Features, SiloName
+
+if TYPE_CHECKING:
+    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.types import Features, SiloName
 
 _PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _COMMA: Final = r"^\s*[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?)\s*$"
@@ -205,10 +207,10 @@ class Column:
 
     name: str
     public: Cells | None
-    silos: Mapping[SiloName, Cells]
+    silos: Mapping["SiloName", Cells]
 
     @property
-    def tables(self) -> dict[SiloName, Cells]:
+    def tables(self) -> dict["SiloName", Cells]:
         """All tables; the public set's name is empty."""
         return ({} if self.public is None else {"": self.public}) | {**self.silos}
 
@@ -231,14 +233,14 @@ class Column:
         ends = [[each[0], each[len(each) // 2], each[-1], len(each)] for each in found.values()]
         return np.array([*found], dtype=np.str_), np.array(ends, dtype=np.float64).reshape(-1, 4)
 
-    def ends_of_others(self, silo: SiloName) -> Floats:
+    def ends_of_others(self, silo: "SiloName") -> Floats:
         """Smallest, middle and largest number and count ``(tables, 4)`` of each other table but test tables."""
         names, ends = self._ends
         others: Floats = ends[names != silo]
         return others
 
 
-def columns_of_tables(public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> Iterator[Column]:
+def columns_of_tables(public: pa.Table, silos: Mapping["SiloName", pa.Table]) -> Iterator[Column]:
     """The public table's columns one by one, so that memory is that of one column."""
     # A table looks a name up among all of its names.
     there = {silo: dict(zip(table.column_names, table.columns, strict=True)) for silo, table in silos.items()}
@@ -247,7 +249,7 @@ def columns_of_tables(public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> I
         yield Column(name, Cells.of(column), own)
 
 
-def columns_of_arrays(public: Features, silos: Mapping[SiloName, Features], schema: Schema) -> Iterator[Column]:
+def columns_of_arrays(public: "Features", silos: Mapping["SiloName", "Features"], schema: "Schema") -> Iterator[Column]:
     """The same for encoded tables ``(records, columns)``, without columns of text."""
     for at, column in enumerate(schema.columns):
         if not column.text:

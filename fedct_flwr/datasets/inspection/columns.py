@@ -19,7 +19,7 @@ _CODES: Final = frozenset(MISSING_CODES)
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # A value below the limit of detection, or above a scale.
-_BEYOND: Final = re.compile(r"\s*([<>≤≥]|unter\b|über\b)")
+_BEYOND: Final = re.compile(r"\s*([<>≤≥]|(unter|über|below|above|under|over|bdl|blo[dq]|blq|[lu]lo[dq])\b)", re.I)
 # Names that pandas, R and spreadsheets give to a column of row numbers.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
 

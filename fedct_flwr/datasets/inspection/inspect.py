@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,7 @@ def inspect_tables(
     label: str,
     *,
     number: bool = False,
+    event: str = "",
     settings: TableSettings | None = None,
     accept: Collection[str] = (),
     agreed: Collection[str] = (),
@@ -51,18 +52,31 @@ def inspect_tables(
 ) -> Inspection:
     """Inspect the public table and the silos' tables, each with the column ``label``, with the public set's features.
 
-    ``number``: the label column holds numbers to predict. ``agreed`` are a study's classes, into which a real silo's
+    ``number``: the label column holds numbers to predict; with ``event`` signed times, whose column of events had this
+    name. ``agreed`` are a study's classes, into which a real silo's
     ``mapping`` leads. ``accept`` are findings to accept, with those of the ``settings``. Columns that a table
     lacks, and labels that are missing, are for others to refuse. Raises ConfigError for names that no finding has.
     """
     settings, redaction = settings or TableSettings(), words or Redaction()
     check_accept([*settings.accept, *accept])
-    unused = {label, *([settings.group] if settings.group else []), *settings.leave_out, *settings.text}
+    unused = {
+        label,
+        *([event] if event else []),
+        *([settings.group] if settings.group else []),
+        *settings.leave_out,
+        *settings.text,
+    }
     features = public.select([at for at, name in enumerate(public.column_names) if name not in unused])
     given = {silo: table.column(label) for silo, table in silos.items()}
     # Truth values are classes by name.
     answers = {s: Cells.of(own.cast(pa.string()) if pa.types.is_boolean(own.type) else own) for s, own in given.items()}
     rows: list[Row] = []
+    if event:
+        signed = {silo: own.to_numpy() for silo, own in given.items()}
+        answers = {silo: Cells.of_numbers(np.abs(own)) for silo, own in signed.items()}
+        had = {silo: int((~np.signbit(own)).sum()) for silo, own in signed.items()}
+        counts = {silo: {"yes": had[silo], "no": len(own) - had[silo]} for silo, own in signed.items()}
+        rows = [table_one.of_classes(counts, event)] if counts else []
     found = [*few_records({silo: table.num_rows for silo, table in silos.items()}, public.num_rows, redaction)]
     if label and label in public.column_names:
         what = "has the name of the label column, and is not used"
@@ -70,9 +84,11 @@ def inspect_tables(
         found.append(redaction.finding("label-in-public", label, "", what, fix))
     if number:
         outcome = Column(label, None, answers)
-        rows = [table_one.row_of(outcome.trained)]
+        rows = [table_one.row_of(outcome.trained), *rows]
         texts = [columns.number_as_text(cells, label, silo, redaction) for silo, cells in answers.items()]
-        found += filter(None, texts) if any(texts) else columns.suspicious(outcome, redaction, categories=False)
+        on_outcome = filter(None, texts) if any(texts) else columns.suspicious(outcome, redaction, categories=False)
+        take_out = "take the records out whose outcome is not known"
+        found += [replace(each, fix=take_out) if each.code == "missing-as-number" else each for each in on_outcome]
         # Classes of a number to predict are its halves.
         middle = np.median(np.concatenate([cells.ordered for cells in answers.values()] or [np.zeros(1)]))
         y = {silo: (cells.numbers > middle).astype(np.int64) for silo, cells in answers.items() if not any(texts)}

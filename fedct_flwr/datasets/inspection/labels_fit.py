@@ -12,18 +12,19 @@ the others without it, which must be 0.65. Measured by ``python -m benchmarks fa
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Row, Site
-from fedct_flwr.datasets.schema import Column
 from fedct_flwr.scoring.assessment import delong
-from fedct_flwr.scoring.intervals import area
+from fedct_flwr.scoring.intervals import Estimate, area
 from fedct_flwr.text.printable import quoted
-from fedct_flwr.types import Examples, SiloName
+
+if TYPE_CHECKING:
+    from fedct_flwr.datasets.schema import Column
+    from fedct_flwr.types import Examples, SiloName
 
 _Floats: TypeAlias = NDArray[np.floating[Any]]
 _Part: TypeAlias = tuple[_Floats, _Floats]
@@ -61,7 +62,7 @@ class LabelsFit:
     ``silos`` are those that can be compared, none or several; ``classes`` are the two that count.
     """
 
-    def __init__(self, silos: Mapping[SiloName, Examples], columns: Sequence[Column], num_classes: int) -> None:
+    def __init__(self, silos: Mapping["SiloName", "Examples"], columns: Sequence["Column"], num_classes: int) -> None:
         total = sum((np.bincount(own.y, minlength=num_classes) for own in silos.values()), np.zeros(num_classes))
         a, b = self.classes = sorted(np.argsort(-total, kind="stable")[:2].tolist())
         some = {s: own for s, own in silos.items() if min(np.sum(own.y == a), np.sum(own.y == b)) >= _FEWEST_OF_CLASS}
@@ -76,18 +77,18 @@ class LabelsFit:
         self.silos = [*self._parts]
         self._sums = {silo: _sums(*part) for silo, part in self._parts.items()}
 
-    def own(self, silo: SiloName) -> float:
+    def own(self, silo: "SiloName") -> float:
         """AUC of a rule from one half of the silo's own records on the other half, the mean of both ways."""
         one, other = self._parts[silo]
         halves = [(one[start::2], other[start::2]) for start in (0, 1)]
         return float(np.mean([_auc(*halves[1 - at], _way(_sums(*halves[at]))) for at in (0, 1)]))
 
     @cached_property
-    def all(self) -> dict[SiloName, Fit]:
+    def all(self) -> dict["SiloName", Fit]:
         """The fit of each silo, by all others."""
         return self._among(self.silos)
 
-    def misfits(self) -> Iterator[tuple[SiloName, Fit, float]]:
+    def misfits(self) -> Iterator[tuple["SiloName", Fit, float]]:
         """Silos whose labels do not fit, the worst first, each with the level of those that are left without it.
 
         Wrong labels of one silo spoil the fit of others, so the worst is the one without which the rest fits best.
@@ -125,17 +126,16 @@ class LabelsFit:
             figures = f"{a} and {b}, AUC {fit.auc:.2f}{f', elsewhere {level:.2f}' if named else ''}"
             yield Finding(code, Severity.SAID, f"the labels of {where} {what} ({figures})", fix, silo=named)
 
-    def row(self) -> Row | None:
-        """Table 1's row: AUCs with 95% intervals."""
-        sites = []
+    def areas(self) -> dict["SiloName", tuple[int, Estimate]]:
+        """Each silo's records, and its AUC with a 95% interval."""
+        areas = {}
         for silo, way in self._ways(self.silos):
             n, m = map(len, self._parts[silo])
             value, parts = delong(np.arange(n + m) < n, np.concatenate(self._parts[silo]) @ way)
-            found = area(value, float(np.sum(parts**2)), *sorted((n, m)))
-            sites.append(Site(silo, n + m, 0, numbers=(found.low, found.value, found.high)))
-        return Row(LABELS_FIT, tuple(sites), label=True) if sites else None
+            areas[silo] = n + m, area(value, float(np.sum(parts**2)), *sorted((n, m)))
+        return areas
 
-    def _among(self, silos: Sequence[SiloName]) -> dict[SiloName, Fit]:
+    def _among(self, silos: Sequence["SiloName"]) -> dict["SiloName", Fit]:
         found = {}
         for silo, way in self._ways(silos):
             one, other = self._parts[silo]
@@ -144,7 +144,7 @@ class LabelsFit:
             found[silo] = Fit(_auc(one, other, way), float(np.sqrt((n + m + 1) / (12 * n * m))))
         return found
 
-    def _ways(self, silos: Sequence[SiloName]) -> Iterator[tuple[SiloName, _Floats]]:
+    def _ways(self, silos: Sequence["SiloName"]) -> Iterator[tuple["SiloName", _Floats]]:
         """Each of these silos, with the direction ``(features,)`` that the others teach."""
         own = [self._sums[silo] for silo in silos]
         total = _Sums(*map(sum, zip(*own, strict=True))) if own else None
@@ -160,7 +160,7 @@ class ConsensusFit(NamedTuple):
     own: float
 
     @classmethod
-    def of(cls, consensus: Examples, own: Examples, columns: Sequence[Column], num_classes: int) -> Self | None:
+    def of(cls, consensus: "Examples", own: "Examples", columns: Sequence["Column"], num_classes: int) -> Self | None:
         """The fit of a silo's ``own`` labels; None with fewer than eight records of a class."""
         both = LabelsFit({"consensus": consensus, "own": own}, columns, num_classes)
         return cls(*both.all["own"], both.own("own")) if both.silos else None
@@ -212,7 +212,7 @@ def _way(sums: _Sums) -> _Floats:
     return np.asarray(np.linalg.solve(spread + ridge * np.eye(len(spread)), sums.means))
 
 
-def _standardized(X: NDArray[Any], columns: Sequence[Column]) -> _Floats:
+def _standardized(X: NDArray[Any], columns: Sequence["Column"]) -> _Floats:
     """Records in units of spread over all; categories as columns of their own."""
     blocks = [np.zeros((len(X), 0), np.float32)]
     for at, column in enumerate(columns):

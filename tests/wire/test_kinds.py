@@ -7,25 +7,25 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from fedct_flwr.config import Policy
-from fedct_flwr.datasets.federated import Query
-from fedct_flwr.kinds import (
+from fedct_flwr.config.silo import Policy
+from fedct_flwr.secure_sum.votes import opened
+from fedct_flwr.text.kinds import words_of
+from fedct_flwr.types import ABSTAIN, Refused
+from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
+from fedct_flwr.wire.content import Instruction, Query, Reply, Soft, SoftTargets, Terms
+from fedct_flwr.wire.kinds import (
     HARD,
     KINDS,
     NOISY_SUMS,
     SHARES,
     SUMS,
     VALUES,
+    Kind,
+    Summed,
     kind_of,
     kind_of_votes,
     kinds_let_out,
 )
-from fedct_flwr.kinds.base import Kind
-from fedct_flwr.kinds.summed import Summed
-from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
-from fedct_flwr.wire.content import Instruction, Reply, Soft, SoftTargets, Terms
-from fedct_flwr.wire.refusal import Refused
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
 OF_A_QUANTITY = Terms("heart", bytes(32), 8, (), "days")
@@ -109,8 +109,8 @@ def test_a_question_for_a_sum_with_noise_arrives_and_takes_signed_numbers(kind: 
     assert (kind_of(read, OF_CLASSES), read.noise) == (kind, 4.5)
     assert (kind_of(replace(read, noise=0.0), OF_CLASSES)) is SUMS[kind.inner.name]
     total = np.array([5, 2**32 - 7, 0] * ASKED, dtype=np.uint64)
-    assert kind.opened(total, read, OF_CLASSES, 3).tolist() == [[5, -7, 0]] * ASKED
-    assert all((kind.leaves, kind.in_short, kind.shared))
+    assert opened(kind, total, read, OF_CLASSES, 3).tolist() == [[5, -7, 0]] * ASKED
+    assert all(words_of(kind)[:3])
 
 
 @pytest.mark.parametrize("noise", [-1.0, 1e-9, 2.0**21, math.inf, math.nan])
@@ -125,7 +125,7 @@ def test_noise_that_no_silo_adds_is_refused(noise: float, summed: bool) -> None:
 def test_a_policy_knows_its_name_and_people_are_told_what_leaves(kind: Kind) -> None:
     (names,) = {get_args(option) for option in get_args(get_type_hints(Policy)["kinds"]) if get_args(option)}
     assert kind.policy in names
-    assert all((kind.leaves, kind.in_short, kind.shared))
+    assert all(words_of(kind)[:3])
     assert kinds_let_out([kind.policy], terms_of(kind)) == [kind]
 
 

@@ -5,15 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedct_flwr.datasets.federated import Query
-from fedct_flwr.kinds import NOISY_SUMS, SUMS, kind_of
-from fedct_flwr.kinds.summed import NOTHING, Summed
 from fedct_flwr.privacy.noise_shares import VoteShares
-from fedct_flwr.types import ABSTAIN
+from fedct_flwr.secure_sum.votes import opened, shape_of_votes
+from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
+from fedct_flwr.wire.content import Instruction, Query, Reply, Soft, Terms
+from fedct_flwr.wire.kinds import NOISY_SUMS, NOTHING, SUMS, Summed, kind_of
 from fedct_flwr.wire.packing import Grid
-from fedct_flwr.wire.refusal import Refusal, Refused
 
 TERMS = Terms("study", bytes(32), 6, ("well", "ill", "unclear"))
 OF_A_NUMBER = Terms("study", bytes(32), 6, (), "days", Grid(0, 30, 0.5))
@@ -38,7 +36,7 @@ def test_a_question_arrives_as_it_was_sent_and_the_reply_says_ready(kind: Summed
 
 @every_kind
 def test_a_sum_of_a_hundred_silos_has_room(kind: Summed) -> None:
-    kind.shape(question_of(kind), TERMS, bytes(32)).check_room(100)
+    shape_of_votes(kind, question_of(kind), TERMS, bytes(32)).check_room(100)
 
 
 def test_probabilities_and_values_are_in_no_sum() -> None:
@@ -54,10 +52,10 @@ def test_a_sum_of_more_votes_than_silos_is_none_of_votes(kind: Summed) -> None:
     question = question_of(kind)
     # Two silos vote, and one abstains on the last example.
     honest = np.uint64([2, 0, 0, 1, 1, 0, 0, 0, 2, 1, 0, 0])
-    kind.opened(honest, question, TERMS, 2)
+    opened(kind, honest, question, TERMS, 2)
     # A third one would have all classes win.
     with pytest.raises(Refused) as refused:
-        kind.opened(honest + np.uint64(1), question, TERMS, 3)
+        opened(kind, honest + np.uint64(1), question, TERMS, 3)
     assert refused.value.reason is Refusal.UNKNOWN_CLASS
 
 
@@ -67,7 +65,7 @@ def test_a_sum_of_random_numbers_is_none_of_votes_with_noise(kind: Summed, noise
     question = replace(question_of(kind), summed=True, noise=noise)
     rng = np.random.default_rng(0)
     with pytest.raises(Refused) as refused:
-        kind.opened(rng.integers(0, 2**32, 12, dtype=np.uint64), question, TERMS, 4)
+        opened(kind, rng.integers(0, 2**32, 12, dtype=np.uint64), question, TERMS, 4)
     assert refused.value.reason is Refusal.UNKNOWN_CLASS
     # Of three silos one noise is enough: four deviations of it are still believed, and ten are not.
     shares = VoteShares(noise, 4, 3, 1)
@@ -76,6 +74,6 @@ def test_a_sum_of_random_numbers_is_none_of_votes_with_noise(kind: Summed, noise
         by = round(deviations * shares.share_scale * 3**0.5)
         return np.array([3 * shares.grid + by, -by] + [0] * 10).astype(np.uint64) % 2**32
 
-    kind.opened(far(4), question, TERMS, 3, honest=1)
+    opened(kind, far(4), question, TERMS, 3, honest=1)
     with pytest.raises(Refused):
-        kind.opened(far(10), question, TERMS, 3, honest=1)
+        opened(kind, far(10), question, TERMS, 3, honest=1)

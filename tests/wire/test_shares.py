@@ -7,18 +7,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from fedct_flwr.config import LearnerSettings
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.consensus.counting import shares_of_votes
 from fedct_flwr.coordinator.questions import Asking, Learning
-from fedct_flwr.datasets.federated import PublicSet, Query
-from fedct_flwr.kinds import HARD, SHARES, kind_of
-from fedct_flwr.kinds.base import SiloTools
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.types import ABSTAIN, ConfigError, Examples
+from fedct_flwr.silo.answers import SiloTools, answer
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply, Terms
-from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.content import Instruction, Query, Reply, Terms
+from fedct_flwr.wire.kinds import HARD, SHARES, kind_of
 
 NUM_PUBLIC = 6
 TERMS = Terms("heart", bytes(32), NUM_PUBLIC, ("a", "b", "c"))
@@ -112,7 +111,7 @@ def bench_of(learner: Any, pseudo_weight: float = 1.0) -> SiloTools:
 
 def test_a_learner_is_taught_each_share_and_nothing_of_ties_of_all_classes() -> None:
     learner = Noted()
-    labels = SHARES.cotrain(bench_of(learner, pseudo_weight=0.5), asked())
+    labels = answer(SHARES, bench_of(learner, pseudo_weight=0.5), asked())
     assert labels.tolist() == [1] * NUM_PUBLIC
     ((X, y, weights),) = learner.taught
     rows = zip(X[2:, 0], y[2:], weights[2:], strict=True)
@@ -128,4 +127,4 @@ def test_a_learner_that_knows_no_probabilities_is_refused() -> None:
     learner = untrained(LearnerSettings(name="svm"), 0, ("a", "b", "c"), np.zeros((2, 1)), None)
     for server_round in (1, 2):
         with pytest.raises(ConfigError):
-            SHARES.cotrain(bench_of(learner), asked(server_round))
+            answer(SHARES, bench_of(learner), asked(server_round))

@@ -1,0 +1,49 @@
+"""FedCT on grades of risk: silos whose records tell the time to an event share how they rank the public set.
+
+A grade is a hard label. The consensus is the mean of the grades, or their median, cut into as many parts again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from fedct_flwr.config.settings import Uses, uses
+from fedct_flwr.consensus.counting import Consensus, Decide, plurality
+from fedct_flwr.consensus.grades import consensus_of_grades
+from fedct_flwr.coordinator.algorithm import IN_SUMS, LabelSharing, Summable
+
+_USED: Final[Uses] = uses("query-size", "stop-at-fixed-point", "protection")
+
+
+@dataclass(frozen=True)
+class MeanGrade(Summable):
+    """All silos' grades count the same; ``secure``: in sums that open no silo's grades."""
+
+    name: ClassVar[str] = "fedct-grades"
+    title: ClassVar[str] = "FedCT"
+    rule: ClassVar[str] = "mean grade"
+    used: ClassVar[Uses] = _USED | IN_SUMS
+    grades_risks: ClassVar[bool] = True
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """The mean of all grades, which are hard labels (Abourayya et al., arXiv:2310.05696) of times to an event."""
+        return consensus_of_grades(num_classes)
+
+
+@dataclass(frozen=True)
+class MedianGrade(LabelSharing):
+    """The median of all silos' grades, which one silo that lies moves little."""
+
+    name: ClassVar[str] = "fedct-median-grades"
+    title: ClassVar[str] = "FedCT"
+    rule: ClassVar[str] = "median grade"
+    used: ClassVar[Uses] = _USED
+    grades_risks: ClassVar[bool] = True
+    refused: ClassVar[Mapping[str, str]] = {
+        "secure": "secure = true adds grades, and a median is not made of a sum: set algorithm to 'fedct-grades', or "
+        "leave secure out"
+    }
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """The median of all grades (D. Yin et al., "Byzantine-robust distributed learning", arXiv:1803.01498)."""
+        return consensus_of_grades(num_classes, median=True)

@@ -1,0 +1,53 @@
+"""The consensus on grades of risk: their mean or median for each public example, cut into grades again."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedct_flwr.consensus.counting import Ballot, Consensus, State, tally
+from fedct_flwr.survival.ranks import grades
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, VoteCounts
+
+
+def consensus_of_grades(num_grades: int, *, median: bool = False) -> Consensus:
+    """The stateless consensus that learns no more than how many silos gave an example each grade.
+
+    Examples that no silo graded stay without a grade.
+    """
+
+    def decide(counts: VoteCounts) -> HardLabels:
+        graded = counts.any(axis=1)
+        decided = np.full(len(counts), ABSTAIN, dtype=LABEL_DTYPE)
+        middle = (_medians if median else _means)(counts[graded])
+        decided[graded] = grades(middle, num_grades)
+        return decided
+
+    def apply(ballots: Iterable[Ballot], incumbent: Answers, state: State, rng: Generator) -> tuple[Answers, State]:
+        return decide(tally((votes for _, votes in ballots), len(incumbent), num_grades)), state
+
+    def of_sum(total: VoteCounts, incumbent: Answers, state: State, rng: Generator) -> tuple[Answers, State]:
+        return decide(total), state
+
+    def init(silos: Sequence[str]) -> State:
+        return {}
+
+    return Consensus(init, apply, of_sum=None if median else of_sum)
+
+
+def _means(counts: VoteCounts) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = counts @ np.arange(counts.shape[1]) / counts.sum(axis=1)
+    return found
+
+
+def _medians(counts: VoteCounts) -> NDArray[np.float64]:
+    """Of counts ``(examples, grades)``: the mean of the two in the middle where their number is even.
+
+    >>> _medians(np.int32([[2, 0, 1], [1, 0, 1]]))
+    array([0., 1.])
+    """
+    below, cast = np.cumsum(counts, axis=1), counts.sum(axis=1, keepdims=True)
+    lower, upper = ((below >= part).argmax(axis=1) for part in ((cast + 1) // 2, cast // 2 + 1))
+    found: NDArray[np.float64] = (lower + upper) / 2
+    return found

@@ -1,0 +1,137 @@
+"""Learners of time to an event: ridge Cox, or any estimator that ranks, with grades of all silos on top."""
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any, Final, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from fedct_flwr.config.learner import AUTO, LearnerSettings
+from fedct_flwr.learners.catalog import REGRESSORS, SURVIVAL, make, models_in_memory, packages
+from fedct_flwr.learners.out_of_fold import Evidence, one_thread
+from fedct_flwr.learners.safeguard import Trust
+from fedct_flwr.learners.sklearn import SklearnRegressor, prepare, reason_of
+from fedct_flwr.survival.cox import RidgeCox
+from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
+from fedct_flwr.survival.ranks import grades
+from fedct_flwr.survival.times import times_of
+from fedct_flwr.text.printable import logger
+from fedct_flwr.types import (
+    ABSTAIN,
+    LABEL_DTYPE,
+    Answers,
+    Examples,
+    Features,
+    Groups,
+    HardLabels,
+    LearnerError,
+    SiloName,
+    TrainingError,
+)
+
+_BOOSTED: Final = "xgboost"
+_Made = TypeVar("_Made")
+
+
+class ByFunction(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped base classes
+    """An estimator of a function ``fit(X, time, event)``, which returns another, from ``X`` to scores ``(n,)``."""
+
+    def __init__(self, function: Any = None) -> None:
+        self.function = function
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Call it with columns ``(n, p)`` and what signed times ``(n,)`` stand for."""
+        self.score_ = self.function(X, *times_of(np.asarray(y)))
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The scores of its result, or of that one's ``predict``."""
+        ask = getattr(self.score_, "predict", self.score_)
+        return np.asarray(ask(X), dtype=np.float64).reshape(len(X))
+
+
+class SurvivalLearner(SklearnRegressor):
+    """A ranking of own records, and a student of the grades that all silos gave the public set.
+
+    ``choose`` finds the penalty and the evidence out of fold, once; ``fit`` trains on own records alone.
+    """
+
+    last: Trust | None = None
+    _ranking: OwnRanking | None = None
+
+    def __init__(self, estimator: Any, transformer: Any, seed: int, silo: SiloName, **options: Any) -> None:
+        super().__init__(RiskModel(estimator), transformer, **options)
+        self._own, self._seed, self._silo = estimator, seed, silo
+
+    def choose(self, private: Examples, groups: Groups | None = None) -> None:
+        if self._ranking is None or not np.array_equal(self._ranking.times.signed, private.y):
+            self._ranking = self._ranked(private, groups)
+
+    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        if sample_weight is not None:
+            raise TrainingError("a learner of times takes no weights of records")
+        fresh = copy(self)
+        fresh.choose(Examples(X, y))
+        self._trained = self._made(lambda: RiskModel(self._own).fit(self._transform(X), y, fresh._ranking))
+        return self
+
+    def grade(
+        self, private: Examples, public: Features, targets: HardLabels, positions: NDArray[np.intp]
+    ) -> HardLabels:
+        self.choose(private)
+        own, labeled = copy(self).fit(*private), np.flatnonzero(targets != ABSTAIN)
+        ranking = self._ranking
+        assert ranking is not None  # noqa: S101 - chosen above
+        self._trained = own._trained
+        if len(labeled):
+            model = RiskModel(self._own)
+            X, examples = self._transform(private.X), self._transform(public[labeled])
+            found = self._made(lambda: model.learn(X, private.y, ranking, examples, targets[labeled]))
+            self._trained = model
+            weight = min(1.0, (1 - found.share) / (1 - USUAL))
+            self.last = Trust(round(weight, 4), Evidence(-found.gain, found.error, private.size))
+        if not ranking.can_rank:
+            logger.info("Silo %s: its records cannot rank better than chance, so it gives no grades", self._silo)
+            return np.full(len(positions), ABSTAIN, dtype=LABEL_DTYPE)
+        return grades(own.predict(public[positions])).astype(LABEL_DTYPE)
+
+    def risks(self, X: Features, horizons: tuple[float, ...]) -> NDArray[np.float64]:
+        """The chance of an event up to each horizon ``(n, horizons)``, by own records. Raises TrainingError."""
+        found: NDArray[np.float64] = self._made(lambda: self._trained.chances(self._transform(X), horizons))
+        return found
+
+    def _ranked(self, private: Examples, groups: Groups | None) -> OwnRanking:
+        rng = np.random.default_rng(self._seed)
+        return self._made(lambda: OwnRanking(self._own, self._transform(private.X), private.y, groups, rng))
+
+    def _made(self, make: Callable[[], _Made]) -> _Made:
+        try:
+            # These fits are small and many.
+            with one_thread("blas"):
+                return make()
+        except TrainingError:
+            raise
+        except Exception as error:  # whatever a user's own estimator raises
+            raise TrainingError(f"{type(self._own).__name__} could not rank records: {reason_of(error)}") from error
+
+
+def survival_learner(settings: LearnerSettings, seed: int, silo: SiloName, transformer: Any) -> SurvivalLearner:
+    """The learner of these settings: ``auto`` and ``cox`` are ridge Cox. Raises LearnerError."""
+    name, params = settings.name, settings.params
+    if name in (AUTO, *SURVIVAL):
+        if unknown := params.keys() - {"penalty"}:
+            raise LearnerError(f"learner 'cox' has no parameter {min(unknown)!r}: penalty is its only one")
+        estimator: Any = RidgeCox(**params)
+    elif name in REGRESSORS and name != _BOOSTED:
+        raise LearnerError(
+            f"learner {name!r} does not take censored times: use 'cox', 'xgboost', or a function fit(X, time, event) "
+            "that returns another, from X to scores"
+        )
+    else:
+        params = {"objective": "survival:cox", **params} if name == _BOOSTED else params
+        estimator = prepare(make(name, params, number=True), name, seed, number=True)
+    return SurvivalLearner(
+        estimator, transformer, seed, silo, packages=packages(name), in_memory=models_in_memory(name)
+    )

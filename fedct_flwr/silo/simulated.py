@@ -1,0 +1,137 @@
+"""A simulated silo: its part of the run config's data set, and its permitted answers."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flwr.app import Context
+
+from fedct_flwr import datasets
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.datasets.federated import SiloData
+from fedct_flwr.learners.base import Resumable, Saveable
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.meeting import MEETING
+from fedct_flwr.runs.run_folder import RunFolder, default_path
+from fedct_flwr.seeding import generator
+from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, SiloContext, Site, release_by
+from fedct_flwr.types import ConfigError
+
+if TYPE_CHECKING:
+    # Needs the extra privacy, which a study without protection does not.
+    from fedct_flwr.privacy.budget import Budget
+    from fedct_flwr.privacy.noise_shares import VoteShares
+    from fedct_flwr.silo.noisy_sum import NoiseAdder
+    from fedct_flwr.silo.release import Answering, Purse, Release
+
+
+@lru_cache(maxsize=SITES_KEPT)
+def simulated_site(config: RunConfig, partition_id: int) -> Site:
+    """The silo at this position of the run config's data set. Raises ConfigError or DataError."""
+    dataset, data = datasets.load(config), simulated_silo(config, partition_id)
+    return Site(
+        data.name,
+        data.private,
+        data.test,
+        dataset.test,
+        dataset.public,
+        build_learner(config, dataset, partition_id, data.private.X),
+        config.learner_settings(partition_id, len(dataset.silos)),
+        config.privacy_settings(config.asked_about(len(dataset.public))),
+        config.method.transfer_settings(dataset.fewest_units),
+        dataset.schema,
+        dataset.schema.terms(config.study, dataset.public),
+        groups=data.groups,
+    )
+
+
+def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
+    """The records of the silo at this position. Raises ConfigError if the data set has no such silo, or DataError."""
+    silos = datasets.load(config).silos
+    if partition_id >= len(silos):
+        raise ConfigError(f"there are {len(silos)} silos but this is node {partition_id + 1}: lower num-supernodes")
+    return silos[partition_id]
+
+
+def simulated_context(config: RunConfig, partition_id: int, context: Context, *, resumable: bool) -> SiloContext:
+    """Context of a message to a simulated silo. Raises ConfigError or DataError."""
+    site = simulated_site(config, partition_id)
+    run = run_folder_of(config, context.run_id)
+    kept = run if config.save_models else None
+    model = kept.silo_model(site.silo, site.learner.suffix) if kept and isinstance(site.learner, Saveable) else None
+    # A silo that trains on finds its last answer there after a resume: it would learn that round twice otherwise.
+    lasts = run and resumable and model and isinstance(site.learner, Resumable)
+    lasting = FolderState(run.silo_answers(site.silo)) if run and lasts else None
+    return SiloContext(
+        site,
+        lasting or ContextState(context.state),
+        model=model,
+        # A simulated silo's files belong to one run and to Flower's runs that resume it, and these change no settings.
+        model_digest=bytes(32),
+        resumes=config.resume,
+        sends_scores=config.report_scores,
+        hands_out_weights=True,
+        release_of=_simulated_release(config, site, run) if site.privacy.enabled else None,
+        judgment=run.silo_judgment(site.silo) if run else None,
+        runs_kept=1,
+        purse_of=partial(_simulated_purse_of_joint, config, site, run) if config.method.trains_together else None,
+        noise_adder_of=partial(_simulated_noise_adder, config, site, run) if config.method.noise_in_shares else None,
+        in_process=not lasting and MEETING.get() is not None and len(datasets.load(config).silos) <= SITES_KEPT,
+    )
+
+
+def run_folder_of(config: RunConfig, run_id: int) -> RunFolder | None:
+    """Only where a coordinator on this machine has begun a run: the run config alone names no place to write to."""
+    run = RunFolder(Path(config.run_dir) if config.run_dir else default_path(config.study, run_id))
+    return run if run.exists() else None
+
+
+def _simulated_purse(
+    config: RunConfig, site: Site, run: RunFolder | None, budget: "Budget", seed: str = "noise"
+) -> "Purse":
+    """A simulated silo's: all of it in the run's folder, the noise of a seed. Raises ConfigError without a folder."""
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.randomness import SimulatedNoise
+    from fedct_flwr.silo.release import Purse
+
+    ledger = Ledger(_privacy_folder(config, site, run))
+    return Purse(ledger, budget, lambda asked: SimulatedNoise(generator(config.seed, seed, site.silo, asked.hex())))
+
+
+def _simulated_release(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[Answering], Release]":
+    folder = partial(_privacy_folder, config, site, run)
+    return partial(release_by, site, {}, partial(_simulated_purse, config, site, run), folder)
+
+
+def _simulated_purse_of_joint(config: RunConfig, site: Site, run: RunFolder | None) -> "Purse":
+    from fedct_flwr.privacy.budget import Budget, unit_of
+
+    budget = Budget(config.epsilon, config.delta, unit_of(grouped=site.groups is not None))
+    return _simulated_purse(config, site, run, budget, "joint noise")
+
+
+def _simulated_noise_adder(config: RunConfig, site: Site, run: RunFolder | None) -> "NoiseAdder":
+    """A simulated silo's, for the run's noise. Raises ConfigError without a folder."""
+    from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+    from fedct_flwr.privacy.noise_shares import surely_honest
+    from fedct_flwr.silo.noisy_sum import NoiseAdder
+
+    method: Any = config.method
+    silos = len(config.roster) or len(datasets.load(config).silos)
+    plan = method.noise
+
+    def as_gamma_says(shares: "VoteShares") -> Budget:
+        return Budget(shares.price(plan.delta).upper, plan.delta, PrivacyUnit.SILO)
+
+    purse = _simulated_purse(config, site, run, Budget(plan.epsilon, plan.delta, PrivacyUnit.SILO), "noise in shares")
+    honest = surely_honest(method.fewest_summands(silos), method.may_collude)
+    return NoiseAdder(purse, honest, as_gamma_says if plan.gamma else None)
+
+
+def _privacy_folder(config: RunConfig, site: Site, run: RunFolder | None) -> Path:
+    if run is not None:
+        return run.silo_privacy(site.silo)
+    protection = site.privacy.protection
+    what = f"protection = {protection!r}" if site.privacy.enabled else f"algorithm {config.algorithm!r}"
+    raise ConfigError(f"{what} keeps a ledger in the run's folder, which is not on this machine: set run-dir")

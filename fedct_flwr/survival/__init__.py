@@ -1,0 +1,1 @@
+"""Time to an event: ridge Cox models, grades of risk, and measures for records that are censored."""

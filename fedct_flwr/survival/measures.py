@@ -1,0 +1,141 @@
+"""Measures for censored records: concordance, scores at horizons, and Kaplan and Meier's curve.
+
+Intervals are of jackknife type: each record's influence on the measure gives its variance.
+"""
+
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.scoring.intervals import UNKNOWN, Estimate, Z
+from fedct_flwr.survival.times import Times
+
+_Floats: TypeAlias = NDArray[np.float64]
+_BLOCK: Final = 1 << 22
+"""Pairs of records that are looked at together."""
+
+
+class Concordance(NamedTuple):
+    """Harrell's concordance; ``influence`` ``(n,)`` is what each record adds to its error, with a sum of 0."""
+
+    value: float
+    influence: _Floats
+
+    @property
+    def error(self) -> float:
+        """The standard error."""
+        return float(np.sqrt(np.sum(self.influence**2)))
+
+    @property
+    def estimate(self) -> Estimate:
+        """With its 95% interval, within 0..1."""
+        if not np.isfinite(self.value):
+            return UNKNOWN
+        half = Z * self.error
+        return Estimate(self.value, max(0.0, self.value - half), min(1.0, self.value + half))
+
+
+def concordance(times: Times, risk: _Floats, folds: NDArray[np.intp] | None = None) -> Concordance:
+    """The share of comparable pairs in which the record with the earlier event has the larger risk ``(n,)``.
+
+    Ties of risk count a half; pairs of one time count where only one has the event. ``folds`` ``(n,)``: pairs within a
+    fold alone. NaN without a pair. F. Harrell et al., JAMA 247, 1982; the variance of a ratio of two U-statistics: L.
+    Hanley, Statistics in Medicine 5, 1986.
+    """
+    n = len(risk)
+    pairs, right = np.zeros(n), np.zeros(n)
+    rows = max(1, _BLOCK // max(1, n))
+    for begin in range(0, n, rows):
+        at = slice(begin, begin + rows)
+        time, event, mine = (part[at, np.newaxis] for part in (times.time, times.event, risk))
+        comparable = event & ((time < times.time) | ((time == times.time) & ~times.event))
+        if folds is not None:
+            comparable &= folds[at, np.newaxis] == folds
+        good = comparable * ((mine > risk) + 0.5 * (mine == risk))
+        for of, found in ((pairs, comparable), (right, good)):
+            of[at] += found.sum(axis=1)
+            of += found.sum(axis=0)
+    total = pairs.sum() / 2
+    if not total:
+        return Concordance(float("nan"), np.zeros(n))
+    value = right.sum() / 2 / total
+    return Concordance(float(value), (right - value * pairs) / total)
+
+
+def better(times: Times, first: _Floats, second: _Floats, folds: NDArray[np.intp] | None = None) -> tuple[float, float]:
+    """How much more concordant the ``second`` risks are than the first, and the standard error of the difference."""
+    one, other = (concordance(times, risk, folds) for risk in (first, second))
+    return other.value - one.value, float(np.sqrt(np.sum((other.influence - one.influence) ** 2)))
+
+
+class Curve(NamedTuple):
+    """Kaplan and Meier's estimate: the share without event from each of ``steps`` on; ``at_risk`` just before it."""
+
+    steps: _Floats
+    share: _Floats
+    at_risk: NDArray[np.int64]
+
+    def at(self, time: _Floats, *, before: bool = False) -> _Floats:
+        """The share at these times, or just before them."""
+        found: _Floats = np.append(1.0, self.share)[
+            np.searchsorted(self.steps, time, side="left" if before else "right")
+        ]
+        return found
+
+
+def kaplan_meier(times: Times) -> Curve:
+    """The curve of records with these times (E. Kaplan, P. Meier, JASA 53, 1958)."""
+    steps, count = np.unique(times.time[times.event], return_counts=True)
+    at_risk = len(times.time) - np.searchsorted(np.sort(times.time), steps, side="left")
+    share: _Floats = np.cumprod(1 - count / np.maximum(at_risk, 1)).astype(np.float64)
+    return Curve(steps, share, at_risk)
+
+
+def at_horizon(times: Times, risk: _Floats, chance: _Floats | None, horizon: float) -> dict[str, Estimate]:
+    """AUC of ``risk`` and, of the ``chance`` of an event up to the horizon, Brier score and observed minus stated.
+
+    Records censored before the horizon stand for nothing themselves; the others weigh as much more (E. Graf et al.,
+    Statistics in Medicine 18, 1999; H. Uno et al., JASA 102, 2007). ``calibration`` is Kaplan and Meier's share with
+    the event minus the mean stated chance: 0 where chances are true.
+    """
+    censoring = kaplan_meier(Times(times.time, ~times.event))
+    had, later = times.event & (times.time <= horizon), times.time > horizon
+    still = np.maximum(censoring.at(times.time, before=True), 1e-9)
+    weight = np.where(had, 1 / still, np.where(later, 1 / max(censoring.at(np.array([horizon]))[0], 1e-9), 0.0))
+    found = {"auc": _weighted_auc(risk, weight, had, later)}
+    if chance is None or not later.any():
+        return found
+    losses = weight * (had - chance) ** 2
+    found["brier"] = _mean(losses)
+    curve = kaplan_meier(times)
+    observed = 1 - float(curve.at(np.array([horizon]))[0])
+    found["calibration"] = _mean(weight * had - chance, observed - float(chance.mean()))
+    return found
+
+
+def _mean(values: _Floats, value: float | None = None) -> Estimate:
+    middle = float(values.mean()) if value is None else value
+    if len(values) < 3:
+        return Estimate(middle, float("nan"), float("nan"))
+    half = Z * float(values.std(ddof=1)) / np.sqrt(len(values))
+    return Estimate(middle, middle - half, middle + half)
+
+
+def _weighted_auc(risk: _Floats, weight: _Floats, had: NDArray[np.bool_], later: NDArray[np.bool_]) -> Estimate:
+    ill, well = weight[had], weight[later]
+    if not (ill.sum() and well.sum()):
+        return UNKNOWN
+    order = np.argsort(risk[later], kind="stable")
+    ranked, below = risk[later][order], np.append(0.0, np.cumsum(well[order]))
+    left, right = (below[np.searchsorted(ranked, risk[had], side=side)] for side in ("left", "right"))
+    of_ill = (left + right) / 2 / below[-1]
+    order = np.argsort(risk[had], kind="stable")
+    ranked, below = risk[had][order], np.append(0.0, np.cumsum(ill[order]))
+    left, right = (below[-1] - below[np.searchsorted(ranked, risk[later], side=side)] for side in ("left", "right"))
+    of_well = (left + right) / 2 / below[-1]
+    value = float(np.average(of_ill, weights=ill))
+    error = np.sqrt(
+        np.sum((ill / ill.sum() * (of_ill - value)) ** 2) + np.sum((well / well.sum() * (of_well - value)) ** 2)
+    )
+    return Estimate(value, max(0.0, value - Z * error), min(1.0, value + Z * error))

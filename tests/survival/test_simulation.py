@@ -1,0 +1,199 @@
+"""A federation that learns time to an event, from tables to scores and a report."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from fedct_flwr import Drawn, Run, simulate
+from fedct_flwr.algorithms.fedct import FedCT
+from fedct_flwr.algorithms.grades import MedianGrade
+from fedct_flwr.cli.main import app
+from fedct_flwr.learners.build import learner_for
+from fedct_flwr.survival.cox import RidgeCox
+from fedct_flwr.survival.measures import concordance
+from fedct_flwr.survival.times import Times
+from fedct_flwr.types import ConfigError, DataError, DataWarning, LearnerError
+from tests.survival.made import federation, frame
+
+
+def _run(**settings: Any) -> Run:
+    tables, public = federation(size=30)
+    options = {"time": "days", "event": "died", "progress": False, "baselines": "local", "public": public, **settings}
+    return simulate(options.pop("silos", tables), **options)
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    rng = np.random.default_rng(5)
+    tests = {f"silo-{number}": frame(rng, 60) for number in range(4)}
+    return _run(baselines="all", horizons=[50.0, 150.0], tests=tests)
+
+
+def test_silos_gain_and_all_scores_have_intervals(run: Run) -> None:
+    assert run.measure == "concordance"
+    assert run.scores["pooled_federated"].mean() > run.scores["pooled_local"].mean()
+    metrics = run.metrics
+    assert set(metrics["metric"]) == {
+        "concordance",
+        *(f"{name}_at_{horizon}" for name in ("auc", "brier", "calibration") for horizon in (50, 150)),
+    }
+    known = metrics[metrics["test"] == "pooled"]
+    assert ((known["low"] <= known["value"]) & (known["value"] <= known["high"])).all()
+    assert set(run.consensus) == {1, 2, 3, 4, 5}
+    # A label of 300 examples takes 19 bytes more than three bits each.
+    assert run.records[0]["silos"]["silo-0"]["bytes_sent"] < 220
+
+
+def test_models_rank_new_records_and_state_chances(run: Run, tmp_path: Path) -> None:
+    fresh = frame(np.random.default_rng(8), 500)
+    model = run.models["silo-0"]
+    found = concordance(Times(fresh["days"].to_numpy(), fresh["died"].to_numpy() == 1), model.predict(fresh))
+    assert model.score(fresh, (fresh["days"], fresh["died"])) == pytest.approx(found.value)
+    assert found.value > 0.65
+    chances = model.chances(fresh, [50.0, 150.0])
+    assert ((chances[:, 0] <= chances[:, 1]) & (chances >= 0).all(axis=1) & (chances <= 1).all(axis=1)).all()
+    page = run.report(tmp_path / "report.html").read_text("utf-8")
+    assert all(words in page for words in ("Follow-up by predicted grade", "AUC at 50", "observed less stated at 150"))
+
+
+def test_table_one_has_follow_up_and_events_and_finds_another_unit(run: Run) -> None:
+    tables, _ = federation(size=30)
+    rows = {row.column: row for row in run.dataset.table_one.rows}  # type: ignore[union-attr]
+    assert rows["days"].sites[0].numbers[1] == pytest.approx(tables["silo-0"]["days"].median())  # type: ignore[index]
+    assert rows["died"].sites[0].words == {
+        "yes": tables["silo-0"]["died"].sum(),
+        "no": 30 - tables["silo-0"]["died"].sum(),
+    }
+    tables = {**tables, "silo-2": tables["silo-2"].assign(days=tables["silo-2"]["days"] * 365)}
+    with pytest.warns(DataWarning, match="'days' at silo silo-2 lies apart"):
+        _run(silos=tables)
+
+
+def test_sums_give_the_same_grades_and_a_median_others() -> None:
+    plain, summed = _run(baselines="none"), _run(baselines="none", secure=True)
+    assert plain.consensus.tolist() == summed.consensus.tolist()
+    assert _run(baselines="none", algorithm=MedianGrade()).consensus.tolist() != plain.consensus.tolist()
+    with pytest.raises(ConfigError, match="a median is not made of a sum"):
+        _run(algorithm="fedct-median-grades", secure=True)
+
+
+def test_any_ranking_takes_the_place_of_cox() -> None:
+    def fit(X: Any, time: Any, event: Any) -> Any:
+        return RidgeCox(0.05).fit(X, Times(time, event).signed).predict
+
+    found = _run(learner=fit)
+    assert found.scores["pooled_federated"].mean() > 0.7
+    boosted = _run(learner="xgboost", learner_params={"n_estimators": 20, "max_depth": 2})
+    assert boosted.scores["pooled_local"].mean() > 0.6
+    with pytest.raises(LearnerError, match="does not take censored times"):
+        _run(learner="random-forest")
+    with pytest.raises(LearnerError, match="penalty is its only one"):
+        _run(learner="cox", learner_params={"alpha": 1})
+
+
+def test_a_failing_ranking_is_named_and_the_others_go_on() -> None:
+    def fails(X: Any, time: Any, event: Any) -> Any:
+        raise ValueError("no")
+
+    tables, _ = federation(size=30)
+    with pytest.warns(UserWarning, match="ByFunction could not rank records: ValueError"):
+        found = _run(learner={name: fails if name == "silo-0" else "cox" for name in tables})
+    assert found.records[0]["absent"].keys() == {"silo-0"}
+
+
+def test_a_silo_that_cannot_rank_gives_no_grade_and_learns_from_others() -> None:
+    tables, _ = federation(size=30)
+    rng = np.random.default_rng(0)
+    noise = tables["silo-1"].assign(**{name: rng.permutation(tables["silo-1"][name]) for name in "abcd"})
+    # One event, which the split puts into the records to train on or to test with.
+    rare = tables["silo-2"].assign(died=[1] + [0] * 29)
+    found = _run(silos={**tables, "silo-1": noise, "silo-2": rare}, inspect=False)
+    silos = found.records[-1]["silos"]
+    assert silos["silo-2"]["agreement"] == 0
+    assert found.scores["pooled_federated"]["silo-2"] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"time": ""}, "time and event go together"),
+        ({"label": "days"}, "leave one out"),
+        ({"horizons": [-1]}, "times above 0"),
+        ({"algorithm": FedCT()}, "is not for time to an event"),
+        ({"protection": "dp-linear"}, "needs classes"),
+        ({"student": "ridge"}, "needs classes"),
+        ({"report_scores": True}, "report-scores has no effect"),
+        ({"pseudo_weight": 0.5}, "pseudo-weight has no effect"),
+    ],
+)
+def test_what_is_not_built_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        _run(**settings)
+
+
+def test_grades_are_refused_without_times() -> None:
+    tables, public = federation(size=30)
+    tables = {name: table.drop(columns="days") for name, table in tables.items()}
+    with pytest.raises(ConfigError, match="is for time to an event"):
+        simulate(tables, public, label="died", algorithm="fedct-grades", progress=False, inspect=False)
+
+
+def test_a_table_without_an_event_is_refused_by_its_name() -> None:
+    tables, _ = federation(size=30)
+    with pytest.raises(DataError, match="silo 'silo-3' has no event"):
+        _run(silos={**tables, "silo-3": tables["silo-3"].assign(died=0)})
+
+
+@pytest.mark.parametrize("event", [[True, False], [1.0, 0.0]])
+def test_events_may_be_truth_values(event: list[Any]) -> None:
+    tables, _ = federation(size=30)
+    given = {name: table.assign(died=np.where(table["died"] == 1, *event)) for name, table in tables.items()}
+    assert _run(silos=given, baselines="none").status == "completed"
+
+
+def test_no_public_set_is_needed_and_noise_on_grades_is_charged(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        drawn = _run(public=Drawn(0), draw_rows=400, run_dir=tmp_path / "drawn")
+        noisy = _run(protection="randomized-response", epsilon=8.0, query_size=40, rounds=2, run_dir=tmp_path / "noisy")
+    assert drawn.scores["pooled_federated"].mean() > drawn.scores["pooled_local"].mean()
+    assert (tmp_path / "noisy" / "privacy" / "silo-0").is_dir()
+    # Grades under this noise teach nothing: the set's epsilon is not that of the labels.
+    assert noisy.scores["pooled_federated"].mean() < drawn.scores["pooled_federated"].mean()
+
+
+def test_the_command_line_takes_a_folder(tmp_path: Path) -> None:
+    tables, public = federation(size=30)
+    for name, table in {**tables, "public": public}.items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    inspected = CliRunner().invoke(app, ["inspect", str(tmp_path), "--label", "days", "--event", "died", "--json"])
+    assert inspected.exit_code == 0
+    assert '"column": "died"' in inspected.output
+    of_times = [f"--set={each}" for each in ("outcome=survival", "event-column=died", "baselines=local")]
+    done = CliRunner().invoke(
+        app,
+        ["simulate", "--data-dir", str(tmp_path), "--label", "days", "--algorithm", "fedct-grades", *of_times,
+         "--seed", "0", "--in-process", "--run-dir", str(tmp_path / "run")],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "concordance" in done.output
+
+
+def test_learners_choose_once_and_load_what_they_saved(run: Run, tmp_path: Path) -> None:
+    dataset, config = run.dataset, run.config
+    first = learner_for(
+        config.learner_settings(0, 4), "silo-0", dataset.schema, dataset.public, dataset.silos[0].private.X
+    )
+    first.fit(*dataset.silos[0].private)
+    first.save(tmp_path / "model.skops")  # type: ignore[attr-defined]
+    again = learner_for(
+        config.learner_settings(0, 4), "silo-0", dataset.schema, dataset.public, dataset.silos[0].private.X
+    )
+    again.load(tmp_path / "model.skops")  # type: ignore[attr-defined]
+    assert again.predict(dataset.test.X) == pytest.approx(first.predict(dataset.test.X))
+    assert pd.Series(again.risks(dataset.test.X, (50.0,))[:, 0]).between(0, 1).all()  # type: ignore[attr-defined]
