@@ -266,6 +266,10 @@ class Run(RichRepr):
         for a column that is no feature: ``fedct evaluate --by`` takes any column of a table.
         """
         schema, lines = self.dataset.schema, []
+        if schema.follow_up:
+            raise DataError(
+                "scores by group are of classes and numbers, and this run is of time to an event: use scores"
+            )
         labels = Labels(len(schema.classes), schema.positive(self.config.positive_class))
         for silo in self.dataset.silos:
             records = self.dataset.test if test == "pooled" else silo.test
