@@ -34,8 +34,8 @@ from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.references import kept_model
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import check_from_file
-from fedct_flwr.learners.recalibrated import Recalibrated
 from fedct_flwr.learners.survival import SurvivalLearner
+from fedct_flwr.models.model_file import Recalibrated
 from fedct_flwr.report import summary
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
