@@ -17,7 +17,7 @@ from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.evaluation.references import References, describe_model, kept_model, methods_of, student
 from fedct_flwr.files import write_atomically
-from fedct_flwr.learners.recalibrated import Recalibrated
+from fedct_flwr.models.model_file import Recalibrated
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import (
     METHODS,

@@ -22,19 +22,35 @@ from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Column, ImageForm, Schema, check_names
 from fedct_flwr.files import DAMAGED, check_is_file, write_atomically
-from fedct_flwr.learners.base import Averageable, Learner, Resumable
+from fedct_flwr.learners.base import Averageable, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
 from fedct_flwr.learners.output_validation import classes_of, probabilities_of
-from fedct_flwr.learners.recalibrated import Recalibrated
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.skops_file import read_object, skops_io
+from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, HardLabels, TrainingError
 
 DESCRIPTION: Final = "fedct"
 """Under which key of the file's metadata the model's description is."""
 _ONLY_FATAL: Final = 4
+
+
+class Recalibrated:
+    """A trained model whose probabilities are recalibrated (None: as they are). It decides as before."""
+
+    def __init__(self, learner: Predictor, how: Recalibration | None) -> None:
+        self.learner, self._how = learner, how
+
+    def predict(self, X: Features) -> Answers:
+        """The learner's own answers."""
+        return self.learner.predict(X)
+
+    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
+        """Recalibrated probabilities ``(n, num_classes)``; None where the learner states none."""
+        found = self.learner.probabilities(X, num_classes) if isinstance(self.learner, Probabilistic) else None
+        return found if found is None or self._how is None else self._how.apply(found)
 
 
 class OnnxLearner:

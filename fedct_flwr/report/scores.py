@@ -259,5 +259,9 @@ def _words(run: Run) -> Iterator[str]:
             f"Sensitivity is the share of {positive} that a model finds, specificity the share of the others that it "
             "leaves alone. The setting positive-class names another class."
         )
+        yield (
+            "Stated chances are too low where the calibration intercept is above 0, too high below 0, and range too "
+            "widely where the slope is below 1. The silo whose co-trained chances are furthest off comes first."
+        )
     if tests:
         yield "In brackets: 95% intervals. Each silo counts the same in a mean, whatever its n."

@@ -206,7 +206,8 @@ class Judge:
         self, question: Question, safeguard: Safeguard | SoftSafeguard | None
     ) -> tuple[Recalibration | None, str]:
         """How its probabilities become chances by own records, out of fold; or why not."""
-        site, classes, learner = self._site, len(self._site.schema.classes), self._site.learner
+        site, learner = self._site, self._site.learner
+        classes = 0 if site.schema.outcome.number else len(site.schema.classes)
         seen, why, targets = None, _UNTESTED, question.instruction.targets
         # A model that cannot be asked is kept as it is.
         with contextlib.suppress(TrainingError), one_thread("blas"):

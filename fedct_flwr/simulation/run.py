@@ -34,8 +34,8 @@ from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.references import kept_model
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import check_from_file
-from fedct_flwr.learners.recalibrated import Recalibrated
 from fedct_flwr.learners.survival import SurvivalLearner
+from fedct_flwr.models.model_file import Recalibrated
 from fedct_flwr.report import summary
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
@@ -267,7 +267,9 @@ class Run(RichRepr):
         """
         schema, lines = self.dataset.schema, []
         if schema.follow_up:
-            raise ConfigError("scores by group are of classes and numbers, not of time to an event: use run.metrics")
+            raise DataError(
+                "scores by group are of classes and numbers, and this run is of time to an event: use scores"
+            )
         labels = Labels(len(schema.classes), schema.positive(self.config.positive_class))
         for silo in self.dataset.silos:
             records = self.dataset.test if test == "pooled" else silo.test

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.runs.scores import METHODS, OnTest, SiloScores, comparable, means, means_words, read, save
+from fedct_flwr.runs.scores import (
+    METHODS,
+    OnTest,
+    SiloScores,
+    comparable,
+    means,
+    means_words,
+    read,
+    save,
+    worst_first,
+)  # fmt: skip
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess
 from fedct_flwr.types import LABEL_DTYPE, Examples, RunError
 
@@ -69,3 +79,10 @@ def test_silos_without_a_score_are_left_out_of_the_mean_of_that_test_set_alone(w
     assert means(rows, "own")["local"] == rows[0].own["local"]
     assert means(rows, "pooled")["local"] == (rows[0].pooled["local"] + rows[1].pooled["local"]) / 2
     assert means_words(rows) == wording
+
+
+def test_the_silo_whose_stated_chances_are_furthest_off_comes_first() -> None:
+    high = on_test([0] * 8 + [1] * 2, [0.7] * 5 + [0.8] * 5)
+    rows = [row("unknown", ONE_CLASS, GOOD), row("good", GOOD, GOOD), row("high", high, GOOD)]
+    assert [each.silo for each in worst_first(rows, "own")] == ["high", "good", "unknown"]
+    assert [each.silo for each in worst_first(rows, "pooled")] == ["unknown", "good", "high"]

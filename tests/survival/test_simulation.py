@@ -55,7 +55,7 @@ def test_models_rank_new_records_and_state_chances(run: Run, tmp_path: Path) -> 
     assert found.value > 0.65
     chances = model.chances(fresh, [50.0, 150.0])
     assert ((chances[:, 0] <= chances[:, 1]) & (chances >= 0).all(axis=1) & (chances <= 1).all(axis=1)).all()
-    with pytest.raises(ConfigError, match="not of time to an event"):
+    with pytest.raises(DataError, match="of time to an event"):
         run.by_group("a")
     page = run.report(tmp_path / "report.html").read_text("utf-8")
     assert all(words in page for words in ("Follow-up by predicted grade", "AUC at 50", "observed less stated at 150"))

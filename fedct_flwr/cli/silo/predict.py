@@ -14,7 +14,7 @@ from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
-from fedct_flwr.learners.recalibrated import Recalibrated
+from fedct_flwr.models.model_file import Recalibrated
 from fedct_flwr.scoring.recalibration import RANKS
 from fedct_flwr.silo.own import judgment_of, model_before, model_of, real_site
 from fedct_flwr.silo.personal import Judgment
