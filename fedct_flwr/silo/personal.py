@@ -211,7 +211,7 @@ class Judge:
         seen, why, targets = None, _UNTESTED, question.instruction.targets
         # A model that cannot be asked is kept as it is.
         with contextlib.suppress(TrainingError), one_thread("blas"):
-            if not (self._keeps and classes and isinstance(learner, Probabilistic)):
+            if site.schema.outcome.number or not (self._keeps and classes and isinstance(learner, Probabilistic)):
                 return None, ""
             if isinstance(learner, Resumable) or not question.teaches:
                 why = _TRAINS_ON if isinstance(learner, Resumable) else _ALONE

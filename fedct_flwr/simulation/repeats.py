@@ -414,7 +414,9 @@ def repeat(
     seeds = planned_seeds(repeats, seed, begun)
     if isinstance(split := arguments.get("partition"), IID | Dirichlet):
         # All seeds are about the same silos.
-        silos, public, arguments["label"] = divided(silos, public, arguments.get("label", ""), split, seeds[0])
+        label = arguments.get("time") or arguments.get("label", "")
+        silos, public, label = divided(silos, public, label, split, seeds[0])
+        arguments |= {} if "time" in arguments else {"label": label}
         del arguments["partition"]
     own = None if run_dir or resume else OwnFolder()
     folder = own.path / "repeats" if own else Path(run_dir or resume or "").resolve()

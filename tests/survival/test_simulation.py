@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -13,7 +12,6 @@ from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.fedct import FedCT
 from fedct_flwr.algorithms.grades import MedianGrade
 from fedct_flwr.cli.main import app
-from fedct_flwr.learners.build import learner_for
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import concordance
 from fedct_flwr.survival.times import Times
@@ -57,6 +55,8 @@ def test_models_rank_new_records_and_state_chances(run: Run, tmp_path: Path) -> 
     assert found.value > 0.65
     chances = model.chances(fresh, [50.0, 150.0])
     assert ((chances[:, 0] <= chances[:, 1]) & (chances >= 0).all(axis=1) & (chances <= 1).all(axis=1)).all()
+    with pytest.raises(DataError, match="of time to an event"):
+        run.by_group("a")
     page = run.report(tmp_path / "report.html").read_text("utf-8")
     assert all(words in page for words in ("Follow-up by predicted grade", "AUC at 50", "observed less stated at 150"))
 
@@ -77,6 +77,9 @@ def test_table_one_has_follow_up_and_events_and_finds_another_unit(run: Run) -> 
 def test_sums_give_the_same_grades_and_a_median_others() -> None:
     plain, summed = _run(baselines="none"), _run(baselines="none", secure=True)
     assert plain.consensus.tolist() == summed.consensus.tolist()
+    judged = [(path / "verdict.json").read_text() for path in (plain.path, summed.path)]
+    assert judged[0] == judged[1]
+    assert '"weight": 1.0' in judged[0]
     assert _run(baselines="none", algorithm=MedianGrade()).consensus.tolist() != plain.consensus.tolist()
     with pytest.raises(ConfigError, match="a median is not made of a sum"):
         _run(algorithm="fedct-median-grades", secure=True)
@@ -182,18 +185,3 @@ def test_the_command_line_takes_a_folder(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "concordance" in done.output
-
-
-def test_learners_choose_once_and_load_what_they_saved(run: Run, tmp_path: Path) -> None:
-    dataset, config = run.dataset, run.config
-    first = learner_for(
-        config.learner_settings(0, 4), "silo-0", dataset.schema, dataset.public, dataset.silos[0].private.X
-    )
-    first.fit(*dataset.silos[0].private)
-    first.save(tmp_path / "model.skops")  # type: ignore[attr-defined]
-    again = learner_for(
-        config.learner_settings(0, 4), "silo-0", dataset.schema, dataset.public, dataset.silos[0].private.X
-    )
-    again.load(tmp_path / "model.skops")  # type: ignore[attr-defined]
-    assert again.predict(dataset.test.X) == pytest.approx(first.predict(dataset.test.X))
-    assert pd.Series(again.risks(dataset.test.X, (50.0,))[:, 0]).between(0, 1).all()  # type: ignore[attr-defined]
