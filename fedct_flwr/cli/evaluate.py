@@ -23,7 +23,7 @@ from fedct_flwr.scoring.assessment import METRICS, Labels, Predicted, brier
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.scoring.recalibration import FEW, FEWEST, Recalibration
 from fedct_flwr.scoring.subgroups import OTHERS, subgroups
-from fedct_flwr.text.printable import count, listed, plain
+from fedct_flwr.text.printable import count, listed, plain, quoted
 from fedct_flwr.types import ConfigError, DataError, Examples
 
 Paths: TypeAlias = Annotated[
@@ -121,6 +121,11 @@ def calibrate(
 def _labeled(model: ForeignModel, path: Path, label: str, accept: list[str] | None) -> tuple[Examples, Any]:
     """The records of a table with their classes or values, and the table. Raises DataError."""
     schema = model.schema
+    if time := model.description.time:
+        raise DataError(
+            f"the model ranks risks of the time {quoted(time)}, and has no classes to score: read the concordance in "
+            "the run's scores"
+        )
     records = read_unlabeled(schema, path, accept=accept or (), learned=model.description.quantiles)
     say_findings(records)
     table = records.table

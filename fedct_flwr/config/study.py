@@ -210,6 +210,8 @@ class ModelDescription(Settings):
     params: dict[str, Any] = Field(default_factory=dict)
     shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
     """Of one example's features, before preprocessing."""
+    time: str = ""
+    """Name of the time to an event whose risk it ranks, where it does."""
     quantiles: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """Of each numeric column, what it held where the model learned: new records are compared with it."""
     image_size: tuple[Side, Side] | None = None

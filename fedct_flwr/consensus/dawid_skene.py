@@ -10,7 +10,7 @@ iteration confirms it, and rare classes vanish. So the shares serve one thing on
 1. EM begins with all classes equally probable, and goes on from there with their estimated shares. A Dirichlet prior
    holds these even unless the votes speak against it: they often do not, as with two silos.
    Another prior is for few public examples, which say little of one silo: seven examples of each class, as all silos
-   vote on average, count with a silo's own (benchmarks/results/ablation-transplants.md).
+   vote on average, count with a silo's own (benchmarks/results/ablation.md).
 2. The label is the class under which the votes are most probable; shares are no evidence. This is Bayes' decision where
    an error in a rare class costs as much as one in a frequent class, thus for balanced accuracy.
 

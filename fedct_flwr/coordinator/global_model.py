@@ -97,6 +97,7 @@ def description_of(study: str, subject: "Subject", settings: "LearnerSettings", 
         {
             "study": study,
             "classes": () if subject.schema.follow_up else subject.schema.classes,
+            "time": subject.schema.follow_up.time if subject.schema.follow_up else "",
             "quantity": "risk" if subject.schema.follow_up else subject.schema.quantity,
             "columns": [(column.name, column.categories) for column in subject.schema.columns],
             "quantiles": quantiles(subject.schema, *learned),

@@ -177,7 +177,8 @@ def test_the_command_line_takes_a_folder(tmp_path: Path) -> None:
     inspected = CliRunner().invoke(app, ["inspect", str(tmp_path), "--label", "days", "--event", "died", "--json"])
     assert inspected.exit_code == 0
     assert '"column": "died"' in inspected.output
-    of_times = [f"--set={each}" for each in ("outcome=survival", "event-column=died", "baselines=local")]
+    settings = ("outcome=survival", "event-column=died", "baselines=local", "save-models=true")
+    of_times = [f"--set={each}" for each in settings]
     done = CliRunner().invoke(
         app,
         ["simulate", "--data-dir", str(tmp_path), "--label", "days", "--algorithm", "fedct-grades", *of_times,
@@ -185,3 +186,7 @@ def test_the_command_line_takes_a_folder(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "concordance" in done.output
+    models = [path for path in (tmp_path / "run" / "models").iterdir() if path.suffix == ".skops"]
+    scored = ["evaluate", str(tmp_path / "silo-0.csv"), "--label", "days", "--model", str(models[0])]
+    refused = CliRunner().invoke(app, scored)
+    assert "ranks risks of the time 'days'" in str(refused.exception)
