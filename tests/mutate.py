@@ -58,6 +58,9 @@ FAULTS = [
         "attacks/test_protected_answers.py",
     ),
     Fault("datasets/delimited.py", "strict=True))) == 1", "))) == 1", "attacks/test_protected_answers.py"),
+    Fault(
+        "silo/own.py", "except FailedOnRecordsError:", "except ZeroDivisionError:", "attacks/test_protected_answers.py"
+    ),
     Fault("silo/own.py", "if not config.always_answers:", "if True:", "attacks/test_protected_answers.py"),
     Fault(
         "datasets/study_folder.py", "if len(rows) > 1 else []", "if False else []", "attacks/test_protected_answers.py"

@@ -32,6 +32,7 @@ from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
 from fedct_flwr.datasets.table_files import LARGEST, as_names, is_number, is_text, repeated_names, usual
 from fedct_flwr.text.printable import count, quoted
+from fedct_flwr.types import DataError
 
 _MOST_BYTES: Final = 1 << 30
 """Bytes of memory for a result."""
@@ -58,6 +59,10 @@ _STATE: Final = re.compile(r"SQLSTATE: (\w{5})")
 Tables = Generator[pa.Table, None, None]
 Stops = list[Callable[[], None]]
 """Functions that end a running statement, called by another thread."""
+
+
+class FailedOnRecordsError(DataError):
+    """A query that its database takes failed as it ran: a record does not fit it."""
 
 
 def query_text(data: DataSettings) -> str:
@@ -216,13 +221,15 @@ def _failing(path: Path, words: str = "") -> Iterator[None]:
             raise TimeoutError from None
         # The first line, without the driver's words in front.
         line = re.split(r"E(?:rror|RROR): *", text, maxsplit=1)[-1].split("\n")[0]
+        kind: type[DataError] = KindError
         if isinstance(error, MemoryError) or _TOO_MUCH.search(line):
             why = _TOO_LARGE
         elif words and all(_is_named(word, words) for word in _QUOTED.findall(line)):
             why = f"does not fit the database: correct it, {quoted(line, _LONGEST)}"
         else:
             why = f"fails in the database{f' (SQLSTATE {state})' * bool(state)}: run it there to see why"
-        raise KindError(f"the query {path} {why}") from None
+            kind = KindError if words else FailedOnRecordsError
+        raise kind(f"the query {path} {why}") from None
 
 
 def _driver(module: str, extra: str) -> Any:

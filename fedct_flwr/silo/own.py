@@ -12,13 +12,14 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+import numpy as np
 from flwr.app import Context
 
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import SiloData, check_protected, split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
 from fedct_flwr.datasets.inspections import inspect_records
-from fedct_flwr.datasets.query import result_of
+from fedct_flwr.datasets.query import FailedOnRecordsError, result_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_each, read_grouped, read_study, table_of
 from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.learners.base import Saveable
@@ -112,7 +113,11 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
             raise
         # No record may decide whether there is an answer.
         why = f"{error}; records that cannot be read are left out"
-        own = _own_records(config, study, read_each)
+        try:
+            own = _own_records(config, study, read_each)
+        except FailedOnRecordsError:
+            nothing = Examples(study.public.X[:0], study.test.y[:0])
+            own = SiloData(config.silo, nothing, nothing, np.zeros(0, np.int64) if config.data.tables.group else None)
         findings = [Finding("unreadable", Severity.SAID, why, "", silo=config.silo)]
     return Site(
         config.silo,

@@ -7,12 +7,14 @@ with certainty, whatever epsilon promised. DP-SGD stopped at a loss that was not
 
 import csv
 import shutil
+import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from flwr.app import Context, Message, RecordDict
 
@@ -186,6 +188,29 @@ def test_no_record_that_cannot_be_read_decides_it_either(tmp_path: Path, protect
         assert (site.private.size, len(site.findings) > 0) == (size, name != "neighbor"), name
         others |= {site.private.X[-160:].tobytes()} if size else set()
     assert (len(found), len(others)) == (1, 1)
+
+
+def test_no_record_decides_it_by_which_a_query_fails(tmp_path: Path) -> None:
+    """SQLite ends ``abs`` of the least whole number in an error; before, the silo's agent did not start."""
+    privacy = {"protection": "randomized-response", "epsilon": 5.0, "delta": 1e-5, "rounds": 1}
+    found = set()
+    for name, extreme in (("neighbor", 0), ("failing", -(2**63))):
+        folder = tmp_path / name
+        write_silo_folder(
+            folder, learner=TREE, privacy=privacy, data={"query": "own.sql", "database": str(folder / "own.db")}
+        )
+        path = folder / "silo.toml"
+        path.write_text(path.read_text("utf-8").replace('file = "data.csv"\n', "").replace("test-file", "# test-file"))
+        with sqlite3.connect(folder / "own.db") as connection:
+            pd.read_csv(folder / "data.csv").assign(more=[extreme, *[0] * 167]).to_sql("t", connection, index=False)
+        columns = ", ".join(f'"{column}"' for column in pd.read_csv(folder / "data.csv"))
+        (folder / "own.sql").write_text(f"SELECT {columns} FROM t WHERE abs(more) >= 0", "utf-8")
+        payload, outcome, _ = answered(folder, votes=0)
+        assert isinstance(outcome, np.ndarray), name
+        site = own_silo.read_once(path).site
+        found.add((len(payload), site.private.size, len(site.findings) > 0))
+    assert {found[0] for found in found} == {len(payload)}
+    assert {(size, told) for _, size, told in found} == {(168, False), (0, True)}
 
 
 @pytest.mark.parametrize("kind", ["joint", "sum"])
