@@ -7,6 +7,7 @@ how far the mean over these seeds may lie off the mean over all seeds; it does n
 import json
 import math
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -157,7 +158,9 @@ def run_seeds(
                 Plan(plan.settings, plan.seeds[:ended]).write(folder)
                 break
             with parallel_config("loky", inner_max_num_threads=1):
-                Parallel(n_jobs=len(seeds))(delayed(_begin)(seed_folder(folder, seed), seed, begin) for seed in seeds)
+                work = delayed(_begin)
+                # Learners of one's own are imported from where this process finds them.
+                Parallel(n_jobs=len(seeds))(work(seed_folder(folder, seed), seed, begin, sys.path) for seed in seeds)
             for seed in seeds:
                 _check_same(seed_folder(folder, plan.seeds[0]), seed_folder(folder, seed))
                 on_run(read_run(seed_folder(folder, seed)))
@@ -178,7 +181,8 @@ def is_complete(path: Path) -> bool:
     return ended and (path / scores.FILE).is_file()
 
 
-def _begin(path: Path, seed: int, begin: Begin) -> None:
+def _begin(path: Path, seed: int, begin: Begin, search: list[str]) -> None:
+    sys.path[:] = search
     if is_complete(path):
         return
     can_go_on = (path / "checkpoint.npz").is_file() and RunFolder(path).exists()
