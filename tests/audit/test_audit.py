@@ -154,3 +154,8 @@ def test_a_candidate_patient_is_in_or_out_with_all_records() -> None:
         assert len(set(out)) == len(out)
         assert set(before.groups) - set(after.groups) == set(out)
         assert after.private.size == before.private.size - 5 * len(out)
+
+
+def test_what_is_not_planted_is_not_forged() -> None:
+    with pytest.raises(ConfigError, match="plant them there"):
+        How(planted=False, forged=True)

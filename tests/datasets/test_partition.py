@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.datasets.partition import dirichlet, dirichlet_by_silo, iid, one_subclass_each
-from fedct_flwr.types import DataError
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.datasets.partition import dirichlet, dirichlet_by_silo, iid, one_subclass_each, split_over_silos
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.types import DataError, Examples
 from tests.sentences import sentence
 
 
@@ -112,3 +114,10 @@ class TestOneSubclassEach:
         parts = one_subclass_each(self.CLASSES, self.SUBCLASSES, 6, rng)
         assert np.sort(np.concatenate(parts)).tolist() == list(range(48))
         assert [len(part) for part in parts] == [6 + 2] * 6
+
+
+def test_more_records_than_there_are_cannot_be_split() -> None:
+    records = Examples(np.zeros((10, 1)), np.arange(10) % 2)
+    config = RunConfig.from_flower({"study": "b", "data": "breast-cancer"})
+    with pytest.raises(DataError, match="'few' has 10 records to split"):
+        split_over_silos("few", Schema(("a", "b")), records, private=8, public=2, silos=2, config=config, test=None)

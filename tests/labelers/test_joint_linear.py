@@ -18,7 +18,7 @@ from fedct_flwr.labelers.public_features import NORM
 from fedct_flwr.privacy.noise_shares import least_multiplier
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.secure_sum.terms import sum_modulo
-from fedct_flwr.types import Examples
+from fedct_flwr.types import ConfigError, Examples
 
 SCHEMA = Schema.numeric(("a", "b", "c"), ("x", "y", "z"))
 PUBLIC = np.random.default_rng(0).normal(size=(300, 3))
@@ -189,3 +189,8 @@ def test_fewer_columns_have_larger_numbers_and_no_record_counts_more_than_claime
             one = found.summand(vectors[[place]], y[[place]], weights, Silent()).view(np.int64) / 1.0
             assert np.linalg.norm(one) <= found.noise.sensitivity
     assert all(NORM * 0.999 < length <= NORM for length in lengths)
+
+
+def test_more_records_than_sums_hold_are_refused() -> None:
+    with pytest.raises(ConfigError, match="let silos draw fewer"):
+        plan_for((1 << 21) + 1, 2, epsilon=1.0, delta=1e-5, honest=3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fedct_flwr.learners.output_validation import probabilities_of
+from fedct_flwr.learners.output_validation import places_of, probabilities_of, values_of
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.learners.soft import soft_labels
 from fedct_flwr.types import TrainingError
@@ -138,3 +138,10 @@ class TestProbabilities:
     def test_rows_need_not_sum_to_1_more_exactly_than_their_type_can(self, dtype: Any) -> None:
         shares = np.random.default_rng(0).dirichlet(np.ones(10), size=500).astype(dtype)
         assert probabilities_of(shares, np.arange(10), 500, 10).shape == (500, 10)
+
+
+def test_an_answer_that_is_no_label_and_a_value_that_is_no_number_are_refused() -> None:
+    with pytest.raises(TrainingError, match="not all of them labels"):
+        places_of(["no", "maybe"], np.array(["no", "yes"]), 2)
+    with pytest.raises(TrainingError, match="one finite number"):
+        values_of([1.0, np.inf], 2)

@@ -138,3 +138,8 @@ def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path
         tmp_path / "r", Plan({}, (0, 1, 2)), lambda *_: pytest.fail("enough"), lambda run: None, lambda n, _: n == 2
     )
     assert Repeats(tmp_path / "r").plan.seeds == (0, 1)
+
+
+def test_repeats_that_began_with_another_seed_are_refused() -> None:
+    with pytest.raises(ConfigError, match="the repeats begin with seed 3 and not 5"):
+        repeats_module.planned_seeds(4, 5, Plan({}, (3, 4, 5)))
