@@ -243,12 +243,6 @@ FAULTS = [
     # Baselines, references and scores.
     Fault("baselines/dp_fedavg.py", "if length <= norm:", "if True:", "federation/test_dp_fedavg.py"),
     Fault("baselines/client_drift.py", 'return {"proximal_mu": self.mu}', "return {}", "federation/test_drift.py"),
-    Fault(
-        "evaluation/references.py",
-        "if isinstance(learner, Choosing):",
-        "if False:",
-        "baselines/test_references.py",
-    ),
     Fault("scoring/intervals.py", "if not trials:", "if False:", "scoring runs"),
     Fault("scoring/assessment.py", "if positive is None:", "if False:", "scoring"),
     # Runs, simulations and reports.
