@@ -253,8 +253,8 @@ FAULTS = [
     Fault(
         "simulation/comparing.py", "return self.p < 1 - LEVEL", "return self.p < LEVEL", "simulation/test_ranking.py"
     ),
-    Fault("simulation/silos.py", "if tests is not None:", "if False:", "simulation"),
-    Fault("report/figures.py", "if np.isnan(value):", "if False:", "report"),
+    Fault("simulation/silos.py", "if tests is not None:", "if False:", "simulation/test_repeats.py"),
+    Fault("survival/times.py", "if negative := int((time < 0)", "if negative := int((time < -9)", "survival"),
     Fault("report/summary.py", "if not (folder.path / TABLE_ONE)", "if (folder.path / TABLE_ONE)", "report"),
     Fault("audit/success.py", "if delta == 0:", "if True:", "audit/test_bounds.py audit/test_success.py"),
     Fault("audit/audit.py", "if self.forged and not self.planted:", "if False:", "audit"),
@@ -263,11 +263,11 @@ FAULTS = [
     Fault("datasets/partition.py", "if wanted > records.size:", "if False:", "datasets"),
     Fault("datasets/inspection/labels_fit.py", "if fit.reversed:", "if False:", "messy/test_labels_fit.py"),
     Fault("datasets/inspection/shared_records.py", "if number < max(5, 0.02 * size):", "if number < 0:", "messy"),
-    Fault("models/model_file.py", 'if "probabilities" not in self._outputs:', "if False:", "models"),
+    Fault("scoring/recalibration.py", "FEWEST: Final = 3", "FEWEST: Final = 0", "scoring silo"),
     Fault("flower/grid.py", "if (start := started.get(", "if False and (start := started.get(", "flower/test_grid.py"),
     Fault("flower/loopback.py", "if self._stopped and self._stopped.is_set():", "if False:", "flower/test_loopback.py"),
     Fault("config/run.py", 'if self.data == "files" and not self.data_dir:', "if False:", "config/test_run_config.py"),
-    Fault("cli/privacy_sheet.py", "summed=config.method.in_sums", "summed=False", "cli/test_privacy_sheet.py"),
+    Fault("survival/cox.py", "if gained < _ENOUGH:", "if True:", "survival/test_cox.py"),
 ]
 
 

@@ -143,3 +143,8 @@ def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path
 def test_repeats_that_began_with_another_seed_are_refused() -> None:
     with pytest.raises(ConfigError, match="the repeats begin with seed 3 and not 5"):
         repeats_module.planned_seeds(4, 5, Plan({}, (3, 4, 5)))
+
+
+def test_test_tables_next_to_a_named_data_set_are_refused() -> None:
+    with pytest.raises(ConfigError, match="tests has no effect"):
+        simulate("heart-disease", tests={"cleveland": None})
