@@ -24,8 +24,15 @@ from fedct_flwr.config.learner import READS_TEXT
 from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dictionary import Dictionary
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool, split_silo
-from fedct_flwr.datasets.groups import column_of_groups, numbered
+from fedct_flwr.datasets.federated import (
+    FederatedDataset,
+    PublicSet,
+    SiloData,
+    column_of_groups,
+    numbered,
+    pool,
+    split_silo,
+)
 from fedct_flwr.datasets.inspection.cells import TESTED, Cells
 from fedct_flwr.datasets.inspection.finding import Redaction, refuse
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables

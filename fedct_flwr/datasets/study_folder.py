@@ -29,8 +29,7 @@ from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
-from fedct_flwr.datasets.federated import PublicSet
-from fedct_flwr.datasets.groups import column_of_groups, numbered
+from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
 from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema

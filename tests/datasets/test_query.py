@@ -18,7 +18,7 @@ import pytest
 
 from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.datasets import query
-from fedct_flwr.datasets.groups import column_of_groups
+from fedct_flwr.datasets.federated import column_of_groups
 from fedct_flwr.datasets.query import query_digest, query_text, read_query, result_of
 from fedct_flwr.types import ConfigError, DataError
 from tests import postgresql
