@@ -18,7 +18,7 @@ from benchmarks import progress, report
 from benchmarks.federation import Runs
 from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.grades import MedianGrade
-from fedct_flwr.consensus.grades import consensus_of_grades
+from fedct_flwr.consensus.grades import GRADES, consensus_of_grades, grades
 from fedct_flwr.datasets import named
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.files import data_folder
@@ -26,7 +26,6 @@ from fedct_flwr.seeding import generator
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import concordance
 from fedct_flwr.survival.model import OwnRanking, RiskModel
-from fedct_flwr.survival.ranks import GRADES, grades
 from fedct_flwr.survival.times import times_of
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
 

@@ -4,6 +4,8 @@ This is the public API. Each name is imported when it is first asked for, so tha
 moment only, and a learner that is not used is never loaded.
 """
 
+import sys
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,8 +47,6 @@ _WHERE: Final = {
 }
 """The public names by module."""
 
-_MODULES: Final = {name: f"{__name__}.{module}" for module, names in _WHERE.items() for name in names}
-
 __all__ = [
     "IID", "PATE", "Comparison", "ConfigError", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
     "DistributedDistillation", "Drawn", "FedAvg", "FedCT", "FedDF", "FedDyn", "FedKT", "FedMD", "FedProx",
@@ -56,12 +56,22 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Next time the name is found without this function.
-    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+def importing(package: str, where: Mapping[str, Collection[str]]) -> Callable[[str], Any]:
+    """Make the ``__getattr__`` of a package: it imports each public name, by its module, when it is first asked for."""
+    modules = {name: f"{package}.{module}" for module, names in where.items() for name in names}
+
+    def found(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(modules[name]), name)
+        # Next time the name is found without this function.
+        setattr(sys.modules[package], name, value)
+        return value
+
     return found
+
+
+__getattr__ = importing(__name__, _WHERE)
 
 
 def __dir__() -> list[str]:

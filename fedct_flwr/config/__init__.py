@@ -3,8 +3,9 @@
 Each name is imported when it is first asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from fedct_flwr import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.config.learner import LearnerSettings
@@ -22,7 +23,6 @@ _WHERE: Final = {
     "study": ("CoordinatorConfig", "ModelDescription", "StudyConfig", "StudyDraw", "StudyJoint"),
     "tables": ("TableSettings",),
 }
-_MODULES: Final = {name: f"{__name__}.{module}" for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "MEMORY", "STUDY", "Connection", "CoordinatorConfig", "DataSettings", "LearnerSettings", "ModelDescription",
@@ -30,9 +30,4 @@ __all__ = [
     "TableSettings", "TransferSettings",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
-    return found
+__getattr__ = importing(__name__, _WHERE)

@@ -17,7 +17,7 @@ from fedct_flwr.learners.soft import check_soft
 from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
-from fedct_flwr.wire.kinds import PROBABILITIES, SHARES
+from fedct_flwr.wire.kinds import BY_PROBABILITIES
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
@@ -150,7 +150,7 @@ def check_delta(mechanism: str, delta: float, names: Iterable[str] = ON_COUNTS) 
 
 def check_learners(kind: "Kind", learners: Sequence[Learner]) -> None:
     """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
-    for learner in learners if kind in (PROBABILITIES, SHARES) else ():
+    for learner in learners if kind in BY_PROBABILITIES else ():
         check_soft(learner)
 
 

@@ -1,7 +1,8 @@
 """Data sets: records of silos and a public set, from files, tables in memory or by name."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from fedct_flwr import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import FederatedDataset, SiloData
@@ -9,11 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["LOADERS", "FederatedDataset", "SiloData", "load"]
 
-_WHERE: Final = {"LOADERS": "loading", "load": "loading"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE.get(name, 'federated')}"), name)
-    return found
+__getattr__ = importing(__name__, {"loading": ("LOADERS", "load"), "federated": ("FederatedDataset", "SiloData")})

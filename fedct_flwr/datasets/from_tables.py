@@ -23,6 +23,7 @@ import pyarrow.parquet
 from fedct_flwr.config.learner import READS_TEXT
 from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.consensus.grades import NAMES
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import (
     FederatedDataset,
@@ -49,7 +50,6 @@ from fedct_flwr.datasets.tables import (
     with_signed_times,
 )
 from fedct_flwr.seeding import generator
-from fedct_flwr.survival.ranks import NAMES
 from fedct_flwr.survival.times import check_can_rank, times_of, usual_horizon
 from fedct_flwr.text.printable import count, fault, formula_fault, listed
 from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName

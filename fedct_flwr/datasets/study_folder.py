@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.consensus.grades import NAMES
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
@@ -36,7 +37,6 @@ from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, is_text, no_column, read_as_text, read_table
 from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers, with_signed_times
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
-from fedct_flwr.survival.ranks import NAMES
 from fedct_flwr.text.printable import count, fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 from fedct_flwr.wire.content import STEPS, Joint, Terms

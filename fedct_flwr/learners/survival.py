@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from fedct_flwr.config.learner import AUTO, LearnerSettings
+from fedct_flwr.consensus.grades import grades
 from fedct_flwr.learners.catalog import REGRESSORS, SURVIVAL, make, models_in_memory, packages
 from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.safeguard import Trust
 from fedct_flwr.learners.sklearn import SklearnRegressor, prepare, reason_of
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
-from fedct_flwr.survival.ranks import grades
 from fedct_flwr.survival.times import times_of
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (

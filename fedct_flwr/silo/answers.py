@@ -30,7 +30,18 @@ from fedct_flwr.types import (
     Votes,
 )
 from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
-from fedct_flwr.wire.kinds import GRADIENTS, PROBABILITIES, SHARES, VALUES, Kind, Numbers, OnlyReady, Shares, Summed
+from fedct_flwr.wire.kinds import (
+    BY_PROBABILITIES,
+    GRADIENTS,
+    PROBABILITIES,
+    SHARES,
+    VALUES,
+    Kind,
+    Numbers,
+    OnlyReady,
+    Shares,
+    Summed,
+)
 
 if TYPE_CHECKING:
     from fedct_flwr.config.learner import LearnerSettings
@@ -102,7 +113,7 @@ def answer(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:
 
 def check_learner(kind: Kind, learner: Learner) -> None:
     """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
-    if kind in (PROBABILITIES, SHARES):
+    if kind in BY_PROBABILITIES:
         check_soft(learner)
 
 

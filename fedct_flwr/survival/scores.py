@@ -6,11 +6,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.consensus.grades import GRADES, grades
 from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.assessment import Assessment, ByGrade
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.survival.measures import at_horizon, concordance, kaplan_meier
-from fedct_flwr.survival.ranks import GRADES, grades
 from fedct_flwr.survival.times import Times, times_of
 from fedct_flwr.types import Examples
 

@@ -4,6 +4,7 @@ How a silo makes an answer stands in ``silo/answers.py``, what the round log say
 its words for people in ``text/kinds.py``. The kind is told by the instruction alone.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple
@@ -44,7 +45,7 @@ class Cost(NamedTuple):
     weight: float = 0.0
 
 
-class Kind:
+class Kind(ABC):
     """One kind of answer. Kinds have no state: there is one object of each."""
 
     name: str
@@ -74,25 +75,25 @@ class Kind:
     own_targets: ClassVar[bool] = False
     """Whether each silo has targets of its own; otherwise all learn the table of the consensus."""
 
+    @abstractmethod
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         """A question's share of a silo's limits."""
-        raise NotImplementedError
 
+    @abstractmethod
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
         """Answers on ``count`` examples of which none take more bytes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
         """Put answers into a reply, in their one encoding. Raises Refused for answers of another kind."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
         """Take them out of a reply to the instruction. Raises Refused for anything that does not answer it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         """The instruction for round ``number``; arguments that the kind does not need are ignored."""
-        raise NotImplementedError
 
     def fits(self, quantity: str) -> bool:
         """Whether a study that predicts this quantity (empty: classes) can ask for it: most kinds need classes."""
@@ -209,13 +210,13 @@ class Numbers(Kind):
     targets_field: ClassVar[str]
     """The field of an instruction's ``soft`` that holds targets."""
 
+    @abstractmethod
     def pack(self, votes: SoftVotes, terms: Terms) -> bytes:
         """The one encoding of rows ``(n, width)``. Raises Refused."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
         """The rows ``(count, width)`` that ``pack`` wrote. Raises Refused for anything else."""
-        raise NotImplementedError
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=learning)
@@ -360,6 +361,8 @@ class Shares(Hard):
 
 
 SHARES: Final = Shares()
+BY_PROBABILITIES: Final = (PROBABILITIES, SHARES)
+"""Kinds for learners that know probabilities, and learn from them."""
 
 
 class OnlyReady(Kind):

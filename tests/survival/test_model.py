@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from fedct_flwr.consensus.grades import GRADES, grades
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import concordance
 from fedct_flwr.survival.model import PENALTIES, USUAL, OwnRanking, RiskModel
-from fedct_flwr.survival.ranks import GRADES, grades
 from fedct_flwr.survival.times import Times, check_can_rank, follow_up, times_of, usual_horizon
 from fedct_flwr.types import DataError
 from tests.survival.made import WEIGHTS, records
