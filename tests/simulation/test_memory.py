@@ -1,12 +1,13 @@
 """A process, such as a notebook's, that runs one experiment after the other ends where it began."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 _TWELVE = """
-import gc, sys
+import ctypes, gc, sys
 import numpy as np, pandas, psutil
 from IPython.core.interactiveshell import InteractiveShell
 from fedct_flwr import simulate
@@ -27,6 +28,7 @@ def experiment(seed, **settings):
 
 def megabytes():
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     return psutil.Process().memory_info().rss >> 20
 
 SETTINGS = {
@@ -44,8 +46,10 @@ for seed in range(12):
 
 @pytest.mark.parametrize("kind", ["tables", "networks", "text"])
 def test_twelve_experiments_in_a_row_end_with_the_memory_of_the_first(kind: str) -> None:
-    done = subprocess.run([sys.executable, "-c", _TWELVE, kind], capture_output=True, text=True, check=True)
+    # With an arena for each thread, glibc keeps 40 MB more in one process than in another.
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
+    command = [sys.executable, "-c", _TWELVE, kind]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found = [int(each) for each in done.stdout.split()]
     assert len(found) == 12
-    # What an allocator keeps comes with the first runs and goes at times; what is held on to grows with each.
-    assert min(found[-3:]) <= 1.1 * max(found[:3]), found
+    assert min(found[-3:]) <= 1.05 * max(found[:3]), found
