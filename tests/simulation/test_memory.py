@@ -6,8 +6,7 @@ import sys
 import pytest
 
 _TWELVE = """
-import ctypes, gc, sys
-import numpy as np, pandas, psutil
+import ctypes, gc, sys, numpy as np, pandas, psutil
 from IPython.core.interactiveshell import InteractiveShell
 from fedct_flwr import simulate
 
