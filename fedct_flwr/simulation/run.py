@@ -378,10 +378,12 @@ class Comparison(RichRepr):
         """Settings that tell each run from the others."""
         settings = [run.config.to_flower() for run in self.runs]
         differing = [
-            key for key in settings[0] if key not in _SAME_RUN and len({repr(values[key]) for values in settings}) > 1
+            key
+            for key in settings[0]
+            if key not in _SAME_RUN and len({repr(values.get(key)) for values in settings if key in values}) > 1
         ]
         found = [
-            ", ".join(f"{key}={_short(str(values[key]))}" for key in differing if values[key] != "")
+            ", ".join(f"{key}={_short(str(values[key]))}" for key in differing if values.get(key, "") != "")
             for values in settings
         ]
         return [name or f"run {number}" for number, name in enumerate(found, start=1)]
