@@ -7,6 +7,7 @@ these declarations meet one run.
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from fedct_flwr import secure_sum
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
@@ -19,7 +20,6 @@ from fedct_flwr.datasets.loading import OF_PUBLIC
 from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
 from fedct_flwr.datasets.partition import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
-from fedct_flwr.secure_sum.simulated import simulated_terms
 from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, SiloName
 
@@ -72,7 +72,7 @@ def check_run(
             if config.method.trains_together:
                 real_plan(subject)
         else:
-            simulated_terms(config, config.roster or tuple(silos))
+            secure_sum.simulated_terms(config, config.roster or tuple(silos))
     if dataset is None:
         config.check_real(named)
     given = _given(config, named)

@@ -16,6 +16,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from fedct_flwr import secure_sum
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.facts import Decision, Facts, empty_table, facts_of
@@ -23,7 +24,6 @@ from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
-from fedct_flwr.secure_sum.votes import opened, shape_of_votes
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.kinds import predicted
 from fedct_flwr.text.printable import logger
@@ -254,7 +254,7 @@ class CoTraining(Strategy):
             raise RunError("answers are added before anybody was asked")
         subject = hashlib.sha256(encode_instruction(self._instruction, self._terms)).digest()
         kind = cast(Summed, self.kind)
-        shape = shape_of_votes(kind, self._instruction, self._terms, subject)
+        shape = secure_sum.shape_of_votes(kind, self._instruction, self._terms, subject)
         found, sent = sums.sum(self._grid, shape, ready.keys(), server_round, self._deadline)
         added = {
             silo: (replace(answer, size=answer.size + sent[silo]), seconds)
@@ -262,7 +262,7 @@ class CoTraining(Strategy):
             if silo in found.summands
         }
         try:
-            return opened(kind, found.total, self._instruction, self._terms, len(added), sums.honest), added
+            return secure_sum.opened(kind, found.total, self._instruction, self._terms, len(added), sums.honest), added
         except Refused:
             raise RunError(
                 f"round {server_round} has a secure sum that {len(added)} silos' {kind.inner.name} cannot add up to: "

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 from numpy.typing import NDArray
 
-from fedct_flwr.config.silo import DataSettings
+from fedct_flwr import secure_sum
 from fedct_flwr.config.study import StudyConfig
-from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.consensus.grades import NAMES
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
@@ -36,10 +35,14 @@ from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, is_text, no_column, read_as_text, read_table
 from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers, with_signed_times
-from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.text.printable import count, fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 from fedct_flwr.wire.content import STEPS, Joint, Terms
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.silo import DataSettings
+    from fedct_flwr.config.tables import TableSettings
+    from fedct_flwr.secure_sum.terms import Terms as SumTerms
 
 STUDY_FILE: Final = "study.toml"
 
@@ -59,13 +62,13 @@ class StudyFolder:
         return self.config.study
 
     @cached_property
-    def sums(self) -> SumTerms | None:
+    def sums(self) -> "SumTerms | None":
         """The terms of its secure sums; None where it has none. Raises ConfigError for wrong ones."""
         sums = self.config.sums
         if not sums.keys:
             return None
         keys = {silo: _public_key(silo, key) for silo, key in sums.keys.items()}
-        return SumTerms(self.name, keys, sums.min_summands, sums.may_collude)
+        return secure_sum.Terms(self.name, keys, sums.min_summands, sums.may_collude)
 
     @cached_property
     def terms(self) -> Terms:
@@ -175,7 +178,7 @@ def read_study(folder: Path) -> StudyFolder:
     return StudyFolder(config, schema, study.public, test)
 
 
-def read_records(data: DataSettings, study: StudyFolder, path: Path | None = None) -> Examples:
+def read_records(data: "DataSettings", study: StudyFolder, path: Path | None = None) -> Examples:
     """A silo's labeled records, or those of another file of the same kind, as the study numbers columns and classes.
 
     Raises DataError, which quotes no record.
@@ -183,13 +186,13 @@ def read_records(data: DataSettings, study: StudyFolder, path: Path | None = Non
     return read_grouped(data, study, path)[0]
 
 
-def table_of(data: DataSettings, study: StudyFolder) -> pa.Table | None:
+def table_of(data: "DataSettings", study: StudyFolder) -> pa.Table | None:
     """A silo's records as its file holds them, for ``read_grouped``; None of images. Raises DataError."""
     return None if study.config.image_size else _table_in(data.source, data.label, study, form_of(data, study), data)
 
 
 def read_grouped(
-    data: DataSettings, study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
+    data: "DataSettings", study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
     """The same records, and their groups, where ``silo.toml`` names a group column, see ``column_of_groups``.
 
@@ -213,7 +216,7 @@ def read_grouped(
     return _read_table(path, data.label, study, data, table if path == data.source else None)
 
 
-def _labeled_images(images: LabeledImages, data: DataSettings, study: StudyFolder) -> tuple[Examples, Groups | None]:
+def _labeled_images(images: LabeledImages, data: "DataSettings", study: StudyFolder) -> tuple[Examples, Groups | None]:
     """These images as examples, and their groups. Raises DataError."""
     form = study.schema.images
     assert form is not None  # noqa: S101 - only studies of images have some
@@ -221,7 +224,7 @@ def _labeled_images(images: LabeledImages, data: DataSettings, study: StudyFolde
     return Examples(read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
 
 
-def form_of(data: DataSettings, study: StudyFolder) -> TableSettings:
+def form_of(data: "DataSettings", study: StudyFolder) -> "TableSettings":
     """Settings for reading a silo's tables: the silo's form, and the study's kinds of columns."""
     agreed = study.config.tables
     return data.tables.model_copy(update={"categories": agreed.categories, "text": agreed.text})
@@ -254,7 +257,7 @@ def _check_file_names(paths: Iterable[Path]) -> None:
             raise DataError(f"the file {quoted(path.name)} in {path.parent}: {why}; ask the coordinator to rename it")
 
 
-def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
+def _check_named(tables: "TableSettings", paths: Sequence[Path]) -> None:
     """Raise ConfigError for settings that name a column which no file has."""
     if tables.named:
         found = [name for path in paths for name in column_names(path, tables)]
@@ -263,7 +266,7 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
 
 
 def _table_in(
-    path: Path, label: str, study: StudyFolder, tables: TableSettings, data: DataSettings | None = None
+    path: Path, label: str, study: StudyFolder, tables: "TableSettings", data: "DataSettings | None" = None
 ) -> pa.Table:
     held = read_query(data, _names(study)) if data and path == data.query else None
     if held is not None:
@@ -288,7 +291,7 @@ def events_of(schema: Schema) -> list[str]:
 
 
 def _read_table(
-    path: Path, label: str, study: StudyFolder, data: DataSettings | None = None, table: pa.Table | None = None
+    path: Path, label: str, study: StudyFolder, data: "DataSettings | None" = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
     """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
     tables = form_of(data, study) if data else study.config.tables
@@ -301,7 +304,7 @@ def _read_table(
 
 
 def _labeled(
-    table: pa.Table, path: Path, label: str, study: StudyFolder, data: DataSettings | None = None
+    table: pa.Table, path: Path, label: str, study: StudyFolder, data: "DataSettings | None" = None
 ) -> tuple[Examples, Groups | None]:
     """The records of a table as examples, and their groups. Raises DataError."""
     columns, group = study.schema.columns, data.tables.group if data else ""
@@ -325,7 +328,7 @@ def _labeled(
     return Examples(X, map_labels(names, mapping, study.schema.classes, path)), groups
 
 
-def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) -> tuple[Examples, Groups | None]:
+def read_each(data: "DataSettings", study: StudyFolder, path: Path | None = None) -> tuple[Examples, Groups | None]:
     """The records of ``read_grouped`` that can be read each by itself.
 
     Formal guarantee: whether a record is read, and as what, depends on that record and the settings alone. Raises
@@ -357,7 +360,7 @@ def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) 
     return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)
 
 
-def _days_alone(raw: pa.Table, path: Path, form: TableSettings, names: Collection[str]) -> pa.Table:
+def _days_alone(raw: pa.Table, path: Path, form: "TableSettings", names: Collection[str]) -> pa.Table:
     """The table with days for the dates in these columns, each cell read by itself, without records of another form."""
     fine = pa.array(np.ones(raw.num_rows, dtype=bool))
     for at, name in enumerate(raw.column_names):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
+from fedct_flwr import secure_sum
 from fedct_flwr.labelers.labeler import Asked
-from fedct_flwr.secure_sum.votes import shape_of_records, shape_of_votes, summand
 from fedct_flwr.silo.answers import score
 from fedct_flwr.silo.personal import Personal, Question
 from fedct_flwr.silo.summing import Ready
@@ -120,7 +120,7 @@ def _added(question: Question, context: "SiloContext") -> bytes:
         from fedct_flwr.silo.noisy_sum import noisy_counts
 
         vector = noisy_counts(site, context.study_of(), instruction.histograms, context.purse_of(), question.payload)
-    shape = shape_of_records(kind, instruction, question.subject)
+    shape = secure_sum.shape_of_records(kind, instruction, question.subject)
     Ready(context.state).keep(vector, shape, context.runs_kept)
     return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
 
@@ -165,8 +165,8 @@ def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: 
     """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
     site, instruction, kind = context.site, question.instruction, question.kind
     if isinstance(kind, Summed):
-        shape = shape_of_votes(kind, instruction, site.terms, question.subject)
-        vector = summand(votes, instruction, site.terms)
+        shape = secure_sum.shape_of_votes(kind, instruction, site.terms, question.subject)
+        vector = secure_sum.summand(votes, instruction, site.terms)
         if instruction.noise:
             if context.noise_adder_of is None:
                 raise Refused(Refusal.POLICY)

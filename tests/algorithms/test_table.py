@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.algorithms.fedct import Qualified
 from fedct_flwr.algorithms.checks import OF_SOME
+from fedct_flwr.algorithms.fedct import Qualified
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import Ballot
