@@ -7,7 +7,7 @@ these declarations meet one run.
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from fedct_flwr import secure_sum
+from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
@@ -15,7 +15,6 @@ from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.settings import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.coordinator.joint_plan import real_plan
-from fedct_flwr.coordinator.summing import real_terms
 from fedct_flwr.datasets.loading import OF_PUBLIC
 from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
 from fedct_flwr.datasets.partition import OF_CORRUPTION
@@ -68,7 +67,7 @@ def check_run(
     if algorithm.in_sums:
         # Either raises ConfigError for too few silos.
         if dataset is None:
-            real_terms(subject, config.roster)
+            coordinator.real_terms(subject, config.roster)
             if config.method.trains_together:
                 real_plan(subject)
         else:

@@ -25,16 +25,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 from numpy.typing import NDArray
 
-from fedct_flwr import secure_sum
+from fedct_flwr import datasets, secure_sum
 from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.consensus.grades import NAMES
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
-from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
-from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema
-from fedct_flwr.datasets.table_files import check_named, column_names, is_text, no_column, read_as_text, read_table
+from fedct_flwr.datasets.table_files import check_named, column_names, read_as_text, read_table
 from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers, with_signed_times
+from fedct_flwr.datasets.values import is_text, no_column
 from fedct_flwr.text.printable import count, fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 from fedct_flwr.wire.content import STEPS, Joint, Terms
@@ -42,6 +41,7 @@ from fedct_flwr.wire.content import STEPS, Joint, Terms
 if TYPE_CHECKING:
     from fedct_flwr.config.silo import DataSettings
     from fedct_flwr.config.tables import TableSettings
+    from fedct_flwr.datasets.image_folder import LabeledImages
     from fedct_flwr.secure_sum.terms import Terms as SumTerms
 
 STUDY_FILE: Final = "study.toml"
@@ -149,12 +149,12 @@ def read_study(folder: Path) -> StudyFolder:
     if config.image_size:
         if config.test_file:
             raise ConfigError(f"test-file in {folder / STUDY_FILE} is for tables: leave it out for images")
-        images = images_in(config.public)
+        images = datasets.images_in(config.public)
         _check_inside(folder, "public", images)
         _check_file_names(images)
         form = ImageForm(config.image_size, config.image_mode)
-        check_room(images, *form)
-        public, schema = read_images(images, *form), Schema(config.classes, images=form)
+        datasets.check_room(images, *form)
+        public, schema = datasets.read_images(images, *form), Schema(config.classes, images=form)
     else:
         table = read_table(config.public, tables=config.tables)
         _check_named(config.tables, [config.public, *([config.test_file] if config.test_file else [])])
@@ -204,7 +204,7 @@ def read_grouped(
             raise ConfigError(
                 "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
             )
-        return _labeled_images(LabeledImages.of(path), data, study)
+        return _labeled_images(datasets.LabeledImages.of(path), data, study)
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if data.mapping and study.schema.outcome.number:
@@ -216,12 +216,14 @@ def read_grouped(
     return _read_table(path, data.label, study, data, table if path == data.source else None)
 
 
-def _labeled_images(images: LabeledImages, data: "DataSettings", study: StudyFolder) -> tuple[Examples, Groups | None]:
+def _labeled_images(
+    images: "LabeledImages", data: "DataSettings", study: StudyFolder
+) -> tuple[Examples, Groups | None]:
     """These images as examples, and their groups. Raises DataError."""
     form = study.schema.images
     assert form is not None  # noqa: S101 - only studies of images have some
     y = map_labels(images.names, data.mapping, study.schema.classes, images.folder)
-    return Examples(read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
+    return Examples(datasets.read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
 
 
 def form_of(data: "DataSettings", study: StudyFolder) -> "TableSettings":
@@ -268,7 +270,7 @@ def _check_named(tables: "TableSettings", paths: Sequence[Path]) -> None:
 def _table_in(
     path: Path, label: str, study: StudyFolder, tables: "TableSettings", data: "DataSettings | None" = None
 ) -> pa.Table:
-    held = read_query(data, _names(study)) if data and path == data.query else None
+    held = datasets.read_query(data, _names(study)) if data and path == data.query else None
     if held is not None:
         check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
     return read_table(path, _spelled(label, study), tables, held)
@@ -336,12 +338,12 @@ def read_each(data: "DataSettings", study: StudyFolder, path: Path | None = None
     """
     path = path or data.source
     if study.schema.images:
-        images = LabeledImages.of(path)
+        images = datasets.LabeledImages.of(path)
         blocks = _readable(lambda rows: _labeled_images(images.take(rows), data, study), len(images.paths))
         return _labeled_images(images.take(np.concatenate(blocks)), data, study)
     form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
     names |= {data.label, *events_of(study.schema)} if study.schema.outcome.number else set()
-    raw = read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
+    raw = datasets.read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
     if form.dates:
         raw = _days_alone(raw, path, form, dated(read_table(study.config.public, tables=study.config.tables)))
         form = form.model_copy(update={"dates": ""})

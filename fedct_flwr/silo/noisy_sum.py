@@ -12,12 +12,10 @@ import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr import secure_sum
+from fedct_flwr import labelers, secure_sum
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, first_of
 from fedct_flwr.drawing import marginals
-from fedct_flwr.labelers.dp_linear import sharing
-from fedct_flwr.labelers.joint_linear import joint_labeler
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, unit_of
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import VoteShares, least_multiplier
@@ -83,7 +81,7 @@ def together_in(study: "StudyFolder", *, draws: bool = False) -> Together:
     joint, sums = study.joint, study.sums
     if joint is None or sums is None:
         raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")
-    labeler = joint_labeler(joint, study.public, study.schema)
+    labeler = labelers.joint_labeler(joint, study.public, study.schema)
     event, known = labeler.noise.event(), (joint.epsilon, joint.delta, sums.min_summands, sums.may_collude)
     return Together(joint.steps, labeler.noise.numbers, joint.honest, event.noise_multiplier, *known)
 
@@ -93,7 +91,7 @@ def noisy_gradient(site: "Site", joint: "Joint", purse: Purse, payload: bytes) -
 
     Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED), ConfigError or DataError.
     """
-    labeler = joint_labeler(joint, site.public, site.schema)
+    labeler = labelers.joint_labeler(joint, site.public, site.schema)
     weights = labeler.start.weights if joint.weights is None else joint.weights
     if weights.shape != labeler.start.weights.shape:
         raise Refused(Refusal.MALFORMED)
@@ -101,7 +99,7 @@ def noisy_gradient(site: "Site", joint: "Joint", purse: Purse, payload: bytes) -
 
     def draw() -> bytes:
         vectors = labeler.vectors(site.private.X)
-        shared = sharing(site.groups)
+        shared = labelers.sharing(site.groups)
         return labeler.summand(vectors, site.private.y, weights, purse.noise(question), shared).astype("<u8").tobytes()
 
     with ledger_refusals(), purse.ledger as ledger:

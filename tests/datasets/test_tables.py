@@ -11,8 +11,9 @@ import pyarrow.parquet
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr.datasets.parquet import read_parquet
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.datasets.table_files import read_parquet, read_table
+from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.types import MAX_CLASSES, DataError
 from tests.sentences import sentence

@@ -64,7 +64,7 @@ def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two answers of epsilon 0.4 are all that 1 covers."""
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", drawing)
     with pytest.raises(RunError, match=Refusal.PRIVACY_BUDGET.sentence):
         federation.run(protection="dp-linear", epsilon=1.0, num_server_rounds=5)
     folder = RunFolder(federation.path / "run")

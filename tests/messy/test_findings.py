@@ -10,7 +10,8 @@ import pytest
 
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.inspection.finding import CODES, Finding, Severity
-from fedct_flwr.datasets.inspections import inspect_folder, read_unlabeled
+from fedct_flwr.datasets.inspections import inspect_folder
+from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.cases import REFUSED, SAID, Case
 from tests.messy.patients import LABEL, PUBLIC, SILOS, load, patients

@@ -8,9 +8,9 @@ import pytest
 
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import load
+from fedct_flwr.datasets.inspection.data_set import inspect_dataset
 from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.shared_records import shared_records
-from fedct_flwr.datasets.inspections import inspect_dataset
 from fedct_flwr.simulation.silos import data_of
 from tests.messy.test_table_one import clinic
 

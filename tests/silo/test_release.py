@@ -32,7 +32,7 @@ PROTECTED: dict[str, Any] = {"protection": "dp-linear", "epsilon": 1.0}
 
 @pytest.fixture(autouse=True)
 def _set_up(in_a_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", drawing)
 
 
 class Silo(RealSilo):
@@ -110,7 +110,7 @@ def test_nothing_is_learned_when_the_budget_is_used_up_as_no_answer_leaves(silo:
 def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_labeler_has_drawn(
     silo: Silo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
     restart()
     assert silo.ask(1) == silo.ask(2)
     shutil.rmtree(silo.state / "privacy")
@@ -132,7 +132,7 @@ def test_a_question_costs_once_in_all_runs_and_after_a_restart(silo: Silo) -> No
 
 
 def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
     restart()
     assert len({silo.ask(number) for number in range(1, 9)}) == 1
     assert silo.charges == 1
@@ -238,7 +238,7 @@ def killed_at(silo: Silo, owner: Any, name: str, *, after: bool = False) -> None
 
 def test_killed_in_its_only_draw_it_has_not_lost_its_budget(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
     """As dp-linear, which spends all of it at its first question, whichever that is."""
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
     silo.protect(epsilon=0.5)
     killed_at(silo, Drawing, "answer")
     assert silo.charges == 1
