@@ -9,9 +9,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import Refusal, RunError
+from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import to_record
-from tests.federation.conftest import DEADLINE, Federation
+from tests.federation.conftest import Federation
 from tests.federation.learners import SECRET
 from tests.sentences import sentence
 
@@ -49,43 +49,11 @@ def test_the_run_goes_on_without_a_silo_whose_app_raises(
     assert SECRET not in (folder.path / "rounds.jsonl").read_text()
 
 
-def test_an_exception_in_a_learner_stays_at_the_silo(federation: Federation) -> None:
-    learners = ["decision-tree"] * 4
-    learners[FAULTY] = "tests.federation.learners.Raising"
-    folder = federation.run(learner=",".join(learners), learner_params="{}")
-    assert absences(folder)[0] == {NAME: Refusal.TRAINING_FAILED.sentence}
-    assert len(federation.sent) >= 8
-    for message in federation.sent:
-        assert SECRET.encode() not in message
-        assert b"Raising" not in message
-        assert b"ValueError" not in message
-
-
-def test_a_silo_that_hangs_is_given_up_at_the_deadline_and_not_asked_again(
-    federation: Federation, wording: SnapshotAssertion
-) -> None:
-    federation.behave[FAULTY] = from_round(2, federation.hang)
-    folder = federation.run(num_server_rounds=4, round_deadline=DEADLINE, stop_at_fixed_point=False)
-    assert absences(folder) == wording
-
-
 @pytest.mark.parametrize("content", [RecordDict(), to_record(b"\xff" * 100)], ids=["nothing", "noise"])
 def test_garbage_is_refused_and_the_others_go_on(federation: Federation, content: RecordDict) -> None:
     federation.behave[FAULTY] = from_round(2, lambda message, context: Message(content, reply_to=message))
     folder = federation.run(num_server_rounds=2, stop_at_fixed_point=False)
     assert [set(absent) for absent in absences(folder)] == [set(), {NAME}]
-
-
-def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:
-    def impersonate(message: Message, context: Context) -> Message:
-        context.node_config["partition-id"] = 0
-        return client_app(message, context)
-
-    federation.behave[FAULTY] = impersonate
-    folder = federation.run(num_server_rounds=1, workers=1)
-    (reason,) = [reason for name, reason in absences(folder)[0].items() if name.startswith("node")]
-    assert reason == Refusal.SILO.sentence
-    assert sorted(folder.rounds()[0]["silos"]) == ["budapest", "cleveland", "long-beach"]
 
 
 def test_without_a_quorum_the_run_fails_with_one_sentence_and_keeps_its_checkpoint(
