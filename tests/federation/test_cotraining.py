@@ -1,5 +1,7 @@
 """Whole runs of the two apps on the loopback."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -71,3 +73,30 @@ def test_a_silo_whose_labels_are_the_opposite_of_all_others_counts_nothing(rule:
         run = simulate({**silos, "west": turned}, public, **how)
     assert [*run.records[0]["opposed"]] == ["west"]
     assert run.consensus.tolist() == without.consensus.tolist()
+
+
+# --- learners of one's own
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("learner", "params", "suffix"),
+    [
+        ("own_network.make", '{"width": 16}', "safetensors"),
+        ("own_classifier.NearestMean", '{"shrinkage": 0.2}', "skops"),
+    ],
+)
+def test_an_example_cotrains(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, learner: str, params: str, suffix: str
+) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    folder = federation.run(
+        learner=learner, learner_params=params, preprocessing="standard", save_models=True, report_scores=True,
+        num_server_rounds=3,
+    )  # fmt: skip
+    assert all(not entry["absent"] for entry in folder.rounds())
+    assert {path.name for path in folder.models.iterdir()} >= {f"cleveland.{suffix}", f"zurich.{suffix}"}
+    scores = [silo["scores"]["pooled_balanced_accuracy"] for silo in folder.rounds()[-1]["silos"].values()]
+    assert sum(scores) / 4 > 0.6
