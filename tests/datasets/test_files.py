@@ -104,16 +104,6 @@ def test_a_label_column_in_the_public_set_is_dropped_unread(folder: Folder) -> N
     assert labeled.public.fingerprint == without.public.fingerprint
 
 
-@pytest.mark.parametrize(("share", "held_out"), [(0.0, 0), (0.2, 2), (0.25, 2), (0.5, 5)])
-def test_each_silo_holds_a_share_out(folder: Folder, share: float, held_out: int) -> None:
-    rows = "".join(f"{age},east,{'yes' if age % 2 else 'no'}\n" for age in range(10))
-    dataset = load(folder(north="age,ward,ill\n" + rows), test_fraction=share)
-    north = dataset.silos[0]
-    assert (north.test.size, north.private.size) == (held_out, 10 - held_out)
-    assert {*north.test.X[:, 0], *north.private.X[:, 0]} == set(range(10))
-    assert dataset.test.size == sum(silo.test.size for silo in dataset.silos)
-
-
 # --- faults: one sentence that names the file
 
 
@@ -124,24 +114,6 @@ def test_csv_and_parquet_of_the_same_name(folder: Folder, name: str) -> None:
     said = error(path)
     assert str(path) in said
     assert f"two tables for {name!r}" in said
-
-
-FAULTY_FILES: dict[str, str | bytes] = {
-    "no shared column": "x,y,ill\n1,2,yes\n",
-    "a missing column": "age,ill\n1,yes\n",
-    "an unknown column": "age,ward,ill,sex\n1,east,yes,0\n",
-    "a date": "age,ward,ill\n2024-02-29,east,yes\n",
-    "columns of the same name": "age,ward,ward,ill\n1,east,east,yes\n",
-    "an empty file": "",
-    "a header without a line's end": "age,ward,ill",
-    "another encoding in the header": "äge,ward,ill\n1,east,yes\n".encode("latin-1"),
-}
-
-
-@pytest.mark.parametrize("fault", list(FAULTY_FILES))
-def test_a_faulty_silo_is_named_by_its_file(folder: Folder, fault: str) -> None:
-    path = folder(south=FAULTY_FILES[fault])
-    assert str(path / "south.csv") in error(path)
 
 
 # --- nobody's record in any message

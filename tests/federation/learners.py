@@ -53,13 +53,6 @@ def looking_up(num_features: int, num_classes: int) -> Any:
     return LookingUp()
 
 
-def linear(num_features: int, num_classes: int) -> Any:
-    """Softmax regression."""
-    from torch import nn
-
-    return nn.Linear(num_features, num_classes)
-
-
 CLASSES = np.array(["healthy", "diseased"])
 """Of the hospitals' data, by their numbers."""
 

@@ -1,15 +1,13 @@
 """FedProx, SCAFFOLD, FedDyn and FedDF against closed forms, and against the papers' algorithms written out in numpy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pytest
-import torch
 from flwr.app import Context, Message
 from numpy.typing import NDArray
-from scipy.special import softmax
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
@@ -17,8 +15,6 @@ from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Correction
-from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import simulated
 from fedct_flwr.types import ConfigError, Examples
@@ -145,53 +141,6 @@ def test_they_do_so_too_if_a_silo_was_away_for_some_rounds(
 
     federation.behave[2] = away
     np.testing.assert_allclose(reached(algorithm, 35, **settings), optimum(), atol=1e-5)
-
-
-def watched(federation: Federation) -> dict[str, dict[str, Any]]:
-    """The weights that each silo has sent last."""
-    seen: dict[str, dict[str, Any]] = {}
-
-    def watch(message: Message, context: Context) -> Message:
-        reply = client_app(message, context)
-        name = str(reply.content.config_records["silo"]["name"])
-        seen[name] = to_weights(reply.content.array_records["arrays"])
-        return reply
-
-    federation.behave = dict.fromkeys(range(4), watch)
-    return seen
-
-
-def adam(w: Vector, gradient_at: Callable[[Vector], Vector], rates: Sequence[float]) -> Vector:
-    """Kingma & Ba, arXiv:1412.6980, Algorithm 1, a step for each rate."""
-    m, v = np.zeros_like(w), np.zeros_like(w)
-    for t, rate in enumerate(rates, start=1):
-        g = gradient_at(w)
-        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
-        w = w - rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
-    return w
-
-
-def test_feddf_teaches_the_average_as_the_paper_does(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Algorithm 1, for a linear network that sees all public examples in each step.
-    def everything(high: int, size: tuple[int, int], generator: torch.Generator) -> torch.Tensor:
-        return (torch.arange(size[1]) % high).expand(size)
-
-    monkeypatch.setattr(torch, "randint", everything)
-    seen, steps = watched(federation), 30
-    settings = {"learner": "tests.federation.learners.linear", "batch_size": 228, "distillation_steps": steps}
-    found = global_weights(federation.run(**{**NETWORK, "num_server_rounds": 1, "algorithm": "feddf", **settings}))
-    config = RunConfig.from_flower({"study": "test", "data": "heart-disease", "learner": settings["learner"]})
-    dataset = datasets.load(config)
-    model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
-    assert isinstance(model, TorchLearner)
-    U = np.column_stack([model._tensor(dataset.public.X).numpy().astype(np.float64), np.ones(228)])
-    silos = [np.column_stack([seen[silo.name]["weight"], seen[silo.name]["bias"]]) for silo in dataset.silos]
-    together = softmax(np.mean([U @ w.T for w in silos], axis=0), axis=1)
-    average = np.tensordot(records() / records().sum(), np.array(silos, dtype=np.float64), 1)
-    rates = [1e-3 * (1 + np.cos(np.pi * step / steps)) / 2 for step in range(steps)]
-    expected = adam(average, lambda w: (softmax(U @ w.T, axis=1) - together).T @ U / len(U), rates)
-    np.testing.assert_allclose(np.column_stack([found["weight"], found["bias"]]), expected, rtol=1e-4, atol=1e-5)
-    assert np.abs(expected - average).max() > 0.01
 
 
 def test_an_initial_model_is_what_the_first_round_begins_with(federation: Federation) -> None:

@@ -21,7 +21,7 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.mechanisms import ON_COUNTS
 from fedct_flwr.privacy.randomness import SimulatedNoise
-from fedct_flwr.types import ABSTAIN, ConfigError, DataError, Examples, RunError, TrainingError
+from fedct_flwr.types import ABSTAIN, ConfigError, DataError, Examples, TrainingError
 
 SCHEMA = Schema.numeric(("a", "b"), ("x", "y", "z"))
 PUBLIC = np.random.default_rng(0).normal(size=(200, 3))
@@ -142,13 +142,6 @@ def test_protections_of_single_records_are_refused_before_the_run() -> None:
             tables(3), PUBLIC_TABLE, label="ill", group="patient", protection="dp-sgd", learner="mlp", rounds=1,
             progress=False,
         )  # fmt: skip
-
-
-def test_a_silo_whose_records_have_no_patient_sends_no_protected_labels() -> None:
-    data = tables(3)
-    data["a"].loc[:4, "patient"] = np.nan
-    with pytest.raises((RunError, DataError), match="without a value in the group column"):
-        simulate(data, PUBLIC_TABLE, label="ill", group="patient", protection="dp-linear", rounds=1, progress=False)
 
 
 # --- single records

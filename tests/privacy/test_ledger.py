@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from dp_accounting import GaussianDpEvent, RandomizedResponseDpEvent, UnsupportedDpEvent, UnsupportedEventError
-from flwr.app import Context, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config.silo import SiloConfig
@@ -20,7 +19,6 @@ from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import BudgetExceeded, CommonBudget, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.silo.opening import gated, open_silo_context
 from fedct_flwr.types import ConfigError, RunError
 from tests.hospitals import write_silo_folder
 from tests.sentences import sentence
@@ -406,22 +404,3 @@ def test_what_promises_nothing_is_refused(
 ) -> None:
     said = sentence(ConfigError, lambda: SiloConfig.read_toml(write_silo_folder(tmp_path / "one", records=records)))
     assert said == wording
-
-
-def test_a_real_silo_answers_no_more_once_the_others_have_spent_it(tmp_path: Path) -> None:
-    """Its release asks the common budget, whatever its own would still pay for."""
-    charge(shared_ledger(tmp_path, "lung", epsilon=3.0), 10)
-    file = write_silo_folder(
-        tmp_path / "heart",
-        records={"folder": "../common", "epsilon": 1.05},
-        privacy={"protection": "randomized-response", "epsilon": 8.0, "rounds": 1},
-        data={"test-file": ""},
-    )
-    context = Context(1, 1, {"silo-file": str(file)}, RecordDict(), {})
-    with gated():
-        release = open_silo_context(context).release
-        assert release
-        purse = release.purse
-        with purse.ledger, pytest.raises(BudgetExceeded, match="over all studies"):
-            purse.ledger.charge(release.study, "records", purse.budget, pure(0.5))
-    assert spent(tmp_path) == pytest.approx(1.0)
