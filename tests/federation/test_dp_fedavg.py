@@ -94,9 +94,3 @@ def test_all_rounds_together_cost_epsilon_for_a_silo_that_is_replaced(rounds: in
     # The sum of updates moves by two clipping norms.
     spent = epsilon(SelfComposedDpEvent(GaussianDpEvent(multiplier / 2), rounds), 1e-6).upper
     assert 1.98 <= spent <= 2.0
-
-
-def normalized(num_features: int, num_classes: int) -> Any:
-    from torch import nn
-
-    return nn.Sequential(nn.Linear(num_features, 4), nn.BatchNorm1d(4), nn.Linear(4, num_classes))

@@ -24,7 +24,7 @@ SOFT: dict[str, Any] = {"algorithm": "prediction-consensus", "trust": "dynamic",
 REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "dp-fedavg": (
         DP_FEDAVG,
-        [TREE, {"learner": "tests.federation.test_dp_fedavg.normalized", "learner_params": "{}"}, {"delta": 0.0}],
+        [TREE, {"learner": "tests.federation.learners.normalized", "learner_params": "{}"}, {"delta": 0.0}],
     ),
     "weights": (
         FEDAVG,

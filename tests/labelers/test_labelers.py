@@ -209,17 +209,10 @@ def test_dp_sgd_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     labeler(privacy("dp-sgd"), NETWORK)
 
 
-def normalized(num_features: int, num_classes: int) -> Any:
-    """A network that learns from batches without noise."""
-    from torch import nn
-
-    return nn.Sequential(nn.BatchNorm1d(num_features), nn.Linear(num_features, num_classes))
-
-
 @pytest.mark.parametrize(
     ("settings", "learner", "records"),
     [
-        (privacy("dp-sgd"), LearnerSettings(name=f"{__name__}.normalized"), 168),
+        (privacy("dp-sgd"), LearnerSettings(name="tests.federation.learners.normalized"), 168),
         (privacy("dp-linear", epsilon=1e-9), LEARNER, 168),
     ],
 )

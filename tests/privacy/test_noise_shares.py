@@ -122,36 +122,6 @@ def test_shares_of_the_honest_are_never_too_little(
     assert shares.event().noise_multiplier ** -2 * sums == pytest.approx(multiplier**-2)
 
 
-def has_too_little_noise(shares: NoiseShares, drawn: np.ndarray) -> bool:
-    """Whether sums ``(n,)`` of shares vary less than accounted for, at a confidence of 1 - 1e-6."""
-    statistic = float((drawn / shares.scale) @ (drawn / shares.scale))
-    return statistic < chi2.ppf(1e-6, len(drawn))
-
-
-@pytest.mark.parametrize("make", ["secure", "simulated"])
-def test_silos_noise_adds_up_to_what_is_accounted_for(make: str) -> None:
-    shares = NoiseShares(3.73, 2.0**40, 15, 2_000, 3)
-    noises = [SecureNoise() if make == "secure" else SimulatedNoise(np.random.default_rng(i)) for i in range(3)]
-    drawn = np.sum([shares.share(noise) for noise in noises], axis=0) / 1.0
-    assert not has_too_little_noise(shares, drawn)
-    assert drawn.std() == pytest.approx(shares.scale, rel=0.1)
-    assert abs(drawn.mean()) < 5 * shares.scale / math.sqrt(len(drawn))
-
-
-@pytest.mark.parametrize("planted", ["half of it", "one silo adds none", "dropouts are counted"])
-def test_planted_too_little_noise_is_noticed(planted: str) -> None:
-    shares = NoiseShares(3.73, 2.0**40, 15, 2_000, 3)
-    adding, used = 3, shares
-    if planted == "half of it":
-        used = replace(shares, multiplier=shares.multiplier / 2)
-    elif planted == "one silo adds none":
-        adding = 2
-    else:
-        used = replace(shares, honest=4)
-    drawn = np.sum([used.share(SimulatedNoise(np.random.default_rng(i))) for i in range(adding)], axis=0) / 1.0
-    assert has_too_little_noise(shares, drawn)
-
-
 def test_only_silos_that_cannot_collude_or_drop_out_are_counted() -> None:
     assert surely_honest(4, 1) == 3
     assert surely_honest(3, 0) == 3
@@ -174,6 +144,13 @@ def test_impossible_numbers_are_refused(wrong: dict[str, float]) -> None:
 
 FALSE_ALARMS = 1e-6
 FINE, COARSE = VoteShares(0.5, 200, 10, 3), VoteShares(30.0, 200, 10, 3)
+JOINT = NoiseShares(1.5, 40.0, 2, 2_000, 3)
+KINDS = {"fine grid": FINE, "grid of votes": COARSE, "gradients": JOINT}
+
+
+def whole_scale(shares: VoteShares | NoiseShares) -> float:
+    """Of the noise that is accounted for, on the grid."""
+    return shares.scale if isinstance(shares, NoiseShares) else shares.grid * shares.scale
 
 
 def plan(epsilon: float = 8.0, delta: float = 1e-5, gamma: float = 0.0) -> NoisePlan:
@@ -202,13 +179,13 @@ def differs(drawn: np.ndarray, scale: float) -> bool:
     return bool(statistic > chi2.isf(FALSE_ALARMS, len(wanted) - 1))
 
 
-@pytest.mark.parametrize("shares", [FINE, COARSE], ids=["fine grid", "grid of votes"])
+@pytest.mark.parametrize("shares", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("secure", [True, False])
-def test_the_honest_silos_noise_is_one_discrete_gaussian(shares: VoteShares, secure: bool) -> None:
+def test_the_honest_silos_noise_is_one_discrete_gaussian(shares: VoteShares | NoiseShares, secure: bool) -> None:
     noises: list[Any] = [SecureNoise() for _ in range(3)] if secure else simulated(3)
     drawn = np.sum([shares.share(noise) for noise in noises], axis=0)
-    assert drawn.shape == (200, 10)
-    assert not differs(drawn.ravel(), shares.grid * shares.scale)
+    assert drawn.size == 2_000
+    assert not differs(drawn.ravel(), whole_scale(shares))
 
 
 @pytest.mark.parametrize("adding", [3, 4, 5])
@@ -222,8 +199,8 @@ def test_with_dropouts_or_without_there_is_never_less_noise_than_is_counted(addi
 
 
 @pytest.mark.parametrize("planted", ["half the noise", "divided by all silos", "one silo adds none"])
-@pytest.mark.parametrize("shares", [FINE, COARSE], ids=["fine grid", "grid of votes"])
-def test_planted_mistakes_are_seen(shares: VoteShares, planted: str) -> None:
+@pytest.mark.parametrize("shares", KINDS.values(), ids=KINDS)
+def test_planted_mistakes_are_seen(shares: VoteShares | NoiseShares, planted: str) -> None:
     silos, honest = 5, shares.honest
     scale = {"half the noise": shares.share_scale / 2, "divided by all silos": shares.share_scale * (3 / 5) ** 0.5}
     adding = honest - 1 if planted == "one silo adds none" else honest
@@ -232,7 +209,7 @@ def test_planted_mistakes_are_seen(shares: VoteShares, planted: str) -> None:
         [noise.discrete_gaussian(scale.get(planted, shares.share_scale), (200, 10)) for noise in simulated(adding)],
         axis=0,
     )
-    assert differs(drawn.ravel(), shares.grid * shares.scale)
+    assert differs(drawn.ravel(), whole_scale(shares))
 
 
 @pytest.mark.parametrize("honest", [1, 2, 4])
