@@ -7,14 +7,9 @@ import pytest
 from flwr.app import Context, Message
 
 from client_app.main import app as client_app
-from fedct_flwr.privacy.budget import DATA_SET
-from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.types import Refusal, RunError
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Behave, Federation
-from tests.silo.labelers import drawing
 
 RUNS: dict[str, dict[str, Any]] = {
     "plurality": {"algorithm": "fedct"},
@@ -58,18 +53,3 @@ def test_a_silo_that_dies_in_a_sum_is_absent_from_that_round(federation: Federat
     rounds = federation.run(algorithm="fedct", secure=True, num_server_rounds=3, stop_at_fixed_point=False).rounds()
     assert [len(line["silos"]) for line in rounds] == [SILOS, SILOS - gone, SILOS]
     assert [len(line["absent"]) for line in rounds] == [0, int(gone), 0]
-
-
-def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two answers of epsilon 0.4 are all that 1 covers."""
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
-    with pytest.raises(RunError, match=Refusal.PRIVACY_BUDGET.sentence):
-        federation.run(protection="dp-linear", epsilon=1.0, num_server_rounds=5)
-    folder = RunFolder(federation.path / "run")
-    assert [line["round"] for line in folder.rounds()] == [1, 2]
-    with Ledger(folder.silo_privacy("zurich")) as ledger:
-        spent = ledger.spent("test", DATA_SET)
-    assert spent is not None
-    assert spent.charges == 2

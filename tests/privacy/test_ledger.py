@@ -175,6 +175,13 @@ class TestUnusedCharges:
         assert ledger.spent(*WHERE).charges == 2
         assert ledger.spent(*WHERE).epsilon.upper == pytest.approx(0.1 + price)
 
+    def test_a_question_whose_price_has_changed_leaves_its_charge_to_the_next_of_that_event(
+        self, ledger: Ledger
+    ) -> None:
+        assert ledger.answer(*WHERE, ONE, pure(0.05), b"q", lambda: b"a") == b"a"
+        assert ledger.answer(*WHERE, ONE, TENTH, b"other", lambda: b"b") == b"b"
+        assert ledger.spent(*WHERE).charges == 2
+
     def test_what_was_charged_without_a_question_was_released(self, tmp_path: Path) -> None:
         with Ledger(tmp_path / "new") as ledger:
             ledger.charge(*WHERE, ONE, TENTH)

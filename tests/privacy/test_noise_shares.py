@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from fedct_flwr.config.privacy import NoisePlan
-from fedct_flwr.consensus.counting import consistent
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import WHOLE_SILO, Budget, PrivacyUnit, Spending
 from fedct_flwr.privacy.events import composed
@@ -31,7 +30,7 @@ from fedct_flwr.privacy.noise_shares import (
     unlike_one,
 )
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
-from fedct_flwr.privacy.tally_noise import noise_for, noisy, spent_by, tally_mechanism
+from fedct_flwr.privacy.tally_noise import noise_for, spent_by, tally_mechanism
 from fedct_flwr.secure_sum.votes import opened
 from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
 from fedct_flwr.silo.release import Purse
@@ -188,16 +187,6 @@ def test_the_honest_silos_noise_is_one_discrete_gaussian(shares: VoteShares | No
     assert not differs(drawn.ravel(), whole_scale(shares))
 
 
-@pytest.mark.parametrize("adding", [3, 4, 5])
-def test_with_dropouts_or_without_there_is_never_less_noise_than_is_counted(adding: int) -> None:
-    """Five silos of which two may be missing, and of those that add one may collude and take its noise away."""
-    shares = replace(COARSE, honest=2)
-    colluder, *others = (shares.share(noise) for noise in simulated(adding))
-    seen = np.sum([colluder, *others], axis=0) - colluder
-    assert not differs(seen.ravel(), shares.share_scale * math.sqrt(adding - 1))
-    assert shares.share_scale * math.sqrt(adding - 1) >= shares.grid * shares.scale
-
-
 @pytest.mark.parametrize("planted", ["half the noise", "divided by all silos", "one silo adds none"])
 @pytest.mark.parametrize("shares", KINDS.values(), ids=KINDS)
 def test_planted_mistakes_are_seen(shares: VoteShares | NoiseShares, planted: str) -> None:
@@ -323,16 +312,6 @@ def test_real_silos_have_secure_noise_and_simulated_ones_that_of_the_seed() -> N
     first, second = (SIMULATED(np.random.default_rng(0)) for _ in range(2))
     assert not first.secure
     assert first.octets(8) == second.octets(8)
-
-
-def test_noise_goes_on_rows_without_a_vote_too_and_favors_no_class() -> None:
-    """Where nobody is consistent, to abstain would tell so without noise."""
-    divided = [("a", np.tile(np.int32([1, 1, 0]), (1000, 1)))]
-    decide = noisy(Laplace(1.0, 2, PrivacyUnit.SILO), SIMULATED)
-    labels, _ = consistent(3, 2, decide).apply(divided, NOBODY, {}, np.random.default_rng(0))
-    counts = np.bincount(labels, minlength=3)
-    assert counts.sum() == 1000
-    assert counts.min() > 250
 
 
 def test_noise_is_calibrated_to_the_budget_for_all_votes_of_a_silo() -> None:

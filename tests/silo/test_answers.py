@@ -264,18 +264,6 @@ def test_a_real_silo_answers_nobody_but_its_agent(
 # --- answers
 
 
-@pytest.mark.parametrize("learner", [{"name": "logistic-regression"}, {"name": "random-forest"}, NETWORK])
-def test_a_real_silo_answers_what_the_simulated_one_does(real_node: RealNode, learner: dict[str, Any]) -> None:
-    settings = {key: value for key, value in learner.items() if key not in ("name", "packages")}
-    simulated = Silo(dict(SIMULATED), **{"learner": learner["name"], **settings})
-    real = Silo(real_node(learner=learner))
-    for number in (1, 2):
-        instruction = real.instruction(number, number - 2)
-        one, other = simulated.reply(instruction), real.reply(instruction)
-        assert (one.silo, one.round) == (other.silo, other.round) == ("cleveland", number)
-        np.testing.assert_array_equal(one.outcome, other.outcome)
-
-
 @pytest.mark.parametrize("wanted", [False, True, "true", 1, None])
 @pytest.mark.parametrize("allowed", [False, True])
 def test_scores_need_the_policy_and_the_run(real_node: RealNode, allowed: bool, wanted: Any) -> None:
