@@ -1,7 +1,5 @@
 """The student learns what the silos agree on, from public examples alone."""
 
-import hashlib
-import json
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.models.card import promised
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 from fedct_flwr.wire.kinds import HARD
-from tests.federation.conftest import Federation
 
 
 def config(**settings: Any) -> RunConfig:
@@ -50,22 +47,3 @@ def test_the_card_promises_no_more_than_the_labels_do(wording: SnapshotAssertion
     assert (kept["epsilon"], kept["delta"]) == (2.0, 1e-5)
     assert kept["unit"] == wording
     assert "privacy sheets" in promised(config(data=STUDY, data_dir="/s", roster="a,b"), HARD)["words"]
-
-
-# --- the card of a run
-
-
-def test_the_card_tells_what_is_known(federation: Federation) -> None:
-    settings = {"student": "random-forest", "student_params": '{"n_estimators": 10}'}
-    folder = federation.run(algorithm="fedct-qualified", quorum=0.9, **settings)
-    path = folder.path / folder.read_json("result.json")["global_model"]["file"]
-    card = json.loads(path.with_suffix(".json").read_text())
-    assert card["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert card["public-set"] == {"fingerprint": folder.read_json("config.json")["public_fingerprint"], "examples": 228}
-    assert card["labels"]["used"] + card["labels"]["without"] == 228
-    assert card["labels"]["without"] > 0
-    assert card["labels"]["silos"] == ["budapest", "cleveland", "long-beach", "zurich"]
-    assert (card["labels"]["rounds"], card["labels"]["quorum"]) == (len(folder.rounds()), 0.9)
-    text = path.with_suffix(".md").read_text()
-    assert "Nothing is promised" in text
-    assert all(word in text for word in (card["sha256"], "random-forest", "quorum of 0.9", "cleveland"))
