@@ -17,6 +17,7 @@ from fedct_flwr.types import ConfigError
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 _GONE: Final = {
+    "doctor": "'pip check' compares packages, and 'fedct silo check' looks at a silo's machine",
     "renew": "'fedct silo join INVITATION FOLDER' takes new certificates",
     "rotate": "for a new key, 'fedct coordinator unregister' the silo, 'invite' it again, and 'fedct silo join' there",
 }

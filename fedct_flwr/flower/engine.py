@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Final
@@ -82,7 +83,10 @@ def run_on_engine(
 
 
 def check_interpreter() -> None:
-    """Raise RunError where Ray, which does not quote the interpreter's path, could start no worker."""
+    """Raise RunError without Ray, or where Ray, which does not quote the interpreter's path, could start no worker."""
+    if find_spec("ray") is None:
+        raise RunError("the simulation engine needs Ray: use --in-process, or pip install -c constraints.txt "
+                       "-e '.[simulation]'")  # fmt: skip
     if any(character.isspace() for character in sys.executable):
         raise RunError(
             f"the simulation engine cannot start workers with {sys.executable}, as there is a space in the path: "
