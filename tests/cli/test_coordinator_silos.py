@@ -33,6 +33,7 @@ class Link:
 
     def __init__(self) -> None:
         self.nodes: dict[bytes, Node] = {}
+        self.gone: set[bytes] = set()
 
     def __call__(self, *_: object) -> Self:
         return self
@@ -47,6 +48,8 @@ class Link:
         return list(self.nodes.values())
 
     def register(self, path: Path, name: str) -> bool:
+        if node_key(path) in self.gone:
+            return False
         new = node_key(path) not in self.nodes
         self.nodes.setdefault(node_key(path), Node(node_key(path), len(self.nodes) + 1, False, None))
         return new
@@ -54,6 +57,7 @@ class Link:
     def unregister(self, node_id: int) -> None:
         (key,) = [key for key, node in self.nodes.items() if node.node_id == node_id]
         del self.nodes[key]
+        self.gone.add(key)
 
     def seen(self, path: Path, seconds: float = 3) -> None:
         key = node_key(path)
@@ -106,7 +110,7 @@ def test_a_silo_that_departs_leaves_roster_and_superlink(
 ) -> None:
     key = node_key(folder.silos / "basel.pub")
     create_node_key(tmp_path / "new")
-    new = f"basel={tmp_path / 'new.pub'}"
+    new, old = f"basel={tmp_path / 'new.pub'}", f"basel={shutil.copy(folder.silos / 'basel.pub', tmp_path / 'old')}"
     other = fedct("coordinator", "register", folder.path, new)
     assert (other.code, "holds another key: 'fedct coordinator unregister'" in other.sentence) == (2, True)
     assert fedct("coordinator", "unregister", folder.path, "basel").code == 0
@@ -116,6 +120,8 @@ def test_a_silo_that_departs_leaves_roster_and_superlink(
     assert not (folder.invitations / "basel.zip").exists()
     # Its name is free for a new invitation and a new key.
     assert fedct("coordinator", "invite", folder.path, "basel").code == 0
+    again = fedct("coordinator", "register", folder.path, old)
+    assert (again.code, "never admits it again" in again.sentence) == (RunError.exit_code, True)
     assert fedct("coordinator", "register", folder.path, new).code == 0
     assert {node_key(path) for path in folder.keys().values()} == set(link.nodes)
 

@@ -17,7 +17,7 @@ from fedct_flwr.config.settings import check_name
 from fedct_flwr.flower.command import Node, SuperLink, Unreachable, list_nodes
 from fedct_flwr.hospital.keys import loaded
 from fedct_flwr.text.printable import suggest
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, RunError
 
 _WAIT_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 1.0
@@ -67,6 +67,13 @@ def register(
         for name, path in chosen.items():
             with out.doing(f"asking the SuperLink to admit {name}"):
                 new = admit(superlink, path, name)
+            if not new and nodes_of(coordinator)[0][name] is None:
+                if name not in kept:
+                    path.unlink()
+                raise RunError(
+                    f"the key of {name} was unregistered, and Flower never admits it again: ask {name} to move "
+                    "connection/node.key and node.key.pub away, to join again, and to send the new key"
+                )
             # Flower does not tell under which name.
             out.say(f"{name} is registered" if new else f"the key of {name} is registered already")
             registered.append({"silo": name, "new": new})
@@ -123,7 +130,8 @@ def unregister(
 ) -> None:
     """Let silos depart: the SuperLink no longer answers their keys, and the next run does not wait for them.
 
-    Their names become free. For a new key or new certificates, invite the silo again under its name.
+    Their names become free: invite a silo again under its name. It needs a new key, as an old one is never admitted
+    again.
     """
     out = Output(as_json=json_)
     coordinator = CoordinatorFolder.open(folder)
