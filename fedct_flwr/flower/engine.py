@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Final
@@ -78,12 +79,11 @@ def run_on_engine(
 
 
 def check_interpreter() -> None:
-    """Raise RunError where Ray, which does not quote the interpreter's path, could start no worker."""
+    """Raise RunError without Ray, or where Ray, which does not quote the interpreter's path, could start no worker."""
+    if find_spec("ray") is None:
+        raise RunError("the engine needs Ray: use --in-process, or pip install -c constraints.txt -e '.[simulation]'")
     if any(character.isspace() for character in sys.executable):
-        raise RunError(
-            f"the simulation engine cannot start workers with {sys.executable}, as there is a space in the path: "
-            "install into another folder, for instance with make VENV=~/fedct-venv run"
-        )
+        raise RunError(f"the engine starts no workers with {sys.executable}: install into a folder without spaces")
 
 
 @contextmanager

@@ -81,9 +81,9 @@ def together_in(study: "StudyFolder", *, draws: bool = False) -> Together:
     joint, sums = study.joint, study.sums
     if joint is None or sums is None:
         raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")
-    labeler = labelers.joint_labeler(joint, study.public, study.schema)
-    event, known = labeler.noise.event(), (joint.epsilon, joint.delta, sums.min_summands, sums.may_collude)
-    return Together(joint.steps, labeler.noise.numbers, joint.honest, event.noise_multiplier, *known)
+    noise = labelers.joint_labeler(joint, study.public, study.schema).noise
+    known = joint.epsilon, joint.delta, sums.min_summands, sums.may_collude, False, joint.records
+    return Together(joint.steps, noise.numbers, joint.honest, noise.event().noise_multiplier, *known)
 
 
 def noisy_gradient(site: "Site", joint: "Joint", purse: Purse, payload: bytes) -> NDArray[np.uint64]:
@@ -120,8 +120,8 @@ def plan_of(study: "StudyFolder") -> marginals.Plan:
 def drawn_in(study: "StudyFolder") -> Together:
     """How real silos count together in a study, for people. Raises ConfigError."""
     plan, sums = plan_of(study), study.config.sums
-    noise, known = plan.noise, (plan.epsilon, plan.delta, sums.min_summands, sums.may_collude)
-    return Together(1, noise.numbers, noise.honest, noise.event().noise_multiplier, *known, draws=True)
+    noise, known = plan.noise, (plan.epsilon, plan.delta, sums.min_summands, sums.may_collude, True, plan.records)
+    return Together(1, noise.numbers, noise.honest, noise.event().noise_multiplier, *known)
 
 
 def noisy_counts(
