@@ -25,16 +25,17 @@ from fedct_flwr.types import ConfigError, RunError
 
 NAME: Final = "report.html"
 """In a run's folder."""
+RELOAD_SECONDS: Final = 5
 
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 @dataclass(frozen=True)
 class Content:
-    """Content of a run's page by now; only the ``title`` where its folder is still to come."""
+    """Content of a run's page by now."""
 
     title: str
-    run: Run | None = None
+    run: Run
     sections: Sequence[Section] = ()
     splits: Section | None = None
     """Means over several splits, which come before all of this run: it is one of them."""
@@ -48,8 +49,6 @@ class Content:
     @property
     def head(self) -> dict[str, str]:
         """Texts above the sections."""
-        if self.run is None:
-            return {"title": self.title, "subtitle": "", "status": "unfinished", "words": "has not begun"}
         run, course = self.run, self.run.course
         state = {"unfinished": "has not ended"}.get(run.status, run.status)
         if run.status == "unfinished" and len(course):
@@ -74,33 +73,32 @@ def content(run: Run) -> Content:
     return Content(printable(run.title), run, sections)
 
 
-def write_report(run: Run, target: Path, advice: str = "", splits: Section | None = None) -> None:
-    """Write the page of a run, below ``splits``, whole or not at all. Raises RunError, which ends with ``advice``."""
-    page = document(replace(content(run), splits=splits))
+def write_report(
+    run: Run, target: Path, advice: str = "", splits: Section | None = None, *, reloads: bool = False
+) -> None:
+    """Write the page of a run, below ``splits``, whole or not at all. Raises RunError, which ends with ``advice``.
+
+    ``reloads``: an open page loads itself again after some seconds, as it is written again while the run goes on.
+    """
+    page = document(replace(content(run), splits=splits), reloads=reloads)
     try:
         write_atomically(target, page.encode())
     except OSError as error:
         raise RunError(f"cannot write {target}: {error.strerror}{advice}") from error
 
 
-def document(shown: Content, *, live: bool = False) -> str:
-    """The whole page. ``live``: it asks where it came from for what is new."""
+def document(shown: Content, *, reloads: bool = False) -> str:
+    """The whole page; ``reloads`` as in ``write_report``."""
     page: str = _template("page.html").render(
         **_values(shown),
         css=_text("page.css"),
         js=_text("page.js"),
         plotly=plotly_script().read_text("utf-8"),
         plots=as_script(shown.plots),
-        live=live,
+        reload_seconds=RELOAD_SECONDS if reloads else None,
         version=__version__,
     )
     return page
-
-
-def fragment(shown: Content) -> str:
-    """The part between head and foot, which changes during a run."""
-    text: str = _template("main.html").render(**_values(shown))
-    return text
 
 
 def check_extra() -> None:
@@ -134,7 +132,7 @@ def as_script(value: Mapping[str, Any]) -> str:
 
 def _values(shown: Content) -> dict[str, Any]:
     run = shown.run
-    words = {"silos": table_of_silos(run), "still": words_of(run.kind).decided.still} if run else {"silos": None}
+    words = {"silos": table_of_silos(run), "still": words_of(run.kind).decided.still}
     return {**shown.head, **words, "run": run, "splits": shown.splits, "sections": shown.sections}
 
 

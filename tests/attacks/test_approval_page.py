@@ -27,7 +27,6 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.cli import main
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import Agent
-from fedct_flwr.report.live import Feed
 from fedct_flwr.report.page import content, document
 from fedct_flwr.report.summary import Run
 from fedct_flwr.text.console import SafeConsole
@@ -238,8 +237,7 @@ def test_the_report_has_nothing_raw(tmp_path: Path) -> None:
     assert HOSTILE not in page
     own = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     assert_plain(own)
-    told = json.loads(Feed(tmp_path / "run").data())
-    for text in (*strings(json.loads(scripts[1])), *strings(told)):
+    for text in strings(json.loads(scripts[1])):
         assert_plain(text)
 
 
