@@ -37,8 +37,8 @@ from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
-from fedct_flwr.report.figures import COLORS, Figure, Section, Table, layout, numbers
-from fedct_flwr.report.page import NAME, RELOAD_SECONDS, available
+from fedct_flwr.report.figures import Figure, Section, Table, layout, line
+from fedct_flwr.report.page import NAME, RELOAD_SECONDS, plotly_script
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
 from fedct_flwr.simulation.repeats import (
@@ -210,7 +210,7 @@ def simulate(
     config, how, folder = simulation.config, simulation.algorithm, simulation.folder
     _print_data(out, simulation)
     runner = simulation.runner(engine)
-    if available():
+    if plotly_script().is_file():
         out.say(f"open it in a browser while the run goes on: {from_here(path / NAME)}\n")
     _run(console, simulation, runner)
     untold: list[str] = []
@@ -269,14 +269,13 @@ def _splits(found: Repeats) -> Section:
         name = f"{measure[:1].upper()}{measure[1:]}, means over {len(found.seeds)} splits, {words}"
         tables.append((name, Table(["", *found.columns], [[silo, *found.cells(of)] for silo, of in lines])))
     traces, rows = [], []
-    for color, (test, words) in zip(COLORS, TESTS.items(), strict=False):
+    for place, (test, words) in enumerate(TESTS.items()):
         gains = [of["federated"] - of["local"] for of in (scores.means(rows, test) for rows in found.rows)]
-        look = {"type": "box", "boxpoints": "all", "marker": {"color": color}}
-        traces.append({**look, "name": words, "x": numbers(gains)})
+        traces.append(line(words, found.seeds, gains, place, mode="markers"))
         rows.append([words, *(f"{gain:+.3f}" for gain in gains)])
-    shape = layout(x={"title": {"text": f"difference in {measure} to silos alone"}, "zeroline": True}, y={})
+    shape = layout("seed", f"difference in {measure} to silos alone", {"dtick": 1}, {})
     table = Table(["test", *(f"seed {seed}" for seed in found.seeds)], rows)
-    figure = Figure("splits", "What silos gain, split by split", "Each point is a split.", traces, shape, table)
+    figure = Figure("splits", "Gains split by split", "Each point is a split.", traces, shape, table)
     figures, notes = ([figure] if "local" in found.methods else []), [found.sentence] if found.sentence else []
     return Section("splits", f"{len(found.seeds)} splits", figures, tables, notes)
 
