@@ -19,7 +19,6 @@ from fedct_flwr.datasets.loading import OF_PUBLIC
 from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
 from fedct_flwr.datasets.partition import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
-from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, SiloName
 
 if TYPE_CHECKING:
@@ -90,7 +89,10 @@ def check_run(
     as_others = {"warm-up-rounds"} if config.warm_up_rounds == 1 else set()
     if asked := [key for key in given if key in of_learners - kept - as_others]:
         _refuse(config, asked, _of_learners(config, dataset, subject, student))
-    check_tracking(config)
+    if config.tracking == "mlflow":
+        from fedct_flwr.integrations.mlflow import check_extra
+
+        check_extra()
     return algorithm
 
 

@@ -30,7 +30,6 @@ from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor, errors_of, grouped, reason
 from fedct_flwr.runs.run_folder import RunFolder, check_new
-from fedct_flwr.tracking import track_scores
 from fedct_flwr.types import RunError
 
 if TYPE_CHECKING:
@@ -187,7 +186,10 @@ class Simulation:
         if self.table_one.rows:
             write_json(self.folder.path / TABLE_ONE, {"rows": self.table_one.document()})
         scoreboard.save_gains(scoreboard.who_gained(rows, self.folder, self.dataset), self.folder)
-        track_scores(self.config, self.folder, rows)
+        if self.config.tracking == "mlflow":
+            from fedct_flwr.integrations.mlflow import MLflow
+
+            MLflow(self.folder).log_scores(rows)
         return rows
 
     def _keep(self, log: Path) -> Path:
