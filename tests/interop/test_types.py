@@ -48,10 +48,14 @@ def frames(form: str) -> dict[str, Any]:
     return {name: t if name == "public" else t.assign(ill=["yes", "no"] * 20) for name, t in silos.items()}
 
 
-def loaded(silos: Any, public: Any = None) -> FederatedDataset:
-    data = data_of(silos, public, "ill")
+def loaded(silos: Any, public: Any = None, label: str = "ill") -> FederatedDataset:
     accepted = ("repeated-records", "shared-records", "label-in-public")
+    data = data_of(silos, public, label)
     return datasets.load(RunConfig.from_flower({**data.settings, "test-fraction": 0.0, "accept": accepted}))
+
+
+def loaded_arrays(X: Any) -> Any:
+    return loaded({name: (X, ["yes", "no"] * 20) for name in ("north", "south")}, X, "").public.X
 
 
 def told(dataset: FederatedDataset) -> tuple[Any, list[Any]]:
@@ -97,11 +101,7 @@ def test_forms_of_one_kind_are_the_same_column() -> None:
 def test_what_a_mask_hides_is_missing(missing: Callable[..., Any]) -> None:
     mask = np.arange(80).reshape(40, 2) % 7 == 0
     X = missing(np.arange(80.0).reshape(40, 2), mask=mask)
-    silos = {name: (X, ["yes", "no"] * 20) for name in ("north", "south")}
-    data = data_of(silos, X, "")
-    config = {**data.settings, "test-fraction": 0.0, "accept": ("repeated-records", "shared-records")}
-    found = datasets.load(RunConfig.from_flower(config)).public.X
-    np.testing.assert_array_equal(np.isnan(found), mask)
+    np.testing.assert_array_equal(np.isnan(loaded_arrays(X)), mask)
 
 
 class Streamed:
@@ -137,12 +137,6 @@ def test_sparse_matrices_and_tensors_are_arrays() -> None:
         torch.tensor(X).bfloat16(),
     ):
         np.testing.assert_array_equal(loaded_arrays(given), expected)
-
-
-def loaded_arrays(X: Any) -> Any:
-    data = data_of({name: (X, ["yes", "no"] * 20) for name in ("north", "south")}, X, "")
-    config = {**data.settings, "test-fraction": 0.0, "accept": ("repeated-records", "shared-records")}
-    return datasets.load(RunConfig.from_flower(config)).public.X
 
 
 def test_numbers_that_no_column_holds_are_named() -> None:

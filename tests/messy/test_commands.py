@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import tomli_w
 
-from fedct_flwr import DataWarning, simulate
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.silo.own import real_site
@@ -60,7 +59,7 @@ def codes(document: dict[str, Any]) -> dict[str, str]:
 
 def test_simulate_says_what_is_suspicious(fedct: Fedct, here: Path) -> None:
     made("another unit at a silo").write(here / "wards")
-    options = ("--data-dir", "wards", "--label", LABEL, "--in-process", "--no-watch", "--rounds", "1", "--json")
+    options = ("--data-dir", "wards", "--label", LABEL, "--in-process", "--rounds", "1", "--json")
     outcome = fedct("simulate", *options, "--run-dir", "said")
     assert outcome.code == 0, outcome.err
     assert codes(json.loads(outcome.out)) == {"other-scale": "said"}
@@ -70,17 +69,6 @@ def test_simulate_says_what_is_suspicious(fedct: Fedct, here: Path) -> None:
     outcome = fedct("simulate", *options, "--run-dir", "accepted", "--accept", "other-scale:glucose")
     assert codes(json.loads(outcome.out)) == {}
     assert "lies apart" not in outcome.err
-
-
-def test_the_function_raises_and_warns(tmp_path: Path) -> None:
-    folder = made("other words at a silo").write(tmp_path / "refused")
-    with pytest.raises(DataError, match="unknown-values:sex"):
-        simulate(folder, label=LABEL, rounds=1, progress=False)
-    folder = made("one class at a silo").write(tmp_path / "said")
-    with pytest.warns(DataWarning, match="koeln"):
-        assert simulate(folder, label=LABEL, rounds=1, progress=False, learner="naive-bayes").status == "completed"
-    run = simulate(folder, label=LABEL, rounds=1, progress=False, learner="naive-bayes", accept=["one-class:koeln"])
-    assert run.status == "completed"
 
 
 def test_inspect_shows_the_table_by_site_the_findings_and_unused_files(fedct: Fedct, here: Path) -> None:

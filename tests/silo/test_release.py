@@ -21,7 +21,6 @@ from fedct_flwr.silo.site import FolderState
 from fedct_flwr.types import Refusal
 from fedct_flwr.wire.content import Instruction, Query
 from tests.hospitals import STUDY, restart
-from tests.silo import labelers
 from tests.silo.labelers import Drawing, drawing
 from tests.silo.real import RUN, TERMS, RealSilo, answered
 
@@ -32,7 +31,7 @@ PROTECTED: dict[str, Any] = {"protection": "dp-linear", "epsilon": 1.0}
 
 @pytest.fixture(autouse=True)
 def _set_up(in_a_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", drawing)
 
 
 class Silo(RealSilo):
@@ -110,7 +109,7 @@ def test_nothing_is_learned_when_the_budget_is_used_up_as_no_answer_leaves(silo:
 def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_labeler_has_drawn(
     silo: Silo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
     restart()
     assert silo.ask(1) == silo.ask(2)
     shutil.rmtree(silo.state / "privacy")
@@ -132,7 +131,7 @@ def test_a_question_costs_once_in_all_runs_and_after_a_restart(silo: Silo) -> No
 
 
 def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
     restart()
     assert len({silo.ask(number) for number in range(1, 9)}) == 1
     assert silo.charges == 1
@@ -214,53 +213,6 @@ def test_killed_anywhere_it_has_paid_once_and_says_the_same(silo: Silo) -> None:
         if len(kept) == 2:  # drawn before it was killed: this is what it says
             assert first == kept[1], point
     assert killed > 10
-
-
-def killed_at(silo: Silo, owner: Any, name: str, *, after: bool = False) -> None:
-    """Ask the first question in a process that is killed before or after this step."""
-    child = os.fork()
-    if child == 0:
-        try:
-            inner = getattr(owner, name)
-
-            def last(*arguments: Any, **named: Any) -> Any:
-                if after:
-                    inner(*arguments, **named)
-                os.kill(os.getpid(), signal.SIGKILL)
-
-            setattr(owner, name, last)
-            silo.ask(1)
-        finally:
-            os._exit(0)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    restart()
-
-
-def test_killed_in_its_only_draw_it_has_not_lost_its_budget(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As dp-linear, which spends all of it at its first question, whichever that is."""
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
-    silo.protect(epsilon=0.5)
-    killed_at(silo, Drawing, "answer")
-    assert silo.charges == 1
-    answer = silo.ask(1, run=2, label=1)
-    assert [answer] == silo.drawn
-    assert silo.ask(1) == silo.ask(2) == answer
-    assert silo.charges == 1
-
-
-def test_killed_before_its_draw_a_question_is_answered_when_its_price_has_changed(
-    silo: Silo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As with teachers, which answered a part of it meanwhile, or with another plan."""
-    killed_at(silo, Drawing, "answer")
-    monkeypatch.setattr(labelers, "PRICE", 0.3)
-    first = silo.ask(1)
-    assert [first] == silo.drawn
-    assert silo.ask(1, run=2) == first
-    # What it was charged for at first waits for a question of that price.
-    monkeypatch.setattr(labelers, "PRICE", 0.4)
-    assert silo.ask(2) == silo.drawn[1]
-    assert silo.charges == 2
 
 
 def test_a_simulated_silo_without_a_runs_folder_promises_nothing_and_answers_nothing(tmp_path: Path) -> None:
