@@ -143,7 +143,12 @@ FAULTS = [
         "privacy/test_noise_shares.py",
     ),
     # The privacy sheet states the noise that epsilon follows from.
-    Fault("silo/noisy_sum.py", "event.noise_multiplier, *known", "1.0, *known", "cli/test_privacy_sheet.py"),
+    Fault(
+        "silo/noisy_sum.py",
+        "joint.honest, noise.event().noise_multiplier",
+        "joint.honest, 1.0",
+        "cli/test_privacy_sheet.py",
+    ),
     Fault("privacy/events.py", "{1 / event.noise_parameter", "{event.noise_parameter", "privacy/test_sheet.py"),
     # What every message is: one encoding, of the same study and public set.
     Fault("wire/codec.py", "if payload != encoded:", "if False:", "wire/test_codec.py"),
