@@ -19,8 +19,7 @@ from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspections import inspect_folder, read_unlabeled
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.types import ConfigError, DataError
-from tests.messy.cases import REFUSED, SAID, Case
-from tests.messy.patients import LABEL, PUBLIC, SILOS, load, patients
+from tests.messy.patients import LABEL, PUBLIC, REFUSED, SAID, SILOS, Case, load, patients
 
 
 def findings(folder: Path, **settings: object) -> tuple[Finding, ...]:
