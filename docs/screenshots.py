@@ -16,7 +16,7 @@ HERE: Final = Path(__file__).parent
 SCHEMES: Final = ("light", "dark")
 _SIZE: Final = (1180, 980)
 _MARGIN: Final = 8
-_SETTINGS: Final = ("--in-process", "--no-watch")
+_SETTINGS: Final = ("--in-process",)
 
 
 def main() -> None:

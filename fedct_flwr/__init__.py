@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fedct_flwr.baselines.weight_sharing import FedAvg
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.datasets.partition import IID, Dirichlet
-    from fedct_flwr.drawing.simulated import Drawn
+    from fedct_flwr.drawing.drawn import Drawn
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.repeats import Repeats, repeat
     from fedct_flwr.simulation.run import Comparison, Run, SiloModel, read_run
@@ -37,7 +37,7 @@ _WHERE: Final = {
     "baselines.weight_sharing": ("FedAvg",),
     "baselines.feddf": ("FedDF",),
     "baselines.client_drift": ("FedDyn", "FedProx", "Scaffold"),
-    "drawing.simulated": ("Drawn",),
+    "drawing.drawn": ("Drawn",),
     "privacy.budget": ("PrivacyWarning",),
     "simulation.repeats": ("Repeats", "repeat"),
     "simulation.run": ("Comparison", "Run", "SiloModel", "read_run"),

@@ -4,7 +4,7 @@ import contextlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -19,7 +19,6 @@ from fedct_flwr.runs.records import failures_noted
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import logger
-from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 if TYPE_CHECKING:
@@ -96,13 +95,22 @@ def _subject(config: RunConfig) -> tuple["FederatedDataset | None", Subject, Seq
 def _run(algorithm: "Algorithm", study: Study, grid: Grid) -> None:
     with failures_noted(study.folder):
         logger.info("Run folder: %s", study.folder.path)
-        with Tracked(study.config, study.folder, resumed=study.checkpoint is not None) as tracked:
+        with _tracked(study) as told:
             facts = algorithm.run(study, grid)
-            tracked.completed(facts)
+            told |= facts
     study.folder.finish("completed", **facts)
     if study.dataset and not study.config.run_dir:
         # A run of `flwr run`: `fedct simulate` names the folder, and scores what is there.
         _tell_scores(study, study.dataset)
+
+
+def _tracked(study: Study) -> contextlib.AbstractContextManager[dict[str, Any]]:
+    """The monitor of the run, if its config names one."""
+    if study.config.tracking == "none":
+        return contextlib.nullcontext({})
+    from fedct_flwr.integrations.mlflow import MLflow
+
+    return MLflow(study.folder).follow(resumed=study.checkpoint is not None)
 
 
 def _tell_scores(study: Study, dataset: "FederatedDataset") -> None:

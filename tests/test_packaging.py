@@ -86,9 +86,9 @@ EXTRAS = {
     "fedct_flwr/learners/cuda_graph.py": "torch",
     "fedct_flwr/learners/stacked.py": "torch",
     "fedct_flwr/report/page.py": "report",
-    "fedct_flwr/report/crate.py": "crate",
+    "fedct_flwr/integrations/crate.py": "crate",
     "fedct_flwr/baselines/dp_fedavg.py": "privacy",
-    "fedct_flwr/tracking.py": "mlflow",
+    "fedct_flwr/integrations/mlflow.py": "mlflow",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
 # There where it is used: the library of a model, a notebook's own.
 BROUGHT_ALONG = {

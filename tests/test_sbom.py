@@ -1,10 +1,8 @@
 """What an image's SBOM says: CycloneDX's schema, Python packages with their wheels' digests, Debian's packages."""
 
 import json
-import os
 import subprocess
 import sys
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from tests.test_locks import MORE, versions
 from tests.wheelhouses import load_script, sha256, write_wheel
 
 pytestmark = pytest.mark.slow
@@ -81,67 +78,3 @@ def test_a_python_package_has_the_digest_of_its_wheel(text: str, image: Path) ->
 def test_it_says_which_base_was_used(text: str) -> None:
     component = json.loads(text)["metadata"]["component"]
     assert component["properties"] == [{"name": sbom.BASE, "value": BASE}]
-
-
-# --- the bundle for hospitals without internet
-
-
-bundle = load_script("bundle")
-licences = load_script("licences")
-NAMES = ["fedct/agent:latest", "fedct/supernode:latest"]
-ENGINE = f"""\
-#!{sys.executable}
-import sys, pathlib
-match sys.argv[1:]:
-    case ["image", "inspect", "--format", "{{{{.Id}}}}", name]:
-        print("sha256:" + name)
-    case ["save", "--output", path, *names]:
-        pathlib.Path(path).write_text(" ".join(names))
-"""
-
-
-@pytest.fixture
-def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What `make images` leaves, and a program in Docker's place that knows these images."""
-    folder, programs = tmp_path / "sbom", tmp_path / "bin"
-    for made in (folder, programs):
-        made.mkdir()
-    (programs / "docker").write_text(ENGINE)
-    (programs / "docker").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    (folder / "images.txt").write_text("".join(f"sha256:{name}  {name}\n" for name in [*NAMES, "fedct/demo:latest"]))
-    for image in bundle.IMAGES_OF_A_SILO:
-        for form in ("cdx.json", "licences.txt"):
-            (folder / f"{image}.{form}").write_text(f"{image} {form}")
-    return folder
-
-
-def test_a_bundle_has_images_checksums_sboms_licences_and_what_was_tried(left: Path, tmp_path: Path) -> None:
-    digest = bundle.write(left, "fedct", "latest", tmp_path / "out" / "bundle.tar")
-    assert digest == sha256(tmp_path / "out" / "bundle.tar")
-    subprocess.run(["tar", "--extract", "--file", tmp_path / "out" / "bundle.tar"], cwd=tmp_path, check=True)
-    there = tmp_path / bundle.FOLDER
-    assert {path.name for path in there.iterdir()} == {
-        "fedct-silo.tar", "images.txt", "agent.cdx.json", "supernode.cdx.json", "agent.licences.txt",
-        "supernode.licences.txt", "SUPPORTED.md", "hospital.md", "LICENSE", "SHA256SUMS",
-    }  # fmt: skip
-    assert (there / "fedct-silo.tar").read_text() == " ".join(NAMES)
-    assert (there / "images.txt").read_text() == "".join(f"sha256:{name}  {name}\n" for name in NAMES)
-    check = ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"]
-    assert subprocess.run(check, cwd=there, check=False).returncode == 0
-    (there / "agent.cdx.json").write_text("another")
-    assert subprocess.run(check, cwd=there, check=False, capture_output=True).returncode == 1
-    # All files are in the sums, and only the sums themselves are not.
-    assert {path.name for path in there.iterdir()} - {
-        line.split()[1] for line in (there / "SHA256SUMS").read_text().splitlines()
-    } == {"SHA256SUMS"}
-
-
-def test_each_package_of_the_images_declares_a_licence() -> None:
-    """Those of the lock files, as they are installed here."""
-    locked = versions("agent", "supernode", "coordinator")
-    assert MORE
-    normalized = load_script("wheelhouse")._normalized
-    found = [licences.licence_of(one) for one in distributions() if normalized(one.metadata["Name"]) in locked]
-    assert len(found) > 50
-    assert [one.package for one in found if not one.declared] == []

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr import drawing, labelers
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.files import write_atomically
-from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, RunError
@@ -45,7 +45,7 @@ class DrawnSet(Algorithm):
 
     def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError in a simulation, which draws its set before a run, or without the extra privacy."""
-        check_extra("privacy", f"algorithm {self.name!r}")
+        labelers.check_extra("privacy", f"algorithm {self.name!r}")
         if dataset is not None:
             raise ConfigError(
                 f"algorithm {self.name!r} asks real silos: in a simulation set public to 'drawn', and choose the "
@@ -57,14 +57,13 @@ class DrawnSet(Algorithm):
 
         A sum that was opened stays in the checkpoint, and is asked for no more.
         """
-        from fedct_flwr.drawing.marginals import draw
         from fedct_flwr.silo.noisy_sum import plan_of
 
         plan, rows = plan_of(cast("StudyFolder", study.subject.folder)), study.config.draw_rows
         opened = study.checkpoint.state.get(_COUNTS) if study.checkpoint else None
         if opened is None:
             opened = self._opened(study, grid, plan)
-        X, note = draw(plan, opened, rows, generator(study.config.seed, "drawn set"))
+        X, note = drawing.draw(plan, opened, rows, generator(study.config.seed, "drawn set"))
         write_atomically(study.folder.path / FILE, plan.form.csv(X))
         facts = {"epsilon": plan.epsilon, "delta": plan.delta, "honest": plan.honest}
         return {"drawn": {**facts, "rows": rows, "note": note}}

@@ -19,6 +19,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedct_flwr import labelers
 from fedct_flwr.config.method import methods
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import (
@@ -280,25 +281,21 @@ class JointLabeler(JointSettings):
 
         Real silos' budget is that of their study, which their coordinator and each of them check.
         """
-        from fedct_flwr.labelers.labeler import check_extra
         from fedct_flwr.learners.build import named_learners
 
-        check_extra("privacy", f"algorithm {self.name!r}")
+        labelers.check_extra("privacy", f"algorithm {self.name!r}")
         if dataset is None:
             return
         named_learners(config, dataset)
         dataset.check_protected()
-        from fedct_flwr.labelers.joint_linear import joint_labeler
 
         step = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
         # Raises ConfigError where no noise keeps the budget.
-        _ = joint_labeler(step, dataset.public, dataset.schema).noise
+        _ = labelers.joint_labeler(step, dataset.public, dataset.schema).noise
 
     def notes(self, config: "RunConfig", dataset: "FederatedDataset") -> list[str]:
-        from fedct_flwr.labelers.joint_linear import expected
-
         plan = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
-        few, sentence = expected(plan.records, plan.epsilon, plan.delta)
+        few, sentence = labelers.expected(plan.records, plan.epsilon, plan.delta)
         return [sentence] if few else []
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:

@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | declined (``silo approve``, ``silo revoke``), not healthy (``silo status``), or an unexpected error |
 | 2 | a setting or an option is missing, misspelled or out of range |
-| 3 | data or a file cannot be used, or a check (``doctor``, ``inspect``, ``silo check``) has found something bad |
+| 3 | data or a file cannot be used, or a check (``inspect``, ``silo check``) has found something bad |
 | 4 | the run failed, or the disk is full; ``silo verify``: the log is not intact |
 | 5 | a learner failed |
 | 129, 130, 143 | hung up, interrupted (Ctrl-C), terminated |
@@ -16,7 +16,7 @@ import signal
 import sys
 import traceback
 from types import TracebackType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import typer
 from rich.markup import escape
@@ -28,16 +28,22 @@ from fedct_flwr.cli.output import echo
 from fedct_flwr.process_end import end_process, learners_at_work
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import escape_warnings, printable
-from fedct_flwr.types import FedctError, RunError
+from fedct_flwr.types import ConfigError, FedctError, RunError
 
 _REAL = "Real silos"
 PANELS = {
-    **dict.fromkeys(("simulate", "compare", "inspect", "report", "doctor"), "Simulate"),
+    **dict.fromkeys(("simulate", "compare", "inspect", "report"), "Simulate"),
     "demo": _REAL,
     **dict.fromkeys(("predict", "evaluate", "calibrate", "export"), "Models"),
     **dict.fromkeys(("audit", "privacy-sheet"), "Privacy"),
 }
 """Commands, each with the title below which help shows it."""
+
+GONE: Final = {
+    ("simulate", "--watch"): "the run's report.html is written again after each round: open that file",
+    ("simulate", "--no-watch"): "no page is served any more: leave it out",
+}
+"""Commands and their options that went, each with what serves now."""
 
 EPILOG = """Begin with 'fedct simulate': four real hospitals, in a minute.
 
@@ -94,6 +100,9 @@ def dispatch() -> None:
     sys.excepthook = _show_unexpected
     escape_warnings()
     try:
+        for (command, option), instead in GONE.items():
+            if sys.argv[1:2] == [command] and option in sys.argv[2:]:
+                raise ConfigError(f"{option} is no option of fedct {command} any more, as {instead}")
         app()
     except FedctError as error:
         _fail(str(error), error.exit_code)

@@ -1,5 +1,6 @@
 """``fedct report``: a run as one HTML page."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -7,7 +8,7 @@ import typer
 
 from fedct_flwr.cli.output import Output, check_new
 from fedct_flwr.cli.privacy_sheet import sheet_of_run
-from fedct_flwr.report import crate as crates
+from fedct_flwr.integrations import crate as crates
 from fedct_flwr.report.figures import Section
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.report.summary import Run
@@ -67,6 +68,16 @@ def _write_crate(run: Path, target: Path, *, models: bool) -> None:
             out.warn(f"the crate has no privacy sheet: {error}")
         crates.write_crate(run, target, sheet, models=models)
     out.say(f"crate: {target}")
+
+
+def write_meanwhile(folder: RunFolder, *, ended: bool = False) -> None:
+    """Write the report of a run that goes on, where the extra is installed; the page loads itself again.
+
+    No failure is told: the page is not worth the run, and the next round or the end writes it.
+    """
+    with suppress(FedctError, OSError):
+        check_extra()
+        write_report(Run(folder.path), folder.path / NAME, reloads=not ended)
 
 
 def write_at_end(folder: RunFolder, target: Path | None = None, splits: Section | None = None) -> str:

@@ -1,13 +1,12 @@
 """``fedct simulate``: a whole federation on this machine, from data to a table."""
 
-import contextlib
 import math
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -16,7 +15,7 @@ from rich.markup import escape
 from fedct_flwr.algorithms.table import ALGORITHMS, DEFAULT
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.printed_rounds import PrintedRounds, show_run
-from fedct_flwr.cli.report import write_at_end
+from fedct_flwr.cli.report import write_at_end, write_meanwhile
 from fedct_flwr.cli.run_options import (
     DATA,
     Accept,
@@ -38,9 +37,8 @@ from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
-from fedct_flwr.report.figures import COLORS, Figure, Section, Table, layout, numbers
-from fedct_flwr.report.live import live
-from fedct_flwr.report.page import NAME, available
+from fedct_flwr.report.figures import Figure, Section, Table, layout, line
+from fedct_flwr.report.page import NAME, RELOAD_SECONDS, plotly_script
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
 from fedct_flwr.simulation.repeats import (
@@ -148,9 +146,6 @@ def simulate(
             rich_help_panel=_METHOD,
         ),
     ] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch/--no-watch", help="Show the run in the browser while it goes on, on this machine.")
-    ] = True,
     set_: Set = None,
     json_: Json = False,
 ) -> None:
@@ -175,7 +170,7 @@ def simulate(
     trusted = (package or ()) if resume else None
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        again = {"resume", "package", "in_process", "watch", "json_"}
+        again = {"resume", "package", "in_process", "json_"}
         allowed = again | {"repeats" if repeated else "rounds"}
         refuse_options(context, allowed=allowed, why="with --resume")
         if repeated:
@@ -215,11 +210,11 @@ def simulate(
     config, how, folder = simulation.config, simulation.algorithm, simulation.folder
     _print_data(out, simulation)
     runner = simulation.runner(engine)
-    with _live(path) if watch else contextlib.nullcontext("") as address:
-        console.print(f"watch it at {address}\n" if address else "")
-        _run(console, simulation, runner)
-        untold: list[str] = []
-        rows = simulation.score(partial(progress, what=scoreboard.TRAINING), untold.append)
+    if plotly_script().is_file():
+        out.say(f"open it in a browser while the run goes on: {from_here(path / NAME)}\n")
+    _run(console, simulation, runner)
+    untold: list[str] = []
+    rows = simulation.score(partial(progress, what=scoreboard.TRAINING), untold.append)
     for sentence in untold:
         out.warn(printable(sentence))
     verdict, seconds = folder.read_json(scoreboard.FILE), time.monotonic() - started
@@ -274,14 +269,13 @@ def _splits(found: Repeats) -> Section:
         name = f"{measure[:1].upper()}{measure[1:]}, means over {len(found.seeds)} splits, {words}"
         tables.append((name, Table(["", *found.columns], [[silo, *found.cells(of)] for silo, of in lines])))
     traces, rows = [], []
-    for color, (test, words) in zip(COLORS, TESTS.items(), strict=False):
+    for place, (test, words) in enumerate(TESTS.items()):
         gains = [of["federated"] - of["local"] for of in (scores.means(rows, test) for rows in found.rows)]
-        look = {"type": "box", "boxpoints": "all", "marker": {"color": color}}
-        traces.append({**look, "name": words, "x": numbers(gains)})
+        traces.append(line(words, found.seeds, gains, place, mode="markers"))
         rows.append([words, *(f"{gain:+.3f}" for gain in gains)])
-    shape = layout(x={"title": {"text": f"difference in {measure} to silos alone"}, "zeroline": True}, y={})
+    shape = layout("seed", f"difference in {measure} to silos alone", {"dtick": 1}, {})
     table = Table(["test", *(f"seed {seed}" for seed in found.seeds)], rows)
-    figure = Figure("splits", "What silos gain, split by split", "Each point is a split.", traces, shape, table)
+    figure = Figure("splits", "Gains split by split", "Each point is a split.", traces, shape, table)
     figures, notes = ([figure] if "local" in found.methods else []), [found.sentence] if found.sentence else []
     return Section("splits", f"{len(found.seeds)} splits", figures, tables, notes)
 
@@ -301,16 +295,16 @@ def _print_data(out: Output, simulation: Simulation) -> None:
         console.print(escape(sentence), soft_wrap=True)
 
 
-@contextlib.contextmanager
-def _live(path: Path) -> Iterator[str]:
-    """Serve the run's page meanwhile; yields its address, or nothing where it cannot be served."""
-    with contextlib.ExitStack() as stack:
-        address = ""
-        if available():
-            # Not even a page for the run's own machine is worth the run.
-            with contextlib.suppress(OSError):
-                address = stack.enter_context(live(path)).url
-        yield address
+class _ReportedRounds(PrintedRounds):
+    """Also writes the run's page again, at most as often as an open page loads itself again."""
+
+    _written_at = -math.inf
+
+    def _print(self, entry: Mapping[str, Any]) -> None:
+        super()._print(entry)
+        if time.monotonic() - self._written_at > RELOAD_SECONDS:
+            self._written_at = time.monotonic()
+            write_meanwhile(self._folder)
 
 
 def _run(console: Console, simulation: Simulation, runner: Runner) -> None:
@@ -319,11 +313,11 @@ def _run(console: Console, simulation: Simulation, runner: Runner) -> None:
     status = console.status("starting the simulation")
     try:
         with status:
-            simulation.run(runner, PrintedRounds(console, folder, status))
-    except RunError:
-        raise
-    except BaseException:
-        if folder.exists():
+            simulation.run(runner, _ReportedRounds(console, folder, status))
+    except BaseException as error:
+        if (folder.path / NAME).exists():
+            write_meanwhile(folder, ended=True)
+        if not isinstance(error, RunError) and folder.exists():
             again = f"fedct simulate --resume {in_shell(folder.path)}{trusting(simulation.config.to_flower())}"
             console.print(f"stopped; to go on: {escape(again)}", soft_wrap=True)
         raise

@@ -15,15 +15,10 @@ COLORS: Final = (
     "#2f7fdb", "#d4680f", "#149568", "#c44a9c", "#8b66d9", "#a37b0c", "#0c8fa3", "#d64a44", "#71829a", "#9a6f52",
 )  # fmt: skip
 """Of silos in their order; each is seen on white and on the dark page."""
-DASHES: Final = ("dash", "dot", "dashdot", "longdash")
-"""Of lines that are no silo's."""
 MUTED: Final = "#7f8ea3"
 UNKNOWN: Final = "–"
-_SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "pentagon")
+_DASHES: Final = ("dash", "dot", "dashdot", "longdash")
 _MOST_LINES: Final = 8
-"""More silos than that are a band."""
-_MARKED: Final = 30
-_TICKS: Final = 12
 
 Values: TypeAlias = NDArray[np.float64]
 
@@ -41,21 +36,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """``message`` is a sentence on the values, ``note`` says where they come from; ``table`` has them as text."""
+    """``note`` is a sentence or two on the values; ``table`` has them as text."""
 
     id: str
     title: str
-    message: str
+    note: str
     traces: Sequence[dict[str, Any]]
     layout: dict[str, Any]
-    table: Table | None
-    note: str = ""
+    table: Table | None = None
     height: int = 330
-
-    @property
-    def plot(self) -> dict[str, Any]:
-        """The figure in Plotly's form."""
-        return {"data": list(self.traces), "layout": self.layout}
 
 
 @dataclass(frozen=True)
@@ -68,33 +57,10 @@ class Section:
     tables: Sequence[tuple[str, Table]] = ()
     notes: Sequence[str] = ()
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to say."""
-        return not (self.figures or self.tables or self.notes)
 
-
-@dataclass(frozen=True)
-class Scale:
-    """How numbers are said: on the axis (d3's format) and in words (Python's)."""
-
-    axis: str
-    tick: str
-    words: str
-
-    def __call__(self, value: float) -> str:
-        """In words, with a dash for an unknown value."""
-        return formatted(value, self.words)
-
-
-def formatted(value: float, form: str) -> str:
-    """A number by Python's format specification, with a dash for an unknown one."""
+def formatted(value: float, form: str = ".3f") -> str:
+    """A number by Python's format specification, as a score without one; with a dash for an unknown one."""
     return UNKNOWN if np.isnan(value) else f"{value:{form}}"
-
-
-def score(value: float) -> str:
-    """A balanced accuracy or R², as the table of a run has it."""
-    return formatted(value, ".3f")
 
 
 def size(value: float) -> str:
@@ -111,16 +77,6 @@ def size(value: float) -> str:
     return f"{value / 1e3:.1f} kB" if value >= 10_000 else f"{value:,.0f} bytes"
 
 
-def mean(values: Values) -> float:
-    """The mean of all known values; NaN without any.
-
-    >>> mean(np.array([1.0, np.nan, 3.0])), mean(np.array([np.nan]))
-    (2.0, nan)
-    """
-    there = values[np.isfinite(values)]
-    return float(there.mean()) if there.size else float("nan")
-
-
 def numbers(values: ArrayLike) -> list[Any]:
     """Numbers for a trace, with None for NaN; six digits are more than a figure shows."""
     array = np.asarray(values, dtype=np.float64)
@@ -132,17 +88,24 @@ def plain(name: str) -> str:
     return html.escape(printable(name), quote=False)
 
 
-def layout(*, x: dict[str, Any], y: dict[str, Any], **other: Any) -> dict[str, Any]:
-    """The layout that all figures share."""
+def layout(x_title: str, y_title: str, x: dict[str, Any], y: dict[str, Any], **other: Any) -> dict[str, Any]:
+    """The layout of a figure, with what is particular about its axes ``x`` and ``y``."""
     legend = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom", "traceorder": "normal"}
-    return {
-        "margin": {"l": 64, "r": 16, "t": 8, "b": 48},
-        "hovermode": "x unified",
-        "legend": legend,
-        "xaxis": {"automargin": True, **x},
-        "yaxis": {"automargin": True, "rangemode": "tozero", **y},
-        **other,
+    margin = {"l": 64, "r": 16, "t": 8, "b": 48}
+    axes = {
+        axis: {"automargin": True, "title": {"text": plain(title)}, **own}
+        for axis, title, own in (("xaxis", x_title, x), ("yaxis", y_title, y))
     }
+    return {"margin": margin, "hovermode": "closest", "legend": legend, **axes, **other}
+
+
+def line(name: str, x: ArrayLike, y: ArrayLike, place: int, **look: Any) -> dict[str, Any]:
+    """The trace of a silo or another part at this ``place``, which gives it its color."""
+    color = COLORS[place % len(COLORS)]
+    return {
+        "type": "scatter", "mode": "lines+markers", "name": plain(name), "x": numbers(x), "y": numbers(y),
+        "line": {"color": color, "width": 2}, "marker": {"color": color, "size": 7}, **look,
+    }  # fmt: skip
 
 
 def levels_at(
@@ -152,7 +115,7 @@ def levels_at(
     return [
         {
             "type": "scatter", "mode": "lines", "name": plain(name), "x": x or [value, value], "y": y or [value, value],
-            "line": {"color": MUTED, "width": 1.5, "dash": DASHES[place % len(DASHES)]},
+            "line": {"color": MUTED, "width": 1.5, "dash": _DASHES[place % len(_DASHES)]},
         }
         for place, (name, value) in enumerate(levels)
     ]  # fmt: skip
@@ -161,92 +124,35 @@ def levels_at(
 def over_rounds(
     ident: str,
     title: str,
-    what: str,
     course: Course,
     values: Values,
-    scale: Scale,
-    *,
+    form: str,
+    note: str,
     levels: Sequence[tuple[str, float]] = (),
-    note: str = "",
-    y: dict[str, Any] | None = None,
-) -> Figure | None:
-    """Lines over the rounds: one for each silo, or a band of many.
+) -> Iterable[Figure]:
+    """A line over the rounds for each silo, or for mean and spread of many; nothing where no value is known.
 
-    ``values`` are a column of the round log, ``(rounds, silos)``, or ``(rounds,)`` for one line. ``what`` it is begins
-    the message. ``levels`` are named dashed lines. None where no value is known.
+    ``values`` are a column of the round log, ``(rounds, silos)``, or ``(rounds,)`` for one line. ``levels`` are named
+    dashed lines.
     """
     if not np.isfinite(values).any():
-        return None
-    traces, table = _lines(course, values, scale)
-    last = int(course.number[-1])
-    span = [0.8, last + 0.2 + last * 0.01]
-    traces += levels_at(levels, x=span)
-    for trace in traces:
-        trace["hovertemplate"] = f"%{{y:{scale.tick}}}"
-    x = {"title": {"text": "Round"}, "tickformat": "d", "range": span, **({"dtick": 1} if last <= _TICKS else {})}
-    return Figure(
-        ident,
-        title,
-        _message(what, course, values, scale),
-        traces,
-        layout(
-            x=x,
-            y={"title": {"text": scale.axis}, "tickformat": scale.tick, **(y or {})},
-            showlegend=len(traces) > 1,
-        ),
-        table,
-        note,
-    )
-
-
-def _message(what: str, course: Course, values: Values, scale: Scale) -> str:
-    first, *others = np.flatnonzero(np.isfinite(values).reshape(len(values), -1).any(axis=1))
-    at = others[-1] if others else first
-    before = f", after {scale(mean(values[first : first + 1]))} in round {course.number[first]}" if others else ""
-    fixed = f"; fixed point since round {course.fixed_point}" if course.fixed_point else ""
-    return f"{what}: {scale(mean(values[at : at + 1]))} in round {course.number[at]}{before}{fixed}."
-
-
-def _lines(course: Course, values: Values, scale: Scale) -> tuple[list[dict[str, Any]], Table]:
-    names: Sequence[str]
-    rounds = course.number
+        return
+    names: Sequence[str] = course.silos
     if values.ndim == 1:
-        names, columns = [scale.axis], values[:, None]
-        traces = [_line(scale.axis, rounds, values, 0, MUTED)]
-    elif values.shape[1] <= _MOST_LINES:
-        names, columns = course.silos, values
-        traces = [_line(name, rounds, values[:, n], n) for n, name in enumerate(names)]
-    else:
-        names, columns = ("mean", "10%", "90%"), _spread(values)
-        edge = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "x": numbers(rounds)}
-        fill = {"fill": "tonexty", "fillcolor": "rgba(47,127,219,0.18)", "name": "8 of 10 silos"}
-        low = {**edge, "y": numbers(columns[:, 1]), "showlegend": False}
-        traces = [
-            low,
-            {**edge, **fill, "y": numbers(columns[:, 2])},
-            _line("mean of silos", rounds, columns[:, 0], 0),
-        ]
-    rows = [[str(number), *map(scale, row)] for number, row in zip(rounds, columns, strict=True)]
-    return traces, Table(["Round", *names], rows, words=0)
+        names, values = ["global model"], values[:, None]
+    elif len(names) > _MOST_LINES:
+        names, values = ("mean of silos", "10% quantile", "90% quantile"), np.array([_spread(row) for row in values])
+    span = [0.8, 1.01 * int(course.number[-1]) + 0.2]
+    traces = [line(name, course.number, values[:, place], place) for place, name in enumerate(names)]
+    axes = layout("Round", "", {"tickformat": "d", "range": span}, {"tickformat": form}, hovermode="x unified")
+    rows = [
+        [str(number), *(formatted(v, form) for v in row)] for number, row in zip(course.number, values, strict=True)
+    ]
+    table = Table(["Round", *names], rows, words=0)
+    yield Figure(ident, title, note, [*traces, *levels_at(levels, x=span)], axes, table)
 
 
-def _spread(values: Values) -> Values:
-    """Over the silos of each round ``(rounds, silos)``: mean, 10% and 90% quantile, ``(rounds, 3)``."""
-    found = np.full((len(values), 3), np.nan)
-    some = np.isfinite(values).any(axis=1)
-    found[some, 0] = np.nanmean(values[some], axis=1)
-    found[some, 1:] = np.nanquantile(values[some], [0.1, 0.9], axis=1).T
-    return found
-
-
-def _line(name: str, rounds: NDArray[np.int64], values: Values, place: int, color: str = "") -> dict[str, Any]:
-    color = color or COLORS[place % len(COLORS)]
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if len(rounds) <= _MARKED else "lines",
-        "name": plain(name),
-        "x": numbers(rounds),
-        "y": numbers(values),
-        "line": {"color": color, "width": 2},
-        "marker": {"color": color, "size": 7, "symbol": _SYMBOLS[place % len(_SYMBOLS)]},
-    }
+def _spread(row: Values) -> list[float]:
+    """Mean, 10% and 90% quantile of the known values."""
+    known = row[np.isfinite(row)]
+    return [known.mean(), *np.quantile(known, [0.1, 0.9])] if known.size else [np.nan] * 3

@@ -3,7 +3,7 @@
   const root = document.documentElement;
   const darkens = matchMedia("(prefers-color-scheme: dark)");
   const button = document.getElementById("theme");
-  let plots = JSON.parse(document.getElementById("plots").textContent);
+  const plots = JSON.parse(document.getElementById("plots").textContent);
 
   // Storage may be closed to a page that was opened as a file.
   const stored = (value) => {
@@ -78,84 +78,4 @@
   if (stored()) root.dataset.theme = stored();
   name();
   draw();
-
-  if (!("live" in document.body.dataset)) return;
-
-  const main = document.getElementById("main");
-  const status = document.getElementById("status");
-  let last = "";
-  let ended = false;
-  let failures = 0;
-
-  // New text around the old figures: they keep their zoom, details stay open, and the focus stays where it was.
-  const update = (news) => {
-    const open = new Set([...main.querySelectorAll("details[open]")].map((item) => item.id));
-    // A table, by what stands around it.
-    const place = (box) => `${box.closest("details, section")?.id} ${box.getAttribute("aria-label")}`;
-    const boxes = () => new Map([...main.querySelectorAll(".scroll")].map((box) => [place(box), box]));
-    const scrolled = new Map([...boxes()].map(([at, box]) => [at, [box.scrollLeft, box.scrollTop]]));
-    const active = document.activeElement;
-    const focusedBox = main.contains(active) && active.matches(".scroll") ? place(active) : "";
-    const focused = main.contains(active) ? active.closest("details")?.id : "";
-    const fresh = document.createElement("template");
-    fresh.innerHTML = news.main;
-    for (const place of fresh.content.querySelectorAll("[data-plot]")) {
-      const old = main.querySelector(`[data-plot="${CSS.escape(place.dataset.plot)}"]`);
-      if (!old) continue;
-      old.setAttribute("aria-label", place.getAttribute("aria-label"));
-      old.style.height = place.style.height;
-      place.replaceWith(old);
-    }
-    for (const item of fresh.content.querySelectorAll("details")) item.open = open.has(item.id);
-    main.replaceChildren(fresh.content);
-    const renewed = boxes();
-    for (const [at, [left, top]] of scrolled) renewed.get(at)?.scrollTo({ left, top, behavior: "instant" });
-    if (renewed.has(focusedBox)) renewed.get(focusedBox).focus({ preventScroll: true });
-    else if (focused) document.getElementById(focused)?.querySelector("summary")?.focus({ preventScroll: true });
-    const contents = document.createElement("template");
-    const links = document.getElementById("contents");
-    for (const section of main.querySelectorAll("section")) {
-      const item = document.createElement("li");
-      const link = document.createElement("a");
-      link.href = `#${section.id}`;
-      link.textContent = section.querySelector("h2").textContent;
-      item.append(link);
-      contents.content.append(item);
-    }
-    // Who stands on a link stays there, unless there are other sections.
-    const text = (list) => [...list.querySelectorAll("a")].map((link) => link.textContent).join();
-    if (text(links) !== text(contents.content)) {
-      const at = links.contains(document.activeElement) ? document.activeElement.hash : "";
-      links.replaceChildren(contents.content);
-      [...links.querySelectorAll("a")].find((link) => link.hash === at)?.focus({ preventScroll: true });
-    }
-    status.className = `status ${news.status}`;
-    status.textContent = news.words;
-    document.querySelector("h1").textContent = news.title;
-    document.querySelector(".subtitle").textContent = news.subtitle;
-    document.title = news.title;
-    ended = news.status === "completed" || news.status === "failed";
-    plots = news.plots;
-    return draw();
-  };
-
-  const ask = async () => {
-    try {
-      const answer = await fetch("data", { cache: "no-store" });
-      if (!answer.ok) throw new Error(String(answer.status));
-      const text = await answer.text();
-      if (text !== last) await update(JSON.parse(text));
-      last = text;
-      failures = 0;
-    } catch {
-      failures += 1;
-      if (ended && failures > 1) {
-        status.textContent += "; this page is no longer updated";
-        return;
-      }
-      if (failures === 3) status.textContent = "fedct does not answer: this is what was known last";
-    }
-    setTimeout(ask, Math.min(1000 * 2 ** failures, 15000));
-  };
-  ask();
 })();

@@ -2,8 +2,6 @@
 
 import importlib.util
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,93 +12,57 @@ import numpy as np
 from fedct_flwr import __version__
 from fedct_flwr.config.run import STUDY
 from fedct_flwr.files import write_atomically
-from fedct_flwr.report.figures import Section, formatted, score, size
-from fedct_flwr.report.scores import accuracy, clinical
-from fedct_flwr.report.sections import consensus, data, privacy, settings, silos, table_of_silos
+from fedct_flwr.report.figures import Section, formatted, size
+from fedct_flwr.report.sections import sections_of, table_of_silos
 from fedct_flwr.report.summary import Run
-from fedct_flwr.report.survival import follow_up
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count, printable
 from fedct_flwr.types import ConfigError, RunError
 
 NAME: Final = "report.html"
 """In a run's folder."""
+RELOAD_SECONDS: Final = 5
 
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
-@dataclass(frozen=True)
-class Content:
-    """Content of a run's page by now; only the ``title`` where its folder is still to come."""
+def write_report(
+    run: Run, target: Path, advice: str = "", splits: Section | None = None, *, reloads: bool = False
+) -> None:
+    """Write the page of a run, below ``splits``, whole or not at all. Raises RunError, which ends with ``advice``.
 
-    title: str
-    run: Run | None = None
-    sections: Sequence[Section] = ()
-    splits: Section | None = None
-    """Means over several splits, which come before all of this run: it is one of them."""
-
-    @property
-    def plots(self) -> dict[str, Any]:
-        """Plotly's data, by the figure's id."""
-        sections = [self.splits, *self.sections] if self.splits else self.sections
-        return {figure.id: figure.plot for section in sections for figure in section.figures}
-
-    @property
-    def head(self) -> dict[str, str]:
-        """Texts above the sections."""
-        if self.run is None:
-            return {"title": self.title, "subtitle": "", "status": "unfinished", "words": "has not begun"}
-        run, course = self.run, self.run.course
-        state = {"unfinished": "has not ended"}.get(run.status, run.status)
-        if run.status == "unfinished" and len(course):
-            state = f"round {course.number[-1]} has ended"
-        silos, public = count(len(course.silos), "silo"), f"{run.num_public:,} public examples"
-        which = self.splits.title if self.splits else f"seed {run.config.seed}"
-        subtitle = f"{silos} · {_learners(run)} · {public} · {which}"
-        return {"title": self.title, "subtitle": printable(subtitle), "status": run.status, "words": state}
-
-
-def _learners(run: Run) -> str:
-    """Of a class the last part of its import path; the settings have all."""
-    if run.config.data == STUDY:
-        return "learners of the silos' own"
-    return ", ".join(name.rpartition(".")[2] for name in run.config.learner)
-
-
-def content(run: Run) -> Content:
-    """All sections that have something to say."""
-    parts = (accuracy, clinical, follow_up, consensus, privacy, silos, data, settings)
-    sections = [made for part in parts if not (made := part(run)).empty]
-    return Content(printable(run.title), run, sections)
-
-
-def write_report(run: Run, target: Path, advice: str = "", splits: Section | None = None) -> None:
-    """Write the page of a run, below ``splits``, whole or not at all. Raises RunError, which ends with ``advice``."""
-    page = document(replace(content(run), splits=splits))
+    ``splits`` are means over several splits, of which the run is one. ``reloads``: an open page loads itself again
+    after some seconds, as it is written again while the run goes on.
+    """
+    page = document(run, splits, reloads=reloads)
     try:
         write_atomically(target, page.encode())
     except OSError as error:
         raise RunError(f"cannot write {target}: {error.strerror}{advice}") from error
 
 
-def document(shown: Content, *, live: bool = False) -> str:
-    """The whole page. ``live``: it asks where it came from for what is new."""
-    page: str = _template("page.html").render(
-        **_values(shown),
-        css=_text("page.css"),
-        js=_text("page.js"),
-        plotly=plotly_script().read_text("utf-8"),
-        plots=as_script(shown.plots),
-        live=live,
+def document(run: Run, splits: Section | None = None, *, reloads: bool = False) -> str:
+    """The whole page, as in ``write_report``."""
+    sections = sections_of(run)
+    figures = [figure for one in [splits, *sections] if one for figure in one.figures]
+    plots = {figure.id: {"data": figure.traces, "layout": figure.layout} for figure in figures}
+    # JSON that no HTML parser takes for the end of the script that it stands in; names in it are printable.
+    data = json.dumps(plots, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
+    learners = ", ".join(name.rpartition(".")[2] for name in run.config.learner)
+    page: str = _template().render(
+        run=run,
+        splits=splits,
+        sections=sections,
+        silos=table_of_silos(run),
+        still=words_of(run.kind).decided.still,
+        learners="learners of the silos' own" if run.config.data == STUDY else learners,
+        reload_seconds=RELOAD_SECONDS if reloads else None,
         version=__version__,
+        plots=data,
+        plotly=plotly_script().read_text("utf-8"),
+        **{name: _text(f"page.{name}") for name in ("css", "js")},
     )
     return page
-
-
-def fragment(shown: Content) -> str:
-    """The part between head and foot, which changes during a run."""
-    text: str = _template("main.html").render(**_values(shown))
-    return text
 
 
 def check_extra() -> None:
@@ -111,15 +73,6 @@ def check_extra() -> None:
         raise ConfigError(f"a report needs {plotly_script()}, which is not there: pip install --force-reinstall plotly")
 
 
-def available() -> bool:
-    """Whether the extra ``report`` is installed."""
-    try:
-        check_extra()
-    except ConfigError:
-        return False
-    return True
-
-
 def plotly_script() -> Path:
     """Plotly's script for browsers, which its Python package holds. Nothing of the package is imported."""
     found = importlib.util.find_spec("plotly")
@@ -127,42 +80,21 @@ def plotly_script() -> Path:
     return Path(folders[0]) / "package_data" / "plotly.min.js"
 
 
-def as_script(value: Mapping[str, Any]) -> str:
-    """JSON that no HTML parser takes for the end of the script that it stands in; names in it are printable."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
-
-
-def _values(shown: Content) -> dict[str, Any]:
-    run = shown.run
-    words = {"silos": table_of_silos(run), "still": words_of(run.kind).decided.still} if run else {"silos": None}
-    return {**shown.head, **words, "run": run, "splits": shown.splits, "sections": shown.sections}
-
-
 @cache
-def _environment() -> Any:
-    from jinja2 import DictLoader, Environment, StrictUndefined
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
 
-    pages = {name: _text(name) for name in ("page.html", "main.html")}
     environment = Environment(
-        loader=DictLoader(pages),
-        autoescape=True,
-        finalize=_finalize,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    known = {"known": lambda values: bool(np.isfinite(values).any())}
-    environment.filters |= {"count": count, "score": score, "size": size, "form": formatted, **known}
-    return environment
+    environment.filters |= {"count": count, "size": size, "form": formatted}
+    environment.tests["known"] = lambda values: bool(np.isfinite(values).any())
+    return environment.from_string(_text("page.html"))
 
 
 def _finalize(value: Any) -> Any:
     """A value as the page shows it. Only the page's own text is marked as safe."""
     return printable(value, keep="\n") if isinstance(value, str) and not hasattr(value, "__html__") else value
-
-
-def _template(name: str) -> Any:
-    return _environment().get_template(name)
 
 
 @cache

@@ -2,10 +2,11 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,11 +61,6 @@ class Course:
         return len(self.number)
 
     @property
-    def shares_labels(self) -> bool:
-        """Whether silos share labels; otherwise values or weights."""
-        return self.shares_answers and not self.shares_values
-
-    @property
     def shares_values(self) -> bool:
         """Whether silos share values of a quantity."""
         return bool(np.isfinite(self.run["distance"]).any())
@@ -78,45 +74,53 @@ class Course:
 def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[str]) -> Course:
     """The log so far. Raises RunError for a damaged one."""
     records = folder.rounds()
-    since, absences = None, []
-    quality: dict[SiloName, Mapping[str, float]] = {}
-    try:
+    with _damage(folder.round_log().damaged()):
         names = (*silos, *sorted({silo for record in records for silo in record["silos"]} - set(silos)))
+        since = None
         for record in records:
             # The first of the last rounds that are at a fixed point.
             since = (since or record["round"]) if record.get("fixed_point") else None
-            absences += [Absence(record["round"], s, str(why)) for s, why in (record.get("absent") or {}).items()]
-            for silo, of in record["silos"].items():
-                if measured := of.get("quality"):
-                    quality[silo] = {
-                        name: float(value) for name, value in measured.items() if isinstance(value, int | float)
-                    }
+
+        def table(rows: Iterable[Iterable[Any]], columns: Sequence[str]) -> NDArray[np.float64]:
+            values = [finite(value) for row in rows for value in row]
+            return np.array(values, dtype=np.float64).reshape(len(records), len(columns))
+
         return Course(
             silos=names,
             number=np.array([record["round"] for record in records], dtype=np.int64),
-            run={name: np.array([_number(record, name) for record in records]) for name in _OF_RUN},
+            run={name: table(([_value(record, name)] for record in records), [name])[:, 0] for name in _OF_RUN},
             silo={
-                name: _table([[_number(record["silos"].get(s, {}), name) for s in names] for record in records], names)
+                name: table(([_value(record["silos"].get(s, {}), name) for s in names] for record in records), names)
                 for name in _OF_SILO
             },
-            classes=_table(
-                [[finite((record.get("class_counts") or {}).get(c)) for c in classes] for record in records], classes
+            classes=table((map((record.get("class_counts") or {}).get, classes) for record in records), classes),
+            absences=tuple(
+                Absence(record["round"], silo, str(why))
+                for record in records
+                for silo, why in (record.get("absent") or {}).items()
             ),
-            absences=tuple(absences),
             fixed_point=since,
-            quality=quality,
+            quality={
+                silo: {name: float(value) for name, value in of["quality"].items() if isinstance(value, int | float)}
+                for record in records
+                for silo, of in record["silos"].items()
+                if of.get("quality")
+            },
         )
+
+
+@contextmanager
+def _damage(error: RunError) -> Iterator[None]:
+    """Raise this error where a file is not of the form that is expected."""
+    try:
+        yield
     except DAMAGED:
-        raise folder.round_log().damaged() from None
+        raise error from None
 
 
-def _table(rows: Sequence[Sequence[float]], columns: Sequence[str]) -> NDArray[np.float64]:
-    return np.array(rows, dtype=np.float64).reshape(len(rows), len(columns))
-
-
-def _number(record: Mapping[str, Any], name: str) -> float:
-    """A number by its name, which may be one of the scores."""
-    return finite(record[name] if name in record else (record.get("scores") or {}).get(name))
+def _value(record: Mapping[str, Any], name: str) -> Any:
+    """A value by its name, which may be one of the scores."""
+    return record[name] if name in record else (record.get("scores") or {}).get(name)
 
 
 def finite(value: Any) -> float:
@@ -125,21 +129,11 @@ def finite(value: Any) -> float:
     >>> finite(3), finite(None), finite(float("inf"))
     (3.0, nan, nan)
     """
-    number = float("nan") if value is None else float(value)
-    return number if math.isfinite(number) else float("nan")
+    number = math.nan if value is None else float(value)
+    return number if math.isfinite(number) else math.nan
 
-
-Status: TypeAlias = Literal["unfinished", "completed", "failed"]
 
 _MODELS: Final = {"own": "its own", "co-trained": "co-trained"}
-
-
-class Trust(NamedTuple):
-    """Whom silo ``i`` trusts after a round: row ``i`` of ``matrix`` ``(silos, silos)``, which sums to 1."""
-
-    round: int
-    silos: tuple[SiloName, ...]
-    matrix: NDArray[np.float64]
 
 
 class PrivacySpending(NamedTuple):
@@ -183,7 +177,7 @@ class Run:
         self.course: Final = read_course(folder, folder.silos, self.outcome.classes)
         result = folder.read_json("result.json") if folder.ended_at() is not None else None
         completed = result is not None and result.get("status") == "completed"
-        self.status: Status = "unfinished" if result is None else "completed" if completed else "failed"
+        self.status: Final = "unfinished" if result is None else "completed" if completed else "failed"
         self.reason: Final = str((result or {}).get("reason", ""))
         self.global_scores: Final = {} if result is None else _global_scores(folder)
         self.spending: Final = None if result is None else _spending(folder, self.config, result)
@@ -207,32 +201,24 @@ def _table_one(folder: RunFolder) -> TableOne:
     """Table 1 by site, empty until a simulation has ended. Raises RunError for a damaged file."""
     if not (folder.path / TABLE_ONE).is_file():
         return TableOne()
-    try:
+    with _damage(RunError(f"{folder.path / TABLE_ONE} is damaged: remove it")):
         return TableOne.of_document(folder.read_json(TABLE_ONE)["rows"])
-    except DAMAGED:
-        raise RunError(f"{folder.path / TABLE_ONE} is damaged: remove it") from None
 
 
 def _global_scores(folder: RunFolder) -> dict[str, float]:
-    try:
+    with _damage(RunError(f"{folder.path / 'result.json'} is damaged: start a new run in another folder")):
         return of_global_models(folder)
-    except DAMAGED:
-        raise RunError(f"{folder.path / 'result.json'} is damaged: start a new run in another folder") from None
 
 
-def _last_trust(folder: RunFolder) -> Trust | None:
-    """Raises RunError for a matrix that is not one row and one column for each silo, of numbers."""
-    records = folder.trust()
-    if not records:
-        return None
-    last = records[-1]
-    try:
-        matrix = np.array(last["matrix"], dtype=np.float64)
-        if matrix.shape != (len(last["silos"]),) * 2 or not np.isfinite(matrix).all():
-            raise ValueError
-        return Trust(last["round"], tuple(map(str, last["silos"])), matrix)
-    except DAMAGED:
-        raise folder.trust_log().damaged() from None
+def _last_trust(folder: RunFolder) -> tuple[int, dict[SiloName, list[float]]]:
+    """The last round that tells it, and by silo its trust in each silo, in their order. Raises RunError."""
+    for record in folder.trust()[-1:]:
+        with _damage(folder.trust_log().damaged()):
+            table = [[float(value) for value in row] for row in record["matrix"]]
+            if {len(row) for row in table} - {len(record["silos"])} or not np.isfinite(table).all():
+                raise ValueError
+            return int(record["round"]), dict(zip(map(str, record["silos"]), table, strict=True))
+    return 0, {}
 
 
 def _gains(path: Path) -> Gains:

@@ -23,10 +23,7 @@ class Decided(NamedTuple):
     ``still`` names the part that does not change at a fixed point.
     """
 
-    ones: str
     title_of_churn: str
-    title_of_balance: str
-    lead_of_balance: str
     agreement: str
     churn: str
     balance: str
@@ -34,23 +31,17 @@ class Decided(NamedTuple):
 
 
 LABELS: Final = Decided(
-    "labels",
     "Label churn",
-    "Class balance of the pseudo-labels",
-    "Pseudo-labels",
     "The share of a silo's votes that equal the label decided upon.",
     "Of the examples asked about that had a label before: the share with another one, or none, after.",
-    "Of all public examples that have a label.",
+    "Shares of classes are of all public examples that have a label.",
 )
 CLASSES: Final = Decided(
-    "likeliest classes",
     "Churn of the likeliest classes",
-    "Class balance of the consensus",
-    "Likeliest classes",
     "The share of public examples for which a silo and the mean of all silos' targets find the same class likeliest.",
     "Of the examples asked about before: the share for which the mean of all silos' targets finds another class "
     "likeliest than it did.",
-    "Of all public examples asked about so far, by the mean of all silos' targets.",
+    "Shares of classes are of all public examples asked about so far, by the mean of all silos' targets.",
     still="nothing",
 )
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedct_flwr.algorithms.checks import OF_SOME
 from fedct_flwr.algorithms.fedct import Qualified
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.run import RunConfig
@@ -91,3 +92,9 @@ def test_algorithms_that_ask_once_have_one_round_whatever_the_default_is() -> No
     for name in ALGORITHMS:
         config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": name})
         assert (config.rounds == 1) is (name in {"fedkt", "pate", "dp-pate", "draw"})
+
+
+def test_settings_of_some_algorithms_are_those_that_one_names_and_another_does_not() -> None:
+    of_run = RunConfig.defaults_of_run().keys()
+    used = {key for algorithm in ALGORITHMS.values() for key in algorithm.uses() if key in of_run}
+    assert used - {"protection", "student", "student-params"} == OF_SOME

@@ -23,6 +23,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
         SETTINGS,
         "subprocess.Popen",
     ),
+    "an option that went": (["--no-watch"], SETTINGS, "leave it out"),
     "resuming what is not there": (["--resume", "nowhere"], RUN, "is no complete run folder"),
     "no such folder": (["--data-dir", "/nowhere", "--label", "y"], DATA, "/nowhere"),
 }

@@ -93,7 +93,7 @@ class Story:
         """What a command prints on standard output."""
         program, *arguments = self._words(command)
         if program == "fedct":
-            done = self._fedct(*arguments, *(["--in-process", "--no-watch"] if arguments[0] == "simulate" else []))
+            done = self._fedct(*arguments, *(["--in-process"] if arguments[0] == "simulate" else []))
             assert done.code == 0, (command, done.out, done.err)
             return done.out
         if program == "python":

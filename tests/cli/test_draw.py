@@ -73,7 +73,7 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(fedct: Fedct, here: Path, 
 def test_a_simulation_draws_too_and_its_sheet_has_both_costs(fedct: Fedct) -> None:
     settings = {"draw-epsilon": 0.3, "draw-rows": 200, "protection": "dp-linear", "epsilon": 0.7}
     given = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
-    run = ["--public", "drawn", "--in-process", "--rounds", "1", "--no-baselines", "--no-watch", "--run-dir", "run"]
+    run = ["--public", "drawn", "--in-process", "--rounds", "1", "--no-baselines", "--run-dir", "run"]
     assert fedct("simulate", "--learner", "naive-bayes", *run, *given).code == 0
     sheet = fedct("privacy-sheet", "run").out
     assert "noisy counts of the values in each column of all silos' records, at epsilon 0.3, delta 1e-05" in sheet

@@ -37,7 +37,7 @@ def test_it_goes_on_with_more_seeds(fedct: Fedct, here: Path) -> None:
 
 
 def test_what_names_no_single_run_is_repeated_and_drawn(fedct: Fedct, here: Path) -> None:
-    outcome = fedct("simulate", "--learner", "naive-bayes", "--no-watch")
+    outcome = fedct("simulate", "--learner", "naive-bayes")
     assert outcome.code == 0, outcome
     assert "on all silos' test records they gain" in outcome.out
     (folder,) = (here / "runs").iterdir()

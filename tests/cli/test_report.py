@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fedct_flwr.cli.report import write_meanwhile
 from tests.cli.silos import Fedct
 from tests.report.folders import finished
 
@@ -21,6 +22,14 @@ def test_it_writes_one_page_and_overwrites_only_by_force(fedct: Fedct, here: Pat
     assert page.read_text() == "mine"
     assert fedct("report", "run", "--force").code == 0
     assert page.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_the_page_of_a_run_reloads_itself_until_the_run_ends(here: Path) -> None:
+    folder = finished(here / "run")
+    for ended in (False, True):
+        write_meanwhile(folder, ended=ended)
+        page = (folder.path / "report.html").read_text("utf-8")
+        assert ('<meta http-equiv="refresh"' in page) is not ended
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def message(settings: dict[str, Any]) -> str:
 def test_the_app_config_has_exactly_the_keys_of_the_run_config_with_their_defaults() -> None:
     # Flower lets nobody override a key that is not there.
     assert sorted(APP_CONFIG) == sorted({*RunConfig.defaults(), *REQUIRED})
-    defaults = RunConfig.from_flower(REQUIRED).to_flower()
+    defaults = RunConfig.defaults()
     for key in APP_CONFIG.keys() - REQUIRED.keys():
         assert (type(APP_CONFIG[key]), APP_CONFIG[key]) == (type(defaults[key]), defaults[key]), key
 
@@ -61,7 +61,11 @@ def test_a_run_plans_its_rounds_and_queries() -> None:
 
 def test_what_goes_to_flower_comes_back() -> None:
     config = RunConfig.from_flower(ANOTHER_THAN_THE_DEFAULTS)
-    assert config.to_flower() == {**RunConfig.defaults(), **ANOTHER_THAN_THE_DEFAULTS}
+    assert config.to_flower() == {
+        **RunConfig.defaults_of_run(),
+        **config.method.settings(),
+        **ANOTHER_THAN_THE_DEFAULTS,
+    }
     assert RunConfig.from_flower(config.to_flower()) == config
 
 

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.datasets.federated import column_of_groups, numbered, split_off
-from fedct_flwr.datasets.inspections import inspect_dataset
+from fedct_flwr.datasets.inspection.data_set import inspect_dataset
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 from tests.sentences import sentence
 

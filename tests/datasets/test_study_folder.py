@@ -198,7 +198,7 @@ def test_small_images_that_stand_for_much_memory_are_refused_unread(
     for number in range(20):
         write_image(images / "public" / f"more-{number}.png", number)
     stored = sum(path.stat().st_size for path in (images / "public").iterdir())
-    monkeypatch.setattr("fedct_flwr.datasets.study_folder.read_images", lambda *_: pytest.fail("they were read"))
+    monkeypatch.setattr("fedct_flwr.datasets.read_images", lambda *_: pytest.fail("they were read"))
     text = said(lambda: read_study(write_image_study(images, **{"image-size": [4096, 4096]})))
     assert text.replace(str(images), "STUDY").replace(f"{stored:,}", "so many") == wording
 

@@ -12,8 +12,9 @@ import pyarrow.parquet
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr.datasets.parquet import read_parquet
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.datasets.table_files import read_parquet, read_table
+from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import all_classes, class_name, class_names, columns_of, encode, map_labels
 from fedct_flwr.types import MAX_CLASSES, DataError
 from tests.sentences import sentence

@@ -58,7 +58,7 @@ def codes(document: dict[str, Any]) -> dict[str, str]:
 
 def test_simulate_says_what_is_suspicious(fedct: Fedct, here: Path) -> None:
     made("another unit at a silo").write(here / "wards")
-    options = ("--data-dir", "wards", "--label", LABEL, "--in-process", "--no-watch", "--rounds", "1", "--json")
+    options = ("--data-dir", "wards", "--label", LABEL, "--in-process", "--rounds", "1", "--json")
     outcome = fedct("simulate", *options, "--run-dir", "said")
     assert outcome.code == 0, outcome.err
     assert codes(json.loads(outcome.out)) == {"other-scale": "said"}

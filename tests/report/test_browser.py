@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from fedct_flwr.report.live import live
-from fedct_flwr.report.page import content, document
+from fedct_flwr.report.page import write_report
 from fedct_flwr.report.summary import Run
-from fedct_flwr.runs.run_folder import RunFolder
 from tests.patience import PATIENCE
-from tests.report.folders import add_round, add_scores, begin, finished
+from tests.report.folders import add_round, begin, finished
 from tests.report.test_page import NASTY
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -53,7 +51,7 @@ def opened(browser: Browser, address: str, **options: Any) -> Iterator[tuple[Pag
 
 
 def written(path: Path, run: Path) -> str:
-    path.write_text(document(content(Run(run))), encoding="utf-8")
+    write_report(Run(run), path)
     return path.as_uri()
 
 
@@ -82,41 +80,16 @@ def test_nothing_overflows_on_a_telephone(browser: Browser, address: str) -> Non
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_it_updates_while_a_run_goes_on_and_survives_its_end(browser: Browser, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    with live(path) as server, opened(browser, server.url) as (page, complaints):
+def test_an_open_page_reloads_itself_until_the_run_ends(browser: Browser, tmp_path: Path) -> None:
+    folder, page_file = begin(tmp_path / "run", silos=("oslo", NASTY)), tmp_path / "report.html"
+    add_round(folder, 1, ("oslo", NASTY))
+    write_report(Run(folder.path), page_file, reloads=True)
+    with opened(browser, page_file.as_uri()) as (page, complaints):
         status = page.get_by_role("status")
-        expect(status).to_have_text("has not begun")
-        folder = begin(path, silos=("oslo", NASTY))
-        add_round(folder, 1, ("oslo", NASTY))
         expect(status).to_have_text("round 1 has ended")
-        points = page.locator("[data-plot='agreement'] .point")
-        expect(points).to_have_count(2)
-        page.locator("#data-agreement summary").click()
-        for number in (2, 3):
-            add_round(folder, number, ("oslo", NASTY))
-        expect(status).to_have_text("round 3 has ended")
-        expect(points).to_have_count(6)
-        expect(page.locator("#data-agreement tbody tr")).to_have_count(3)
         assert page.locator("main img, main b").count() == 0
-        assert_focus_stays(page, folder)
         folder.finish("completed")
+        write_report(Run(folder.path), page_file)
         expect(status).to_have_text("completed")
-        add_scores(folder, ("oslo", NASTY))
-        expect(page.locator("[data-plot='accuracy-pooled-end'] .point")).not_to_have_count(0)
+        assert page.locator("meta[http-equiv=refresh]").count() == 0
         assert complaints == []
-        server.shutdown()
-        server.server_close()
-        expect(status).to_have_text("completed; this page is no longer updated")
-        expect(points).to_have_count(10)
-        assert all("Failed to load resource" in complaint for complaint in complaints)
-
-
-def assert_focus_stays(page: Page, folder: RunFolder) -> None:
-    """The keyboard's focus stays where it is, while two more rounds end."""
-    places = [page.get_by_role("link", name="Consensus"), page.locator("#glance .scroll")]
-    for number, place in enumerate(places, start=4):
-        place.focus()
-        add_round(folder, number, ("oslo", NASTY))
-        expect(page.get_by_role("status")).to_have_text(f"round {number} has ended")
-        expect(place).to_be_focused()

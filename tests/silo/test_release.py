@@ -77,7 +77,7 @@ def drawing(*_: Any) -> Drawing:
 
 @pytest.fixture(autouse=True)
 def _set_up(in_a_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", drawing)
 
 
 class Silo(RealSilo):
@@ -155,7 +155,7 @@ def test_nothing_is_learned_when_the_budget_is_used_up_as_no_answer_leaves(silo:
 def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_labeler_has_drawn(
     silo: Silo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
     restart()
     assert silo.ask(1) == silo.ask(2)
     shutil.rmtree(silo.state / "privacy")
@@ -165,7 +165,7 @@ def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_label
 
 
 def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
     restart()
     assert len({silo.ask(number) for number in range(1, 9)}) == 1
     assert silo.charges == 1
