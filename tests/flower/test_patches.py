@@ -293,34 +293,18 @@ def test_a_silo_answers_for_itself_alone(superlink: SuperLink) -> None:
         silo.client.close()
 
 
-class Loop:
-    """Flower's loop in a SuperNode, a look at a time."""
-
-    def __init__(self, api: RuntimeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._module: Any = importlib.import_module("flwr.supernode.start_client_internal")
-        self._api = api
-        monkeypatch.setattr(self._module, "_pull_and_store_message", lambda **_: None)
-        self.looks = 0
-        supernode.send_what_waits(self._looked)
-
-    def _looked(self) -> None:
-        self.looks += 1
-
-    def sends(self) -> bool:
-        """Whether the loop would send what it has."""
-        return self._module._pull_and_store_message(state=self._api.state) is not None
-
-
 def test_a_reply_that_is_not_waited_for_leaves_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = RuntimeApi()
+    loop: Any = importlib.import_module("flwr.supernode.start_client_internal")
+    monkeypatch.setattr(loop, "_pull_and_store_message", lambda **_: None)
+    api, looks = RuntimeApi(), list[bool]()
+    supernode.send_what_waits(lambda: looks.append(True))
     try:
-        loop = Loop(api, monkeypatch)
         question = api.ask(odd_record())
-        assert not loop.sends(), "there is no reply yet"
+        assert loop._pull_and_store_message(state=api.state) is None, "there is no reply yet"
         reply = Message(RecordDict(), reply_to=question)
         reply.metadata.__dict__["_message_id"] = reply.object_id
         api.state.store_message(reply)
-        assert loop.sends()
-        assert loop.looks == 2
+        assert loop._pull_and_store_message(state=api.state) is not None
+        assert len(looks) == 2
     finally:
         api.close()
