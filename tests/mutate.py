@@ -221,7 +221,7 @@ FAULTS = [
     Fault("survival/times.py", "if negative := int((time < 0)", "if negative := int((time < -9)", "survival"),
     Fault("report/summary.py", "if not (folder.path / TABLE_ONE)", "if (folder.path / TABLE_ONE)", "report"),
     Fault("audit/success.py", "if delta == 0:", "if True:", "audit/test_bounds.py audit/test_success.py"),
-    Fault("audit/audit.py", "if self.forged and not self.planted:", "if False:", "audit"),
+    Fault("audit/audit.py", "guessed[COORDINATOR] == together", "guessed[COORDINATOR] != together", "audit"),
     # Data sets, models and Flower.
     Fault("datasets/partition.py", "if concentration <= 0:", "if False:"),
     Fault("datasets/partition.py", "if wanted > records.size:", "if False:", "datasets"),
