@@ -49,8 +49,8 @@ FAULTS = [
     # What is used is what was approved: one reading, and contents are compared.
     Fault(
         "silo/opening.py",
-        "return _OWN.get() or read_once(",
-        "return read_once(",
+        "return _OWN.get() or silo.read_once(",
+        "return silo.read_once(",
         "attacks/test_swapped_files.py",
     ),
     Fault("hospital/file_watch.py", "return digest_of(path) if", "return '' if", "attacks/test_swapped_files.py"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from fedct_flwr import coordinator, labelers, privacy, wire
+from fedct_flwr import coordinator, labelers, privacy
 from fedct_flwr.config.privacy import IN_SHARES, MAX_PARTITIONS, MAX_TEACHERS, NoisePlan, TallyNoise, TransferSettings
 from fedct_flwr.config.run import RunConfig, of_run
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
@@ -18,6 +18,7 @@ from fedct_flwr.consensus.counting import Consensus, Decide, consistent, countin
 from fedct_flwr.coordinator.algorithm import ASKING, IN_SUMS, Summable
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.kinds import COUNTS, Kind
+from fedct_flwr.wire.packing import can_count
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import FederatedDataset
@@ -161,7 +162,7 @@ class FedKT(Summable):
         if dataset is None:
             return
 
-        if not wire.can_count(len(dataset.schema.classes), self.votes):
+        if not can_count(len(dataset.schema.classes), self.votes):
             raise ConfigError(f"{self.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
         if self.protects_records:
             dataset.check_protected()
