@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.partition import IID, Dirichlet
     from fedct_flwr.drawing.simulated import Drawn
     from fedct_flwr.privacy.budget import PrivacyWarning
+    from fedct_flwr.simulation.comparing import Comparison
     from fedct_flwr.simulation.repeats import Repeats, repeat
-    from fedct_flwr.simulation.run import Comparison, Run, SiloModel, read_run
+    from fedct_flwr.simulation.run import Run, SiloModel, read_run
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
     from fedct_flwr.version import __version__ as __version__
@@ -40,7 +41,8 @@ _WHERE: Final = {
     "drawing.simulated": ("Drawn",),
     "privacy.budget": ("PrivacyWarning",),
     "simulation.repeats": ("Repeats", "repeat"),
-    "simulation.run": ("Comparison", "Run", "SiloModel", "read_run"),
+    "simulation.comparing": ("Comparison",),
+    "simulation.run": ("Run", "SiloModel", "read_run"),
     "simulation.simulate": ("simulate",),
     "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
     "version": ("__version__",),
