@@ -96,7 +96,7 @@ images: wheelhouse ## Build the images and their SBOMs, without a network
 	@docker/images $(WHEELHOUSE) $(SBOM) $(IMAGES) $(TAG) $(BASE) $(GATEWAY_BASE) $(MAX_MESSAGE)
 
 bundle: images ## Write a silo's images, SBOMs and licences to one file for hospitals without internet
-	@$(PYTHON) docker/bundle.py $(SBOM) $(IMAGES) $(TAG) build/fedct-bundle.tar
+	@docker/bundle $(SBOM) $(IMAGES) $(TAG) build/fedct-bundle.tar
 
 hub: $(VENV)/.dev ## Write the app to build/hub for Flower Hub, as PUBLISHER=ACCOUNT
 	@$(BIN)/python docker/hub.py build/hub $(PUBLISHER)

@@ -24,7 +24,7 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.flower.engine import run_in_process
+from fedct_flwr.flower.loopback import run_in_process
 from fedct_flwr.learners import cuda_graph
 from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.networks import fashion_mnist_mlp, small_cnn

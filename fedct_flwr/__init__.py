@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from fedct_flwr.baselines.weight_sharing import FedAvg
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.datasets.partition import IID, Dirichlet
-    from fedct_flwr.drawing.simulated import Drawn
+    from fedct_flwr.drawing.drawn import Drawn
     from fedct_flwr.privacy.budget import PrivacyWarning
-    from fedct_flwr.simulation.comparing import Comparison
     from fedct_flwr.simulation.repeats import Repeats, repeat
     from fedct_flwr.simulation.run import Run, SiloModel, read_run
     from fedct_flwr.simulation.simulate import simulate
@@ -38,10 +37,9 @@ _WHERE: Final = {
     "baselines.weight_sharing": ("FedAvg",),
     "baselines.feddf": ("FedDF",),
     "baselines.client_drift": ("FedDyn", "FedProx", "Scaffold"),
-    "drawing.simulated": ("Drawn",),
+    "drawing.drawn": ("Drawn",),
     "privacy.budget": ("PrivacyWarning",),
     "simulation.repeats": ("Repeats", "repeat"),
-    "simulation.comparing": ("Comparison",),
     "simulation.run": ("Run", "SiloModel", "read_run"),
     "simulation.simulate": ("simulate",),
     "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
@@ -50,7 +48,7 @@ _WHERE: Final = {
 """The public names by module."""
 
 __all__ = [
-    "IID", "PATE", "Comparison", "ConfigError", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
+    "IID", "PATE", "ConfigError", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
     "DistributedDistillation", "Drawn", "FedAvg", "FedCT", "FedDF", "FedDyn", "FedKT", "FedMD", "FedProx",
     "FedctError", "FederatedDataset", "JointLabeler", "LearnerError", "Plurality", "PredictionConsensus",
     "PrivacyWarning", "PrivateFedAvg", "PrivatePATE", "Qualified", "Repeats", "Run", "RunError", "Scaffold",

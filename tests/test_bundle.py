@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.readme import ROOT
 from tests.test_locks import MORE, versions
 from tests.wheelhouses import load_script, sha256
 
 pytestmark = pytest.mark.slow
 
-bundle = load_script("bundle")
 licences = load_script("licences")
 NAMES = ["fedct/agent:latest", "fedct/supernode:latest"]
 ENGINE = f"""\
@@ -37,17 +37,20 @@ def sbom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (programs / "docker").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     (folder / "images.txt").write_text("".join(f"sha256:{name}  {name}\n" for name in [*NAMES, "fedct/demo:latest"]))
-    for image in bundle.IMAGES_OF_A_SILO:
+    for image in ("agent", "supernode"):
         for form in ("cdx.json", "licences.txt"):
             (folder / f"{image}.{form}").write_text(f"{image} {form}")
     return folder
 
 
 def test_a_bundle_has_images_checksums_sboms_licences_and_what_was_tried(sbom: Path, tmp_path: Path) -> None:
-    digest = bundle.write(sbom, "fedct", "latest", tmp_path / "out" / "bundle.tar")
-    assert digest == sha256(tmp_path / "out" / "bundle.tar")
-    subprocess.run(["tar", "--extract", "--file", tmp_path / "out" / "bundle.tar"], cwd=tmp_path, check=True)
-    there = tmp_path / bundle.FOLDER
+    made, command = tmp_path / "out" / "bundle.tar", ["docker/bundle", sbom, "fedct", "latest"]
+    done = subprocess.run([*command, made], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert f"SHA-256 {sha256(made)}:" in done.stdout
+    subprocess.run([*command, tmp_path / "again.tar"], cwd=ROOT, check=True, capture_output=True)
+    assert made.read_bytes() == (tmp_path / "again.tar").read_bytes()
+    subprocess.run(["tar", "--extract", "--file", made], cwd=tmp_path, check=True)
+    there = tmp_path / "fedct-bundle"
     assert {path.name for path in there.iterdir()} == {
         "fedct-silo.tar", "images.txt", "agent.cdx.json", "supernode.cdx.json", "agent.licences.txt",
         "supernode.licences.txt", "SUPPORTED.md", "hospital.md", "LICENSE", "SHA256SUMS",
@@ -62,6 +65,9 @@ def test_a_bundle_has_images_checksums_sboms_licences_and_what_was_tried(sbom: P
     assert {path.name for path in there.iterdir()} - {
         line.split()[1] for line in (there / "SHA256SUMS").read_text().splitlines()
     } == {"SHA256SUMS"}
+    (sbom / "images.txt").write_text("sha256:another  fedct/agent:latest\n")
+    other = subprocess.run([*command, made], cwd=ROOT, check=False, capture_output=True, text=True)
+    assert (other.returncode, "run 'make images' again" in other.stderr, made.exists()) == (1, True, False)
 
 
 def test_each_package_of_the_images_declares_a_licence() -> None:

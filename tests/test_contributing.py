@@ -1,10 +1,13 @@
 """The files for contributors: hooks, templates, citation and commands agree with the code."""
 
 import re
+import runpy
 import shlex
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -62,3 +65,23 @@ def test_a_command_names_what_there_is(command: str) -> None:
         source = (ROOT / arguments[2]).read_text("utf-8")
         assert arguments[3:4] in ([], ["-k"])
         assert all(re.search(rf"^ *def test_\w*{word}", source, re.MULTILINE) for word in arguments[4:])
+
+
+# --- pictures
+
+
+DRAWN: dict[str, Callable[[], str]] = runpy.run_path(str(ROOT / "docs" / "pictures"))["DRAWN"]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_is_current(name: str) -> None:
+    committed = (ROOT / "docs" / name).read_text("utf-8")
+    assert committed == DRAWN[name](), "run again: python docs/pictures"
+
+
+def test_the_layers_are_those_of_the_import_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (contract,) = (contract for contract in contracts if contract["type"] == "layers")
+    expected = [name.strip().removeprefix("fedct_flwr.") for row in contract["layers"] for name in row.split("|")]
+    texts = ElementTree.fromstring(DRAWN["layers.svg"]()).findall("{http://www.w3.org/2000/svg}text[@class='strong']")
+    assert [text.text for text in texts] == expected

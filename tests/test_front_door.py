@@ -1,14 +1,17 @@
-"""``import fedct_flwr``: all public names, none of which is loaded before somebody asks for it."""
+"""Public names of the package and of its rooms, none of which is loaded before somebody asks for it."""
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
 import fedct_flwr
 from tests.patience import PATIENCE
 
+ROOMS = [entry.name for entry in iter_modules(fedct_flwr.__path__) if entry.ispkg]
 HEAVY = {"torch", "sklearn", "scipy", "pandas", "pyarrow", "flwr", "numpy", "pydantic", "rich"}
 
 
@@ -35,3 +38,13 @@ def test_simulate_waits_for_no_network() -> None:
 def test_a_public_name_is_there_and_explained(name: str) -> None:
     assert name in dir(fedct_flwr)
     assert getattr(fedct_flwr, name).__doc__
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_public_name_is_there_and_none_is_a_modules_name(room: str) -> None:
+    door = import_module(f"fedct_flwr.{room}")
+    names = getattr(door, "__all__", ())
+    for name in names:
+        assert getattr(door, name) is not None
+    # Once such a module was imported, the name would mean the module.
+    assert not {*names} & {path.stem for path in Path(str(door.__file__)).parent.iterdir()}

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from fedct_flwr import FedCT, datasets, simulate
 from fedct_flwr.algorithms.fedct import DawidSkene, Plurality
 from fedct_flwr.config.run import RunConfig
-from tests.datasets.test_cached_tables import RAW
+from tests.datasets.test_load import RAW
 from tests.readme import ROOT
 
 IDEA = runpy.run_path(str(ROOT / "examples" / "fedct_in_100_lines.py"))

@@ -7,6 +7,7 @@ these declarations meet one run.
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from fedct_flwr import coordinator, integrations, learners, secure_sum
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
@@ -14,12 +15,10 @@ from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.settings import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.coordinator.joint_plan import real_plan
-from fedct_flwr.coordinator.summing import real_terms
 from fedct_flwr.datasets.loading import OF_PUBLIC
 from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
 from fedct_flwr.datasets.partition import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
-from fedct_flwr.secure_sum.simulated import simulated_terms
 from fedct_flwr.types import ConfigError, SiloName
 
 if TYPE_CHECKING:
@@ -31,6 +30,14 @@ _TOLD_BY_ALGORITHMS: Final = frozenset({"protection", "student", "student-params
 """Algorithms that do not use these say why in their own ``check``."""
 
 _PROMISES: Final = frozenset({"epsilon", "delta"})
+
+OF_SOME: Final = frozenset(
+    {
+        "clipping-norm", "delta", "epsilon", "pseudo-weight", "query-size", "report-scores", "stop-at-fixed-point",
+        "warm-up-rounds",
+    }
+)  # fmt: skip
+"""Settings of every run that only some algorithms use."""
 
 
 _IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.epochs and find_algorithm(config).asks_students()))
@@ -59,17 +66,18 @@ def check_run(
     if algorithm.in_sums:
         # Either raises ConfigError for too few silos.
         if dataset is None:
-            real_terms(subject, config.roster)
+            coordinator.real_terms(subject, config.roster)
             if config.method.trains_together:
                 real_plan(subject)
         else:
-            simulated_terms(config, config.roster or tuple(silos))
+            secure_sum.simulated_terms(config, config.roster or tuple(silos))
     if dataset is None:
         config.check_real(named)
     given = _given(config, named)
     kept = {key for key in given if begun is not None and begun.get(key) == given[key]}
-    _refuse(config, given.keys() - kept, _of_settings(config, algorithm))
-    if why := "epsilon" in kept and _why("epsilon", config, _of_settings(config, algorithm)):
+    aspects = _of_settings(config, algorithm, given)
+    _refuse(config, [key for key in given if key not in kept], aspects)
+    if why := "epsilon" in kept and _why("epsilon", config, aspects):
         raise ConfigError(f"{why.rpartition(': ')[0]}: this run cannot go on as it began, start a new one")
     subject.schema.outcome.check_settings(config)
     config.check_fits(silos, len(subject.public))
@@ -79,28 +87,25 @@ def check_run(
     of_learners = _OF_REFITTED.keys() | _ONLY_NETWORKS.keys()
     # Other learners answer after one round, too.
     as_others = {"warm-up-rounds"} if config.warm_up_rounds == 1 else set()
-    if asked := of_learners & (given.keys() - kept - as_others):
+    if asked := [key for key in given if key in of_learners - kept - as_others]:
         _refuse(config, asked, _of_learners(config, dataset, subject, student))
     if config.tracking == "mlflow":
-        from fedct_flwr.integrations.mlflow import check_extra
-
-        check_extra()
+        integrations.check_mlflow()
     return algorithm
 
 
 def _given(config: RunConfig, named: Collection[str]) -> dict[str, Any]:
     """Settings that the user has chosen: Flower does not tell which, so those that differ from their defaults."""
-    settings, defaults = config.to_flower(), RunConfig.defaults()
-    return {
-        key: value for key, value in settings.items() if key in defaults and (value != defaults[key] or key in named)
-    }
+    settings, defaults = config.to_flower(), {**config.method.defaults(), **RunConfig.defaults_of_run()}
+    of_others = {key: None for key in named if key not in settings}
+    # In the order of the run config, so that the sentence does not depend on hashes.
+    return of_others | {key: settings[key] for key in defaults if settings[key] != defaults[key] or key in named}
 
 
 def _refuse(config: RunConfig, keys: Collection[str], aspects: Collection[list[Choice]]) -> None:
     """Raise ConfigError for the first of these keys that an aspect of the run has no use for."""
-    # In the order of the run config, so that the sentence does not depend on hashes.
-    for key in RunConfig.defaults():
-        if key in keys and (why := _why(key, config, aspects)):
+    for key in keys:
+        if why := _why(key, config, aspects):
             raise ConfigError(why)
 
 
@@ -111,13 +116,16 @@ def _why(key: str, config: RunConfig, aspects: Collection[list[Choice]]) -> str:
     return f"nothing is protected, as {why}" if unprotected else why
 
 
-def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
-    """Choices that the settings alone decide; the chosen option must use each key that is set."""
+def _of_settings(config: RunConfig, algorithm: Algorithm, given: Collection[str]) -> list[list[Choice]]:
+    """Choices that the settings alone decide; the chosen option must use each key that is ``given``."""
+    used, of_run = algorithm.uses(), RunConfig.defaults_of_run()
+    # Other algorithms are imported only for a sentence that names them.
+    others = ALGORITHMS if any(key not in used and (key in OF_SOME or key not in of_run) for key in given) else {}
     algorithms = {
         name: {key: need for key, need in other.uses().items() if key not in _TOLD_BY_ALGORITHMS}
-        for name, other in ALGORITHMS.items()
+        for name, other in others.items()
     }
-    methods = [Choice("algorithm = {}", [config.algorithm], {**algorithms, config.algorithm: algorithm.uses()})]
+    methods = [Choice("algorithm = {}", [config.algorithm], {**algorithms, config.algorithm: used})]
     if config.data == STUDY:
         # Real silos keep their models to themselves.
         return [methods, [Choice("simulated silos", [], {"simulated": uses("save-models")})]]
@@ -134,9 +142,8 @@ def _student(config: RunConfig, subject: "Subject") -> "Learner | None":
     """The untrained student, None without one. Raises ConfigError if it cannot be made or saved, DataError."""
     if not config.student:
         return None
-    from fedct_flwr.coordinator.global_model import make_student  # loads what makes learners
 
-    return make_student(config, subject.schema, subject.public).learner
+    return coordinator.make_student(config, subject.schema, subject.public).learner
 
 
 def _of_learners(
@@ -149,9 +156,8 @@ def _of_learners(
         students.append(Choice("a network as student", chosen, {"network": _OF_STUDENTS}))
     if dataset is None:
         return [students]
-    from fedct_flwr.learners.build import named_learners
 
-    networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
+    networks = any(isinstance(learner, Resumable) for learner in learners.named_learners(config, dataset))
     of_students = [name for name, other in ALGORITHMS.items() if other.asks_students()]
     once = Needs(
         f"algorithm = {either(of_students)} or a network as student, which are trained once",

@@ -19,6 +19,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedct_flwr import coordinator, labelers, learners
 from fedct_flwr.config.method import methods
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import (
@@ -105,7 +106,7 @@ class DawidSkene(LabelSharing):
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """A consensus that knows how good each silo is at each class (Dawid & Skene 1979; FedCT: arXiv:2310.05696)."""
-        from fedct_flwr.consensus.dawid_skene import dawid_skene
+        from fedct_flwr.consensus.dawid_skene import dawid_skene  # needs SciPy
 
         return dawid_skene(num_classes)
 
@@ -121,9 +122,7 @@ class Shares(LabelSharing):
 
     @property
     def learning(self) -> "Learning":
-        from fedct_flwr.coordinator.questions import Learning
-
-        return Learning(weight=1.0)
+        return coordinator.Learning(weight=1.0)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Every silo's hard label counts, and shares are learned (arXiv:2310.05696; soft targets: arXiv:1503.02531)."""
@@ -280,29 +279,21 @@ class JointLabeler(JointSettings):
 
         Real silos' budget is that of their study, which their coordinator and each of them check.
         """
-        from fedct_flwr.labelers.labeler import check_extra
-        from fedct_flwr.learners.build import named_learners
-
-        check_extra("privacy", f"algorithm {self.name!r}")
+        labelers.check_extra("privacy", f"algorithm {self.name!r}")
         if dataset is None:
             return
-        named_learners(config, dataset)
+        learners.named_learners(config, dataset)
         dataset.check_protected()
-        from fedct_flwr.labelers.joint_linear import joint_labeler
 
         step = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
         # Raises ConfigError where no noise keeps the budget.
-        _ = joint_labeler(step, dataset.public, dataset.schema).noise
+        _ = labelers.joint_labeler(step, dataset.public, dataset.schema).noise
 
     def notes(self, config: "RunConfig", dataset: "FederatedDataset") -> list[str]:
-        from fedct_flwr.labelers.joint_linear import expected
-
         plan = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
-        few, sentence = expected(plan.records, plan.epsilon, plan.delta)
+        few, sentence = labelers.expected(plan.records, plan.epsilon, plan.delta)
         return [sentence] if few else []
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Train the labeler, let silos learn its labels, and return what ``result.json`` tells. Raises RunError."""
-        from fedct_flwr.coordinator.joint import Training
-
-        return Training(self, study, grid).run()
+        return coordinator.Training(self, study, grid).run()

@@ -1,26 +1,57 @@
-"""All algorithms by name: each is a class in a file of its own, here or among the baselines.
+"""All algorithms by name: each is a class, which is imported when it is first asked for.
 
-To add one, write that file. Nothing else names it.
+To add one, write its file, here or among the baselines, and name it below.
 """
 
-from collections.abc import Iterator
+from collections import UserDict
 from importlib import import_module
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fedct_flwr import algorithms, baselines
 from fedct_flwr.algorithms.fedct import DawidSkene
-from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
+from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.wire.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
 
-_SLOW: Final = ".checks"
-"""A file that holds no algorithm and imports learners, which not every command waits for."""
 
-ALGORITHMS: Final[dict[str, type[Algorithm]]] = {}
+class _Lazy(UserDict[str, Any]):
+    """Classes by name, of which each may stand there as the path that it is imported by."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        if isinstance(found, str):
+            module, _, kind = found.rpartition(".")
+            found = self[name] = getattr(import_module(f"fedct_flwr.{module}"), kind)
+        return found
+
+
+# In the order in which an error lists them.
+ALGORITHMS: Final = _Lazy(
+    {
+        "draw": "algorithms.draw.DrawnSet",
+        "fedct": "algorithms.fedct.Plurality",
+        "fedct-qualified": "algorithms.fedct.Qualified",
+        "fedct-dawid-skene": "algorithms.fedct.DawidSkene",
+        "fedct-shares": "algorithms.fedct.Shares",
+        "fedct-joint": "algorithms.fedct.JointLabeler",
+        "fedkt": "algorithms.fedkt.FedKT",
+        "pate": "algorithms.fedkt.PATE",
+        "dp-pate": "algorithms.fedkt.PrivatePATE",
+        "fedct-grades": "algorithms.grades.MeanGrade",
+        "fedct-median-grades": "algorithms.grades.MedianGrade",
+        "dd": "algorithms.prediction.DistributedDistillation",
+        "prediction-consensus": "algorithms.prediction.PredictionConsensus",
+        "fedmd": "algorithms.prediction.FedMD",
+        "fedprox": "baselines.client_drift.FedProx",
+        "feddyn": "baselines.client_drift.FedDyn",
+        "scaffold": "baselines.client_drift.Scaffold",
+        "dp-fedavg": "baselines.dp_fedavg.PrivateFedAvg",
+        "feddf": "baselines.feddf.FedDF",
+        "fedavg": "baselines.weight_sharing.FedAvg",
+    }
+)
 
 DEFAULT: Final = DawidSkene.name
 """The algorithm of a run config that names none."""
@@ -35,18 +66,3 @@ def what_leaves(config: "RunConfig", quantity: str) -> str:
     # Where silos only add their answers, and perhaps shares of noise.
     sums = NOISY_SUMS if config.method.noise_in_shares else SUMS if config.method.in_sums else {}
     return f"{words_of(sums.get(kind.name, kind)).shared}{scores}"
-
-
-def _found() -> Iterator[type[Algorithm]]:
-    """The classes of these two packages that have a name."""
-    for package in (algorithms, baselines):
-        names = [f"{package.__name__}.{entry.name}" for entry in iter_modules(package.__path__)]
-        for name in names:
-            for found in [] if name.endswith(_SLOW) else list(vars(import_module(name)).values()):
-                named = isinstance(found, type) and issubclass(found, Algorithm) and "name" in vars(found)
-                if named and found.__module__ == name:
-                    yield found
-
-
-# At the end, as other files of this package import what is above.
-ALGORITHMS.update((found.name, found) for found in _found())

@@ -92,7 +92,8 @@ def _create(
         builder = builder.add_extension(extension, critical=False)
     # Only the owner may read what is written like this.
     write_atomically(key, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    _write(certificate, builder.sign(signing, hashes.SHA384()))
+    write_atomically(certificate, builder.sign(signing, hashes.SHA384()).public_bytes(Encoding.PEM))
+    certificate.chmod(_FOR_ALL)
 
 
 def is_good_for(certificate: Path, hosts: Sequence[str], authority: Path) -> bool:
@@ -111,12 +112,6 @@ def lasts(certificate: Path, authority: Path) -> bool:
     except (ValueError, TypeError, InvalidSignature):
         return False
     return public.not_valid_after_utc - datetime.now(UTC) > RENEW_BEFORE
-
-
-def trust_all(path: Path, authorities: Sequence[Path]) -> None:
-    """Write certificates of authorities one after the other. Signatures are compared with the first."""
-    found = (certificate for one in authorities for certificate in x509.load_pem_x509_certificates(one.read_bytes()))
-    _write(path, *found)
 
 
 def days_left(certificate: Path) -> int:
@@ -138,18 +133,13 @@ def hosts_of(certificate: Path) -> list[str]:
 
 
 def load_certificate(path: Path) -> x509.Certificate:
-    """The first certificate in PEM. Raises ConfigError."""
+    """The certificate in PEM. Raises ConfigError."""
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot read the certificate {path}: {error.strerror}") from None
     except ValueError:
         raise ConfigError(f"{path} holds no certificate in PEM: put back the one that was there") from None
-
-
-def _write(path: Path, *certificates: x509.Certificate) -> None:
-    write_atomically(path, b"".join(one.public_bytes(Encoding.PEM) for one in certificates))
-    path.chmod(_FOR_ALL)
 
 
 def _signer(authority: Path, path: Path) -> tuple[x509.Name, ec.EllipticCurvePrivateKey]:

@@ -1,7 +1,6 @@
 """``fedct compare``: algorithms and learners ranked on one's own data, and which differences mean nothing."""
 
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -29,7 +28,6 @@ from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.comparing import (
     Comparison,
     LeftOut,
-    Pair,
     compared,
     groups_of,
     pairs_of,
@@ -140,18 +138,12 @@ def compare(
                 raise ConfigError(f"{path} holds runs with other settings: choose another --run-dir")
         # A learner named by an earlier folder is imported only if this command names it too.
         begin = partial(run_one, chosen, "loopback", named, [package(name) for name in named_in(chosen)])
-        groups[str(pair)] = []
         try:
             with bar(pair.folder, len(seeds)) as advance:
-
-                def ended(run: Run, pair: Pair = pair, advance: Callable[[int], None] = advance) -> None:
-                    groups[str(pair)].append(run)
-                    advance(1)
-
-                run_seeds(path, seeds, begin, ended, at_once("loopback"))
+                run_seeds(path, seeds, begin, lambda run: advance(1), at_once("loopback"))
+            groups[str(pair)] = [read_run(seed_folder(path, seed)) for seed in seeds]
             trained.add(pair.learner)
         except FedctError as error:
-            del groups[str(pair)]
             left_out.append(LeftOut(str(pair), str(error)))
             if len(left_out) == len(pairs):
                 raise type(error)(f"no method can be run; {left_out[0].name}: {left_out[0].reason}") from None

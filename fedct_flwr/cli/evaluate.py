@@ -13,9 +13,9 @@ from rich.table import Table
 from fedct_flwr.cli.output import Json, Output, check_new
 from fedct_flwr.cli.predict import Accept, Model, Silo, chances_of, chosen_model, run_and_data, say_findings
 from fedct_flwr.cli.run_options import Package
-from fedct_flwr.datasets.inspections import read_unlabeled
-from fedct_flwr.datasets.table_files import no_column
+from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.tables import class_names, map_labels, numbers
+from fedct_flwr.datasets.values import no_column
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.model_file import recalibrated

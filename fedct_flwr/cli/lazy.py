@@ -13,7 +13,15 @@ import typer
 from typer.core import TyperGroup
 from typer.models import ArgumentInfo
 
+from fedct_flwr.types import ConfigError
+
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
+_GONE: Final = {
+    "doctor": "'pip check' compares packages, and 'fedct silo check' looks at a silo's machine",
+    "renew": "'fedct silo join INVITATION FOLDER' takes new certificates",
+    "rotate": "for a new key, 'fedct coordinator unregister' the silo, 'invite' it again, and 'fedct silo join' there",
+}
+"""Commands of before, with the ones that serve now."""
 
 
 def lazy_commands(
@@ -54,6 +62,8 @@ def lazy_commands(
         def resolve_command(
             self, ctx: click.Context, args: list[str]
         ) -> tuple[str | None, click.Command | None, list[str]]:
+            if args and args[0] in _GONE:
+                raise ConfigError(f"there is no command {args[0]!r}: {_GONE[args[0]]}")
             name, command, rest = super().resolve_command(ctx, args)
             if name and name in names:
                 command = load_command(name, module_of(name))

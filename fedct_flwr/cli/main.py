@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | declined (``silo approve``, ``silo revoke``), not healthy (``silo status``), or an unexpected error |
 | 2 | a setting or an option is missing, misspelled or out of range |
-| 3 | data or a file cannot be used, or a check (``doctor``, ``inspect``, ``silo check``) has found something bad |
+| 3 | data or a file cannot be used, or a check (``inspect``, ``silo check``) has found something bad |
 | 4 | the run failed, or the disk is full; ``silo verify``: the log is not intact |
 | 5 | a learner failed |
 | 129, 130, 143 | hung up, interrupted (Ctrl-C), terminated |
@@ -32,7 +32,7 @@ from fedct_flwr.types import ConfigError, FedctError, RunError
 
 _REAL = "Real silos"
 PANELS = {
-    **dict.fromkeys(("simulate", "compare", "inspect", "report", "doctor"), "Simulate"),
+    **dict.fromkeys(("simulate", "compare", "inspect", "report"), "Simulate"),
     "demo": _REAL,
     **dict.fromkeys(("predict", "evaluate", "calibrate", "export"), "Models"),
     **dict.fromkeys(("audit", "privacy-sheet"), "Privacy"),

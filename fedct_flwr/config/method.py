@@ -3,7 +3,7 @@
 ``config`` names no algorithm. ``algorithms/table.py`` finds them all, each in a file of its own.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
@@ -159,9 +159,9 @@ class Method:
         return TransferSettings()
 
 
-def methods() -> dict[str, type[Method]]:
-    """All algorithms by name."""
-    found: dict[str, type[Method]] = import_module(_TABLE).ALGORITHMS
+def methods() -> MutableMapping[str, type[Method]]:
+    """All algorithms by name. A name that is asked for is imported, and all by ``values()``."""
+    found: MutableMapping[str, type[Method]] = import_module(_TABLE).ALGORITHMS
     return found
 
 
@@ -187,13 +187,19 @@ def read_method(raw: Mapping[str, Any], of_run: Collection[str], where: str) -> 
     """
     known = methods()
     name = raw.get("algorithm", default_method())
-    if not isinstance(name, str) or name not in known:
+    method = known[name] if isinstance(name, str) and name in known else None
+    own = method.own() if method else {}
+    # Other algorithms are imported only where one of their settings is there.
+    others = [key for key in raw if key not in of_run and key not in own]
+    defaults = defaults_of_all() if others else {}
+    for key in others:
+        if key not in defaults:
+            raise ConfigError(f"unknown key {key!r} in {where}: {suggest(key, sorted({*of_run, *defaults}))}")
+    if method is None:
         moved = "python -m benchmarks pfnm measures it; choose fedavg here"
         raise ConfigError(f"unknown algorithm {name!r}: {moved if name == 'pfnm' else suggest(str(name), known)}")
-    method, defaults = known[name], defaults_of_all()
-    own = method.own()
-    for key, value in raw.items():
-        if key not in of_run and key not in own and value != defaults[key]:
+    for key in others:
+        if raw[key] != defaults[key]:
             if key in method.refused:
                 raise ConfigError(method.refused[key])
             owners = {other: uses(*found.own()) for other, found in known.items()}

@@ -183,10 +183,7 @@ class RunConfig(SimulatedSilos):
     @classmethod
     def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
         """The settings of a flat mapping. Raises ConfigError, which names the nearest key or its algorithm."""
-        of_run, of_all = _keys_of_run(), defaults_of_all()
-        for key in raw:
-            if key not in of_run and key not in of_all:
-                raise ConfigError(f"unknown key {key!r} in {where}: {suggest(key, sorted({*of_run, *of_all}))}")
+        of_run = _keys_of_run()
         own = {key: value for key, value in raw.items() if key in of_run and key != "algorithm"}
         return super().read({**own, "method": read_method(raw, of_run, where)}, where, folder)
 
@@ -196,16 +193,20 @@ class RunConfig(SimulatedSilos):
         return cls.read(run_config, "the run config")
 
     def to_flower(self) -> dict[str, str | int | float | bool]:
-        """The flat mapping that ``from_flower`` reads: all keys, with the defaults of other algorithms' settings."""
-        of_run = self.model_dump(by_alias=True, exclude={"method"})
-        return _flat({**defaults_of_all(), **of_run, **self.method.settings()})
+        """The flat mapping that ``from_flower`` reads: the keys of every run, and those of its algorithm."""
+        return _flat({**self.model_dump(by_alias=True, exclude={"method"}), **self.method.settings()})
 
     @classmethod
     def defaults(cls) -> dict[str, str | int | float | bool]:
-        """The flat mapping of all settings that need not be given."""
+        """The flat mapping of all settings that need not be given, also those of all algorithms."""
+        return _flat(defaults_of_all()) | cls.defaults_of_run()
+
+    @classmethod
+    def defaults_of_run(cls) -> dict[str, str | int | float | bool]:
+        """The same without settings that only some algorithms have."""
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         of_run = cls.model_construct().model_dump(by_alias=True, exclude=required)
-        return _flat({**defaults_of_all(), **of_run, "algorithm": default_method()})
+        return _flat({**of_run, "algorithm": default_method()})
 
     @property
     def algorithm(self) -> str:
@@ -264,7 +265,7 @@ class RunConfig(SimulatedSilos):
         if bool(self.bad_silos) != (self.corruption != "none"):
             raise ValueError("bad-silos and corruption go together: name the silos and what is wrong with them")
         check_delta(self.protection, self.delta)
-        if self.rounds != self.num_server_rounds != self.defaults()["num-server-rounds"]:
+        if self.rounds != self.num_server_rounds != of_run("num_server_rounds"):
             only = "asks the silos once" if self.method.asks_once else f"always has {self.rounds} rounds"
             raise ValueError(f"algorithm {self.algorithm!r} {only}: leave num-server-rounds out")
         if wrong := self.method.wrong(self):
@@ -310,13 +311,13 @@ class RunConfig(SimulatedSilos):
 
         Those are given that differ from their defaults, or are ``named``.
         """
-        settings, defaults = self.to_flower(), self.defaults()
+        settings, defaults = self.to_flower(), {**self.defaults_of_run(), **self.method.defaults()}
         self.method.check_real()
         shared = {*self.method.also_real, *(("epsilon", "delta") if self.method.protects_silos else ())}
         if self.student:
             shared |= set(map(kebab, Training.model_fields))
         for name in (*map(kebab, SimulatedSilos.model_fields), "min-summands", "may-collude", "joint-labeler"):
-            if (settings[name] != defaults[name] or name in named) and name not in shared:
+            if (settings.get(name) != defaults.get(name) or name in named) and name not in shared:
                 raise ConfigError(
                     f"{name} has no effect on real silos, which have data and learners of their own: leave it out"
                 )
@@ -342,7 +343,7 @@ class RunConfig(SimulatedSilos):
                 f"algorithm {self.algorithm!r} needs classes, and {what}: set algorithm to "
                 f"{' or '.join(map(repr, able))}"
             )
-        settings, defaults = self.to_flower(), self.defaults()
+        settings, defaults = self.to_flower(), self.defaults_of_run()
         # Grades are labels of classes, and it asks nothing of records.
         covered = {"protection"} if self.method.grades_risks and PROTECTIONS[self.protection].reads_votes else set()
         for name in (name for name in names if name not in covered):

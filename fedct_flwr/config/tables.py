@@ -264,3 +264,7 @@ class ColumnForm(Settings):
             return np.array(sorted(map(float, self.categories))) if self.categories else None
         except ValueError:
             return None
+
+
+PLAIN: Final = TableSettings()
+"""The form of a table without settings."""

@@ -16,14 +16,13 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.facts import Decision, Facts, empty_table, facts_of
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
 from fedct_flwr.coordinator.study import Roster, introduce
-from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
-from fedct_flwr.secure_sum.votes import opened, shape_of_votes
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.kinds import predicted
 from fedct_flwr.text.printable import logger
@@ -35,6 +34,7 @@ from fedct_flwr.wire.messages import to_record
 
 if TYPE_CHECKING:
     from fedct_flwr.consensus.counting import Consensus, State
+    from fedct_flwr.coordinator.summing import Sums
 
 _TARGETS: Final = "targets"
 
@@ -73,7 +73,7 @@ class CoTraining(Strategy):
         votes: int = 0,
         answer: str = "",
         learning: Learning | None = None,
-        sums: Sums | None = None,
+        sums: "Sums | None" = None,
         noise: float = 0.0,
         stop_at_fixed_point: bool = True,
         seed: int = 0,
@@ -199,8 +199,8 @@ class CoTraining(Strategy):
         if self._sums and self._consensus.of_sum:
             total, added = self._added(self._sums, valid, server_round)
             for silo in valid.keys() - added.keys():
-                absent[silo] = NOT_IN_SUM
-                logger.warning("Round %s: without %s: %s", server_round, silo, NOT_IN_SUM)
+                absent[silo] = coordinator.NOT_IN_SUM
+                logger.warning("Round %s: without %s: %s", server_round, silo, coordinator.NOT_IN_SUM)
             valid, votes = added, dict.fromkeys(added, total)
             decided, self._state = self._consensus.of_sum(total, incumbent, before, rng)
         else:
@@ -247,14 +247,14 @@ class CoTraining(Strategy):
         return targets_to_arrays(targets), metrics
 
     def _added(
-        self, sums: Sums, ready: Mapping[SiloName, tuple[Answer, float]], server_round: int
+        self, sums: "Sums", ready: Mapping[SiloName, tuple[Answer, float]], server_round: int
     ) -> tuple[VoteCounts, dict[SiloName, tuple[Answer, float]]]:
         """The sum of the answers of silos that are ready, and what is known of those whose answers are in it."""
         if self._grid is None:
             raise RunError("answers are added before anybody was asked")
         subject = hashlib.sha256(encode_instruction(self._instruction, self._terms)).digest()
         kind = cast(Summed, self.kind)
-        shape = shape_of_votes(kind, self._instruction, self._terms, subject)
+        shape = secure_sum.shape_of_votes(kind, self._instruction, self._terms, subject)
         found, sent = sums.sum(self._grid, shape, ready.keys(), server_round, self._deadline)
         added = {
             silo: (replace(answer, size=answer.size + sent[silo]), seconds)
@@ -262,7 +262,7 @@ class CoTraining(Strategy):
             if silo in found.summands
         }
         try:
-            return opened(kind, found.total, self._instruction, self._terms, len(added), sums.honest), added
+            return secure_sum.opened(kind, found.total, self._instruction, self._terms, len(added), sums.honest), added
         except Refused:
             raise RunError(
                 f"round {server_round} has a secure sum that {len(added)} silos' {kind.inner.name} cannot add up to: "

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from fedct_flwr import models
 from fedct_flwr.config.study import ModelDescription
-from fedct_flwr.datasets.inspections import quantiles
+from fedct_flwr.datasets.schema import quantiles
 from fedct_flwr.files import write_atomically, write_json
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import UNSAVED
 from fedct_flwr.learners.text import transformer_for
-from fedct_flwr.models.card import STUDENT, as_markdown, card
-from fedct_flwr.models.model_file import can_be_saved, save_model
 from fedct_flwr.scoring import Predictor, both_accuracies
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import logger
@@ -54,13 +53,13 @@ def add_global_model(
     scores: dict[str, dict[str, float | None]] = {}
     most: float | None = None
     if subject.test.size:
-        scores[STUDENT] = _scores(student.learner, subject)
+        scores[models.STUDENT] = _scores(student.learner, subject)
         most = float(np.bincount(subject.test.y).max() / subject.test.size)
     try:
         path.parent.mkdir(exist_ok=True)
         description = description_of(config.study, subject, config.student_settings(), subject.public.X)
-        content = save_model(path, student.learner, student.transformer, description)
-        facts = card(
+        content = models.save_model(path, student.learner, student.transformer, description)
+        facts = models.card_of(
             config,
             title,
             public_fingerprint=study.terms.public_fingerprint.hex(),
@@ -74,7 +73,7 @@ def add_global_model(
             most=most,
         )
         write_json(path.with_suffix(".json"), facts)
-        write_atomically(path.with_suffix(".md"), as_markdown(facts).encode())
+        write_atomically(path.with_suffix(".md"), models.as_markdown(facts).encode())
     except OSError as error:
         raise RunError(
             f"cannot write the global model to {path}: {error.strerror}; fix that, then resume the run"
@@ -137,7 +136,7 @@ def make_student(config: "RunConfig", schema: "Schema", public: "PublicSet") -> 
         transformer,
         total_steps=config.local_steps * config.rounds,
     )
-    if config.student in UNSAVED or not can_be_saved(learner):
+    if config.student in UNSAVED or not models.can_be_saved(learner):
         raise ConfigError(f"models of student = {config.student!r} cannot be saved: use another learner")
     return Student(learner, transformer)
 

@@ -12,12 +12,12 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from fedct_flwr import labelers, models
 from fedct_flwr.coordinator.facts import Decision, facts_of
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulated_plan
 from fedct_flwr.coordinator.questions import no_targets
 from fedct_flwr.coordinator.summing import Lost, NoisySums
-from fedct_flwr.models.card import promised_together
 from fedct_flwr.privacy.budget import unit_of
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.printable import logger
@@ -47,23 +47,19 @@ class Training:
     """One run."""
 
     def __init__(self, algorithm: JointSettings, study: "Study", grid: Grid) -> None:
-        from fedct_flwr.labelers.joint_linear import joint_labeler
-
         self._algorithm, self._study = algorithm, study
         self._plan = (
             real_plan(study.subject, study.config.seed)
             if study.dataset is None
             else simulated_plan(algorithm, study.config, study.dataset, len(study.roster.silos))
         )
-        self._labeler = joint_labeler(self._plan, study.subject.public, study.subject.schema)
+        self._labeler = labelers.joint_labeler(self._plan, study.subject.public, study.subject.schema)
         self._sums = NoisySums(study, grid, GRADIENTS)
         self._lost_in_a_row = 0
         self._query = Query(0, study.terms.num_public)
 
     def run(self) -> dict[str, Any]:
         """All rounds, to what ``result.json`` tells. Raises RunError."""
-        from fedct_flwr.labelers.joint_linear import expected
-
         study, before = self._study, self._study.checkpoint
         plan, labeler = self._labeler.plan, self._labeler
         logger.info(
@@ -71,7 +67,7 @@ class Training:
             "silos are honest",
             plan.steps, labeler.start.weights.size, plan.epsilon, plan.delta, plan.honest,
         )  # fmt: skip
-        logger.info("What to expect: %s", expected(plan.num_records, plan.epsilon, plan.delta)[1])
+        logger.info("What to expect: %s", labelers.expected(plan.num_records, plan.epsilon, plan.delta)[1])
         progress = labeler.start
         if before is not None:
             progress = progress._replace(step=min(before.round, plan.steps), **before.state)
@@ -101,7 +97,7 @@ class Training:
             "labeler": "additive" if plan.bins else "linear",
             **({"lost": lost} if lost else {}),
         }  # fmt: skip
-        algorithm, promise = self._algorithm, promised_together(study.config, plan.epsilon, plan.delta)
+        algorithm, promise = self._algorithm, models.promised_together(study.config, plan.epsilon, plan.delta)
         made = add_global_model(study, labels, algorithm.title, promise) if study.config.student else {}
         return {"joint": result, **made}
 

@@ -5,16 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from flwr.serverapp import Grid
 
+from fedct_flwr import coordinator, labelers, learners, models, privacy
 from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.facts import empty_table
 from fedct_flwr.coordinator.global_model import add_global_model
-from fedct_flwr.coordinator.summing import Sums, sum_terms
-from fedct_flwr.labelers.labeler import Start, check_extra, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
-from fedct_flwr.learners.soft import check_soft
-from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 from fedct_flwr.wire.kinds import BY_PROBABILITIES
@@ -50,7 +47,7 @@ def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
         query_size=config.asked_about(terms.num_public),
         votes=method.votes,
         answer=method.kind.name if method.kind.by_name else "",
-        sums=Sums(sum_terms(study), study.roster) if method.in_sums else None,
+        sums=coordinator.Sums(coordinator.sum_terms(study), study.roster) if method.in_sums else None,
         noise=noise,
         learning=method.learning,
         stop_at_fixed_point=config.stop_at_fixed_point and not trained_on,
@@ -77,7 +74,7 @@ def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
     facts = {"fixed_point": strategy.fixed_point, **({"privacy": spent.to_result()} if spent else {})}
     if not config.student:
         return facts
-    promise = promised_by_noise(spent) if spent else promised(config, method.kind)
+    promise = models.promised_by_noise(spent) if spent else models.promised(config, method.kind)
     return facts | add_global_model(study, targets, method.title, promise)
 
 
@@ -90,18 +87,15 @@ def _consensus(method: "LabelSharing", study: "Study") -> tuple["Consensus", "Sp
     noise = method.noise
     if not noise:
         return method.consensus(num_classes), method.spent_at_silos(config, study.dataset), 0.0
-    # Need the extra privacy, which an algorithm without noise does not.
-    from fedct_flwr.privacy.tally_noise import noise_for, noisy, spent_by, tally_mechanism
-
     for warning in method.cautions(config, len(study.roster.silos)):
         logger.warning("%s", warning)
     queries = config.asked_about(study.terms.num_public)
     if method.noise_in_shares:
         return _in_shares(method, noise, study, queries)
-    mechanism = tally_mechanism(noise, max(1, method.votes), queries)
-    spent = spent_by(mechanism, queries, noise.delta)
+    mechanism = privacy.tally_mechanism(noise, max(1, method.votes), queries)
+    spent = privacy.spent_by(mechanism, queries, noise.delta)
     log_cost("Labels protect each silo as a whole, not from the coordinator", spent)
-    decide = noisy(mechanism, noise_for(real=study.dataset is None))
+    decide = privacy.noisy(mechanism, privacy.noise_for(real=study.dataset is None))
     return method.consensus(num_classes, decide), spent, 0.0
 
 
@@ -109,16 +103,14 @@ def _in_shares(
     method: "LabelSharing", noise: NoisePlan, study: "Study", queries: int
 ) -> tuple["Consensus", "Spending", float]:
     """The same where silos add the noise: the coordinator adds none, and decides on what it opens."""
-    from fedct_flwr.privacy.noise_shares import noisiest, shares_for, spent_on_sum, surely_honest
-
-    terms, votes, num_classes = sum_terms(study), max(1, method.votes), study.terms.num_classes
-    honest = surely_honest(terms.min_summands, terms.may_collude)
-    shares = shares_for(noise, votes, queries, num_classes, honest)
-    spent = spent_on_sum(shares, votes, noise.delta, terms.may_collude)
+    terms, votes, num_classes = coordinator.sum_terms(study), max(1, method.votes), study.terms.num_classes
+    honest = privacy.surely_honest(terms.min_summands, terms.may_collude)
+    shares = privacy.shares_for(noise, votes, queries, num_classes, honest)
+    spent = privacy.spent_on_sum(shares, votes, noise.delta, terms.may_collude)
     log_cost(
         f"Labels and counts protect each silo as a whole, from the coordinator too, if {honest} silos are honest", spent
     )
-    return method.consensus(num_classes, noisiest), spent, shares.scale
+    return method.consensus(num_classes, privacy.noisiest), spent, shares.scale
 
 
 def log_cost(what: str, spent: "Spending") -> None:
@@ -138,7 +130,7 @@ def learners_of(config: "RunConfig", dataset: "FederatedDataset | None") -> list
 def check_noise(method: "LabelSharing") -> None:
     """Raise ConfigError for noise on votes that promises nothing, or needs what is not installed."""
     if noise := method.noise:
-        check_extra("privacy", f"algorithm {method.name!r} with noise")
+        labelers.check_extra("privacy", f"algorithm {method.name!r} with noise")
         check_delta(noise.mechanism, noise.delta, IN_SHARES if method.noise_in_shares else ON_COUNTS)
 
 
@@ -148,10 +140,10 @@ def check_delta(mechanism: str, delta: float, names: Iterable[str] = ON_COUNTS) 
         raise ConfigError(wrong)
 
 
-def check_learners(kind: "Kind", learners: Sequence[Learner]) -> None:
+def check_learners(kind: "Kind", given: Sequence[Learner]) -> None:
     """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
-    for learner in learners if kind in BY_PROBABILITIES else ():
-        check_soft(learner)
+    for learner in given if kind in BY_PROBABILITIES else ():
+        learners.check_soft(learner)
 
 
 def check_protection(config: "RunConfig", dataset: "FederatedDataset | None") -> None:
@@ -166,4 +158,6 @@ def check_protection(config: "RunConfig", dataset: "FederatedDataset | None") ->
     for position in range(len(config.learner)):
         learner = config.learner_settings(position, len(dataset.silos))
         if privacy.enabled:
-            labeler_for(Start(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.units))
+            labelers.labeler_for(
+                labelers.Start(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.units)
+            )

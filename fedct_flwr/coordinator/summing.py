@@ -16,26 +16,21 @@ from flwr.serverapp import Grid
 from numpy import uint64
 from numpy.typing import NDArray
 
+from fedct_flwr import secure_sum
 from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
 from fedct_flwr.runs.records import IN_WRONG_SUM
-from fedct_flwr.secure_sum.coordinator import (
-    Exchange,
-    Replies,
-    Requests,
-    SecureSum,
-    SumCoordinator,
-    begin_session,
-    sum_securely,
-)
-from fedct_flwr.secure_sum.faults import SumRefused
-from fedct_flwr.secure_sum.simulated import simulated_terms
-from fedct_flwr.secure_sum.votes import shape_of_records
 from fedct_flwr.types import ConfigError, Refused, RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.messages import ACTION, from_record, to_record
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.study import Roster, Study, Subject
+    from fedct_flwr.secure_sum.coordinator import (
+        Exchange,
+        Replies,
+        Requests,
+        SecureSum,
+    )
     from fedct_flwr.secure_sum.terms import Shape, Terms
     from fedct_flwr.wire.content import Instruction
     from fedct_flwr.wire.kinds import NoisySum
@@ -48,7 +43,7 @@ NOT_IN_SUM: Final = "its part of the secure sum is missing"
 def sum_terms(study: "Study") -> "Terms":
     """The terms of a run's sums. Raises ConfigError for too few silos, or a study without sums."""
     if study.dataset is not None:
-        return simulated_terms(study.config, study.roster.silos)
+        return secure_sum.simulated_terms(study.config, study.roster.silos)
     return real_terms(study.subject, study.roster.silos)
 
 
@@ -61,14 +56,14 @@ def real_terms(subject: "Subject", silos: Collection[SiloName]) -> "Terms":
     return subject.sums
 
 
-def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeout: float) -> Exchange:
+def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeout: float) -> "Exchange":
     """Exchange messages of secure sums with Flower's nodes.
 
     ``nodes``: the node of each silo, by name; a silo without one is not asked. ``timeout``: seconds until a silo that
     has not answered counts as missing. An error, or a reply of another form, counts as missing too.
     """
 
-    def exchange(requests: Requests) -> Replies:
+    def exchange(requests: "Requests") -> "Replies":
         asked = {nodes[name]: name for name in requests if name in nodes}
         messages = [
             Message(to_record(requests[name]), node, f"query.{ACTION}", ttl=timeout, group_id=group_id)
@@ -91,7 +86,7 @@ def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeou
 class Summed(NamedTuple):
     """A round's sum, and the bytes that each silo sent for it."""
 
-    of: SecureSum
+    of: "SecureSum"
     bytes_sent: Counter[SiloName]
 
 
@@ -99,7 +94,7 @@ class Sums:
     """Sums of one run."""
 
     def __init__(self, terms: "Terms", roster: "Roster") -> None:
-        self._coordinator = SumCoordinator(terms)
+        self._coordinator = secure_sum.SumCoordinator(terms)
         self.honest = terms.min_summands - terms.may_collude
         """How many silos' noise is counted, where they add some."""
         self._roster = roster
@@ -116,7 +111,7 @@ class Sums:
         nodes = {silo: node for silo, node in self._roster.known.items() if silo in silos}
         carried = over_flower(grid, nodes, str(server_round), min(deadline, LONGEST_SECONDS))
 
-        def exchange(requests: Requests) -> Replies:
+        def exchange(requests: "Requests") -> "Replies":
             replies = carried(requests)
             sent.update({silo: len(reply) for silo, reply in replies.items()})
             return replies
@@ -125,9 +120,9 @@ class Sums:
         before, self._added = self._added, ()
         try:
             if set(before) != set(silos):
-                begin_session(self._coordinator, exchange)
-            found = sum_securely(self._coordinator, exchange, shape)
-        except SumRefused as refused:
+                secure_sum.begin_session(self._coordinator, exchange)
+            found = secure_sum.sum_securely(self._coordinator, exchange, shape)
+        except secure_sum.SumRefused as refused:
             raise RunError(f"round {server_round} has no secure sum of the silos' answers: {refused}") from None
         self._added = found.summands
         return Summed(found, sent)
@@ -167,7 +162,7 @@ class NoisySums:
                 + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
                 + "; see to them, then resume the run"
             )
-        shape = shape_of_records(self._kind, instruction, hashlib.sha256(asked).digest())
+        shape = secure_sum.shape_of_records(self._kind, instruction, hashlib.sha256(asked).digest())
         deadline = self._study.config.round_deadline
         try:
             found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)

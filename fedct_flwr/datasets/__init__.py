@@ -5,9 +5,37 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
+    from fedct_flwr.datasets.dictionary import Dictionary
+    from fedct_flwr.datasets.excel import names_in_excel, read_excel
     from fedct_flwr.datasets.federated import FederatedDataset, SiloData
+    from fedct_flwr.datasets.image_folder import LabeledImages, check_room, holds_images, images_in, read_images
+    from fedct_flwr.datasets.inspection.cells import are_missing
     from fedct_flwr.datasets.loading import LOADERS, load
+    from fedct_flwr.datasets.parquet import names_in_parquet, read_parquet
+    from fedct_flwr.datasets.query import read_query
+    from fedct_flwr.datasets.study_folder import read_study
+    from fedct_flwr.datasets.table_files import read_table
+    from fedct_flwr.datasets.values import as_names, no_column
 
-__all__ = ["LOADERS", "FederatedDataset", "SiloData", "load"]
+__all__ = [
+    "LOADERS", "Dictionary", "FederatedDataset", "LabeledImages", "SiloData", "are_missing", "as_names",
+    "check_room", "holds_images", "images_in", "load", "names_in_excel", "names_in_parquet", "no_column",
+    "read_excel", "read_images", "read_parquet", "read_query", "read_study", "read_table",
+]  # fmt: skip
 
-__getattr__ = importing(__name__, {"loading": ("LOADERS", "load"), "federated": ("FederatedDataset", "SiloData")})
+__getattr__ = importing(
+    __name__,
+    {
+        "dictionary": ("Dictionary",),
+        "excel": ("names_in_excel", "read_excel"),
+        "federated": ("FederatedDataset", "SiloData"),
+        "image_folder": ("LabeledImages", "check_room", "holds_images", "images_in", "read_images"),
+        "inspection.cells": ("are_missing",),
+        "values": ("as_names", "no_column"),
+        "loading": ("LOADERS", "load"),
+        "parquet": ("names_in_parquet", "read_parquet"),
+        "query": ("read_query",),
+        "study_folder": ("read_study",),
+        "table_files": ("read_table",),
+    },
+)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from fedct_flwr import datasets
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
 
@@ -230,21 +231,17 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
     sides of a split. Each record without a group counts as one of its own. Raises DataError, which quotes no record,
     for a column in which these, and words for a missing value, are the majority.
     """
-    # They load all readers of tables.
-    from fedct_flwr.datasets.inspection.cells import are_missing
-    from fedct_flwr.datasets.table_files import as_names, no_column
-
     if name not in table.column_names:
-        raise no_column(where, name, table.column_names, "group column")
+        raise datasets.no_column(where, name, table.column_names, "group column")
     what = f"group column {quoted(name)} of {where}"
-    text = pc.utf8_normalize(as_names(table.column(name), what), "NFKC")
+    text = pc.utf8_normalize(datasets.as_names(table.column(name), what), "NFKC")
     text = pc.replace_substring_regex(pc.utf8_lower(pc.utf8_trim_whitespace(text)), _UUID, r"\1-\2-\3-\4-\5")
     # Spreadsheets take zeros in front away.
     text = pc.replace_substring_regex(text, _PADDED, r"\1")
     text = pc.if_else(pc.equal(text, ""), None, text)
     # A word for no value stays one group, whose records are kept together.
     words = pc.unique(text).drop_null()
-    unknown = pc.is_in(text, value_set=words.filter(pa.array(are_missing(words.to_pylist()))))
+    unknown = pc.is_in(text, value_set=words.filter(pa.array(datasets.are_missing(words.to_pylist()))))
     if text.null_count + (pc.sum(unknown).as_py() or 0) > len(text) / 2:
         fix = "fill it in, or name another group column"
         raise DataError(f"{what} is empty in most records, so one patient's would be on both sides of a split: {fix}")

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from fedct_flwr import datasets, survival
 from fedct_flwr.config.learner import READS_TEXT
 from fedct_flwr.config.run import MEMORY, RunConfig
-from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.config.tables import PLAIN, TableSettings
 from fedct_flwr.consensus.grades import NAMES
-from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import (
     FederatedDataset,
     PublicSet,
@@ -38,7 +38,6 @@ from fedct_flwr.datasets.inspection.cells import TESTED, Cells
 from fedct_flwr.datasets.inspection.finding import Redaction, refuse
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.schema import Column, FollowUp, Schema
-from fedct_flwr.datasets.table_files import PLAIN, no_column, read_table
 from fedct_flwr.datasets.tables import (
     all_classes,
     class_names,
@@ -49,8 +48,8 @@ from fedct_flwr.datasets.tables import (
     text_columns,
     with_signed_times,
 )
+from fedct_flwr.datasets.values import no_column
 from fedct_flwr.seeding import generator
-from fedct_flwr.survival.times import check_can_rank, times_of, usual_horizon
 from fedct_flwr.text.printable import count, fault, formula_fault, listed
 from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
 
@@ -72,7 +71,7 @@ def stand_in(silos: Mapping[SiloName, Source], config: RunConfig) -> Source:
     Each column of the silos' tables is shuffled on its own: no record is in it. Raises ConfigError.
     """
     if config.draw_dictionary:
-        dictionary = Dictionary.of_setting(config.draw_dictionary)
+        dictionary = datasets.Dictionary.of_setting(config.draw_dictionary)
         return Source("the data dictionary", lambda text: dictionary.example())
 
     def read(text: Collection[str]) -> pa.Table:
@@ -163,7 +162,7 @@ def federation(
         parts = [replace(part, table=with_signed_times(part.table, label, event, part.source.where)) for part in parts]
         for part in parts:
             if not part.tested:
-                check_can_rank(times_of(np.asarray(part.table.column(label))), part.source.where)
+                survival.check_can_rank(survival.times_of(np.asarray(part.table.column(label))), part.source.where)
     parts = [
         replace(part, table=part.table.drop_columns([group])) if group and group in part.table.column_names else part
         for part in parts
@@ -261,7 +260,7 @@ def _labels(
         values: list[Answers] = [numbers(part.table, label, part.source.where) for part in parts]
         if not config.event_column:
             return Schema((), columns, quantity=label), values
-        horizons = tuple(map(float, config.horizons)) or usual_horizon(values)
+        horizons = tuple(map(float, config.horizons)) or survival.usual_horizon(values)
         return Schema(NAMES, columns, follow_up=FollowUp(label, config.event_column, horizons)), values
     named = [class_names(part.table.column(label), label, part.source.where) for part in parts]
     classes = all_classes(set().union(*(names for part, names in zip(parts, named, strict=True) if not part.tested)))
@@ -397,4 +396,4 @@ def load(config: RunConfig) -> FederatedDataset:
 
 
 def _source(where: str, table: pa.Table | Path) -> Source:
-    return Source(where, partial(read_table, table) if isinstance(table, Path) else lambda text: table, _TOLD)
+    return Source(where, partial(datasets.read_table, table) if isinstance(table, Path) else lambda text: table, _TOLD)

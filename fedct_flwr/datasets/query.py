@@ -30,7 +30,7 @@ import pyarrow.csv
 from fedct_flwr.config.silo import MOST_SQL, DataSettings, is_server
 from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
-from fedct_flwr.datasets.table_files import LARGEST, as_names, is_number, is_text, repeated_names, usual
+from fedct_flwr.datasets.values import LARGEST, as_names, is_number, is_text, repeated_names, usual
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import DataError
 

@@ -278,3 +278,21 @@ def check_names(columns: Iterable[Column], where: object, classes: Sequence[str]
 def _check_name(name: str, what: str, other: str | None = None) -> None:
     if why := fault(name) or other:
         raise DataError(f"{what} cannot be taken, as {why}: rename it, or ask its author to")
+
+
+_LEVELS: Final = np.arange(0.01, 1, 0.02)
+"""Levels of quantiles, without the smallest and the largest value, which are single records'."""
+_MOST_COLUMNS: Final = 10_000
+"""Columns with quantiles: a model file's description has an end."""
+
+
+def quantiles(schema: Schema, *learned: Features) -> dict[str, tuple[float, ...]]:
+    """Of each numeric column of tables ``(n, columns)``, without those that hold nothing."""
+    found = {}
+    for at, column in enumerate(schema.columns[:_MOST_COLUMNS] if learned else ()):
+        if not column.spelled:
+            values = np.concatenate([X[:, at] for X in learned]).astype(np.float64)
+            known = values[~np.isnan(values)]
+            if len(known):
+                found[column.name] = tuple(float(f"{value:.6g}") for value in np.quantile(known, _LEVELS))
+    return found

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,21 +25,24 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 from numpy.typing import NDArray
 
-from fedct_flwr.config.silo import DataSettings
+from fedct_flwr import datasets, secure_sum
 from fedct_flwr.config.study import StudyConfig
-from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.consensus.grades import NAMES
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
-from fedct_flwr.datasets.image_folder import LabeledImages, check_room, images_in, read_images
-from fedct_flwr.datasets.query import read_query
 from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema
-from fedct_flwr.datasets.table_files import check_named, column_names, is_text, no_column, read_as_text, read_table
+from fedct_flwr.datasets.table_files import check_named, column_names, read_as_text, read_table
 from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers, with_signed_times
-from fedct_flwr.secure_sum.terms import Terms as SumTerms
+from fedct_flwr.datasets.values import is_text, no_column
 from fedct_flwr.text.printable import count, fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 from fedct_flwr.wire.content import STEPS, Joint, Terms
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.silo import DataSettings
+    from fedct_flwr.config.tables import TableSettings
+    from fedct_flwr.datasets.image_folder import LabeledImages
+    from fedct_flwr.secure_sum.terms import Terms as SumTerms
 
 STUDY_FILE: Final = "study.toml"
 
@@ -59,13 +62,13 @@ class StudyFolder:
         return self.config.study
 
     @cached_property
-    def sums(self) -> SumTerms | None:
+    def sums(self) -> "SumTerms | None":
         """The terms of its secure sums; None where it has none. Raises ConfigError for wrong ones."""
         sums = self.config.sums
         if not sums.keys:
             return None
         keys = {silo: _public_key(silo, key) for silo, key in sums.keys.items()}
-        return SumTerms(self.name, keys, sums.min_summands, sums.may_collude)
+        return secure_sum.Terms(self.name, keys, sums.min_summands, sums.may_collude)
 
     @cached_property
     def terms(self) -> Terms:
@@ -146,12 +149,12 @@ def read_study(folder: Path) -> StudyFolder:
     if config.image_size:
         if config.test_file:
             raise ConfigError(f"test-file in {folder / STUDY_FILE} is for tables: leave it out for images")
-        images = images_in(config.public)
+        images = datasets.images_in(config.public)
         _check_inside(folder, "public", images)
         _check_file_names(images)
         form = ImageForm(config.image_size, config.image_mode)
-        check_room(images, *form)
-        public, schema = read_images(images, *form), Schema(config.classes, images=form)
+        datasets.check_room(images, *form)
+        public, schema = datasets.read_images(images, *form), Schema(config.classes, images=form)
     else:
         table = read_table(config.public, tables=config.tables)
         _check_named(config.tables, [config.public, *([config.test_file] if config.test_file else [])])
@@ -175,7 +178,7 @@ def read_study(folder: Path) -> StudyFolder:
     return StudyFolder(config, schema, study.public, test)
 
 
-def read_records(data: DataSettings, study: StudyFolder, path: Path | None = None) -> Examples:
+def read_records(data: "DataSettings", study: StudyFolder, path: Path | None = None) -> Examples:
     """A silo's labeled records, or those of another file of the same kind, as the study numbers columns and classes.
 
     Raises DataError, which quotes no record.
@@ -183,13 +186,13 @@ def read_records(data: DataSettings, study: StudyFolder, path: Path | None = Non
     return read_grouped(data, study, path)[0]
 
 
-def table_of(data: DataSettings, study: StudyFolder) -> pa.Table | None:
+def table_of(data: "DataSettings", study: StudyFolder) -> pa.Table | None:
     """A silo's records as its file holds them, for ``read_grouped``; None of images. Raises DataError."""
     return None if study.config.image_size else _table_in(data.source, data.label, study, form_of(data, study), data)
 
 
 def read_grouped(
-    data: DataSettings, study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
+    data: "DataSettings", study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
     """The same records, and their groups, where ``silo.toml`` names a group column, see ``column_of_groups``.
 
@@ -201,7 +204,7 @@ def read_grouped(
             raise ConfigError(
                 "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
             )
-        return _labeled_images(LabeledImages.of(path), data, study)
+        return _labeled_images(datasets.LabeledImages.of(path), data, study)
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if data.mapping and study.schema.outcome.number:
@@ -213,15 +216,17 @@ def read_grouped(
     return _read_table(path, data.label, study, data, table if path == data.source else None)
 
 
-def _labeled_images(images: LabeledImages, data: DataSettings, study: StudyFolder) -> tuple[Examples, Groups | None]:
+def _labeled_images(
+    images: "LabeledImages", data: "DataSettings", study: StudyFolder
+) -> tuple[Examples, Groups | None]:
     """These images as examples, and their groups. Raises DataError."""
     form = study.schema.images
     assert form is not None  # noqa: S101 - only studies of images have some
     y = map_labels(images.names, data.mapping, study.schema.classes, images.folder)
-    return Examples(read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
+    return Examples(datasets.read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
 
 
-def form_of(data: DataSettings, study: StudyFolder) -> TableSettings:
+def form_of(data: "DataSettings", study: StudyFolder) -> "TableSettings":
     """Settings for reading a silo's tables: the silo's form, and the study's kinds of columns."""
     agreed = study.config.tables
     return data.tables.model_copy(update={"categories": agreed.categories, "text": agreed.text})
@@ -254,7 +259,7 @@ def _check_file_names(paths: Iterable[Path]) -> None:
             raise DataError(f"the file {quoted(path.name)} in {path.parent}: {why}; ask the coordinator to rename it")
 
 
-def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
+def _check_named(tables: "TableSettings", paths: Sequence[Path]) -> None:
     """Raise ConfigError for settings that name a column which no file has."""
     if tables.named:
         found = [name for path in paths for name in column_names(path, tables)]
@@ -263,9 +268,9 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
 
 
 def _table_in(
-    path: Path, label: str, study: StudyFolder, tables: TableSettings, data: DataSettings | None = None
+    path: Path, label: str, study: StudyFolder, tables: "TableSettings", data: "DataSettings | None" = None
 ) -> pa.Table:
-    held = read_query(data, _names(study)) if data and path == data.query else None
+    held = datasets.read_query(data, _names(study)) if data and path == data.query else None
     if held is not None:
         check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
     return read_table(path, _spelled(label, study), tables, held)
@@ -288,7 +293,7 @@ def events_of(schema: Schema) -> list[str]:
 
 
 def _read_table(
-    path: Path, label: str, study: StudyFolder, data: DataSettings | None = None, table: pa.Table | None = None
+    path: Path, label: str, study: StudyFolder, data: "DataSettings | None" = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
     """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
     tables = form_of(data, study) if data else study.config.tables
@@ -301,7 +306,7 @@ def _read_table(
 
 
 def _labeled(
-    table: pa.Table, path: Path, label: str, study: StudyFolder, data: DataSettings | None = None
+    table: pa.Table, path: Path, label: str, study: StudyFolder, data: "DataSettings | None" = None
 ) -> tuple[Examples, Groups | None]:
     """The records of a table as examples, and their groups. Raises DataError."""
     columns, group = study.schema.columns, data.tables.group if data else ""
@@ -325,7 +330,7 @@ def _labeled(
     return Examples(X, map_labels(names, mapping, study.schema.classes, path)), groups
 
 
-def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) -> tuple[Examples, Groups | None]:
+def read_each(data: "DataSettings", study: StudyFolder, path: Path | None = None) -> tuple[Examples, Groups | None]:
     """The records of ``read_grouped`` that can be read each by itself.
 
     Formal guarantee: whether a record is read, and as what, depends on that record and the settings alone. Raises
@@ -333,12 +338,12 @@ def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) 
     """
     path = path or data.source
     if study.schema.images:
-        images = LabeledImages.of(path)
+        images = datasets.LabeledImages.of(path)
         blocks = _readable(lambda rows: _labeled_images(images.take(rows), data, study), len(images.paths))
         return _labeled_images(images.take(np.concatenate(blocks)), data, study)
     form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
     names |= {data.label, *events_of(study.schema)} if study.schema.outcome.number else set()
-    raw = read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
+    raw = datasets.read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
     if form.dates:
         raw = _days_alone(raw, path, form, dated(read_table(study.config.public, tables=study.config.tables)))
         form = form.model_copy(update={"dates": ""})
@@ -357,7 +362,7 @@ def read_each(data: DataSettings, study: StudyFolder, path: Path | None = None) 
     return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)
 
 
-def _days_alone(raw: pa.Table, path: Path, form: TableSettings, names: Collection[str]) -> pa.Table:
+def _days_alone(raw: pa.Table, path: Path, form: "TableSettings", names: Collection[str]) -> pa.Table:
     """The table with days for the dates in these columns, each cell read by itself, without records of another form."""
     fine = pa.array(np.ones(raw.num_rows, dtype=bool))
     for at, name in enumerate(raw.column_names):

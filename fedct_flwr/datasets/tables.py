@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fedct_flwr import survival
 from fedct_flwr.datasets.schema import Column, check_names
-from fedct_flwr.datasets.table_files import LARGEST, NUMBER, is_number, is_text, no_column, usual
-from fedct_flwr.survival.times import follow_up
+from fedct_flwr.datasets.values import LARGEST, NUMBER, is_number, is_text, no_column, usual
 from fedct_flwr.text.printable import count, listed, normalized, quoted, suggest
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, Values
@@ -132,7 +132,7 @@ def with_signed_times(table: pa.Table, time: str, event: str, path: object) -> p
     if pa.types.is_boolean(table.column(event).type):
         table = table.set_column(place, event, table.column(event).cast(pa.int8()))
     columns = [numbers(table, name, path).astype(np.float64) for name in (time, event)]
-    signed = follow_up(columns[0], columns[1], (time, event), path).signed
+    signed = survival.follow_up(columns[0], columns[1], (time, event), path).signed
     return table.set_column(table.column_names.index(time), time, pa.array(signed)).drop_columns([event])
 
 

@@ -1,19 +1,16 @@
 """Drawn public sets in simulations: for each run, from the records that its silos train with."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config.run import RunConfig
+from fedct_flwr import datasets
 from fedct_flwr.config.study import StudyDraw
-from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, first_of
 from fedct_flwr.drawing.cells import Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
@@ -22,37 +19,12 @@ from fedct_flwr.types import Answers, ConfigError, DataError
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.datasets.dictionary import Dictionary
     from fedct_flwr.drawing.marginals import Plan
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A public set to draw, as ``public`` of ``simulate()``, where no real one exists.
-
-    ``epsilon`` and ``delta`` are what it tells about a record, besides what labels tell; with ``epsilon`` 0 it follows
-    from the dictionary alone. ``dictionary`` is a file (TOML, a frictionless Table Schema, REDCap's CSV) or a mapping
-    of columns to their form: ``{"age": {"kind": "integer", "range": [18, 100]}}``. Without one, ranges and categories
-    come from all tables, with a PrivacyWarning.
-    """
-
-    epsilon: float = 1.0
-    dictionary: Path | str | Mapping[str, Mapping[str, Any]] | None = None
-    rows: int = 2000
-    delta: float = 1e-5
-
-    def settings(self) -> dict[str, Any]:
-        """The values of the run config that lead to it."""
-        given = self.dictionary or ""
-        return {
-            "public": "drawn",
-            "draw-epsilon": float(self.epsilon),
-            "draw-rows": self.rows,
-            "draw-dictionary": json.dumps({"columns": given}) if isinstance(given, Mapping) else str(given),
-            **({"draw-delta": self.delta} if self.epsilon else {}),
-        }
-
-
-def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset:
+def with_drawn(dataset: FederatedDataset, config: "RunConfig") -> FederatedDataset:
     """The data set with a drawn public set, of the silos' training records, as the run config says.
 
     Formal guarantees:
@@ -80,7 +52,7 @@ def with_drawn(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset
     return replace(dataset, public=PublicSet(X), truth=None, table_one=None, notes=(*dataset.notes, *notes))
 
 
-def plan_of(dataset: FederatedDataset, config: RunConfig) -> "Plan":
+def plan_of(dataset: FederatedDataset, config: "RunConfig") -> "Plan":
     """Plan of a simulation's counts. Raises ConfigError, or DataError for patients that cannot be told apart."""
     marginals = _marginals()
     dataset.check_protected()
@@ -90,8 +62,8 @@ def plan_of(dataset: FederatedDataset, config: RunConfig) -> "Plan":
     return plan
 
 
-def _dictionary(dataset: FederatedDataset, config: RunConfig) -> Dictionary:
-    return Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
+def _dictionary(dataset: FederatedDataset, config: "RunConfig") -> "Dictionary":
+    return datasets.Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
 
 
 def placed(form: Form, silos: Sequence[SiloData]) -> tuple[NDArray[np.intp], Answers, list[str]]:
@@ -121,7 +93,7 @@ def _marginals() -> ModuleType:
         ) from None
 
 
-def derived(dataset: FederatedDataset) -> Dictionary:
+def derived(dataset: FederatedDataset) -> "Dictionary":
     """Ranges, categories and shares of missing values as all tables together have them."""
     X = np.concatenate([dataset.public.X, *(silo.private.X for silo in dataset.silos)]).astype(np.float64)
     columns: dict[str, Any] = {}
@@ -135,7 +107,7 @@ def derived(dataset: FederatedDataset) -> Dictionary:
             kind = "integer" if (known == np.rint(known)).all() else "number"
             form |= {"kind": kind, "range": [least, most if most > least else least + 1]}
         columns[column.name] = form
-    return Dictionary.read({"columns": columns}, f"what {dataset.name!r} has")
+    return datasets.Dictionary.read({"columns": columns}, f"what {dataset.name!r} has")
 
 
 WITHOUT_DICTIONARY: Final = (

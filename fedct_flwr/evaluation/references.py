@@ -8,11 +8,12 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from warnings import warn
 
 import numpy as np
 
+from fedct_flwr import learners, models
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import description_of
@@ -21,15 +22,15 @@ from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner, named_learner
 from fedct_flwr.learners.catalog import packages
-from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.models.model_file import can_be_saved, describe, load_model
-from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import METHODS
-from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.recalibration import RANKS, Recalibration
 from fedct_flwr.text.printable import logger, suggest
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName, TrainingError
+
+if TYPE_CHECKING:
+    from fedct_flwr.runs.run_folder import RunFolder
+    from fedct_flwr.scoring import Predictor
 
 Baseline: TypeAlias = Callable[[RunConfig, FederatedDataset, int], Learner]
 _AT_ONCE: Final = 32
@@ -92,10 +93,10 @@ class References:
             silos, train = self._dataset.silos, partial(self._trained, local_only)
             learner = build_learner(self._config, self._dataset, position, silos[position].private.X)
             if isinstance(learner, Resumable):
-                from fedct_flwr.learners.stacked import Stacks  # needs torch
-
                 every = range(position, min(position + _AT_ONCE, len(silos)))
-                found = together([partial(train, each) for each in every], Stacks(self._config.silos_at_once).train)
+                found = learners.together(
+                    [partial(train, each) for each in every], learners.Stacks(self._config.silos_at_once).train
+                )
                 self._alone |= dict(zip(every, found, strict=True))
             else:
                 self._alone[position] = train(position)
@@ -119,7 +120,7 @@ _MOST_NAMED: Final = 3
 
 
 def kept_model(
-    config: RunConfig, dataset: FederatedDataset, position: int, folder: RunFolder, tell: Callable[[str], None] = warn
+    config: RunConfig, dataset: FederatedDataset, position: int, folder: "RunFolder", tell: Callable[[str], None] = warn
 ) -> Learner | None:
     """The model that the silo at ``position`` ended with; None where none was kept.
 
@@ -138,11 +139,11 @@ def kept_model(
     return None
 
 
-def student(config: RunConfig, folder: RunFolder, tell: Callable[[str], None]) -> Predictor | None:
+def student(config: RunConfig, folder: "RunFolder", tell: Callable[[str], None]) -> "Predictor | None":
     """The global model; None where there is none, or where it cannot be read, which ``tell`` reports."""
     path = next((path for suffix in SUFFIXES if (path := folder.global_model(suffix)).is_file()), None)
     try:
-        return load_model(path, packages(config.student)).learner if path else None
+        return models.load_model(path, packages(config.student)).learner if path else None
     except (ConfigError, DataError) as error:
         tell(f"the student cannot be read, and has no score: {error}")
         return None
@@ -152,7 +153,7 @@ def describe_model(
     config: RunConfig,
     dataset: FederatedDataset,
     position: int,
-    folder: RunFolder,
+    folder: "RunFolder",
     kept: Learner,
     how: Recalibration | None = None,
 ) -> None:
@@ -163,7 +164,7 @@ def describe_model(
     Where silos end with the same weights, each gets a file with its own preprocessing. Never raises.
     """
     silo = dataset.silos[position].name
-    if not (isinstance(kept, Saveable) and can_be_saved(kept)):
+    if not (isinstance(kept, Saveable) and models.can_be_saved(kept)):
         return
     path, own = find_algorithm(config).model_path(folder, silo, kept.suffix), folder.silo_model(silo, kept.suffix)
     settings = config.learner_settings(position, len(dataset.silos))
@@ -175,12 +176,12 @@ def describe_model(
         description = description_of(config.study, Subject.simulated(dataset), settings, *learned)
         description = description.model_copy(update={"chances": how or RANKS})
         for target in {own, path} if position == 0 else {own}:
-            describe(path, kept, getattr(kept, "transformer", None), description, target)
+            models.describe(path, kept, getattr(kept, "transformer", None), description, target)
     except Exception as error:  # whatever libraries raise; what they say may quote data
         logger.warning("The model of silo %s cannot be used by 'fedct predict': %s", silo, type(error).__name__)
 
 
-def model_in(folder: RunFolder, silo: SiloName = "") -> Path:
+def model_in(folder: "RunFolder", silo: SiloName = "") -> Path:
     """The file of a silo's model in a run folder, or of the global model.
 
     Raises ConfigError for an unknown silo, DataError where no model was kept, RunError for a folder that holds no run.

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from warnings import warn
 
 import numpy as np
@@ -11,14 +11,12 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.config.run import RunConfig
+from fedct_flwr import survival
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.coordinator.global_model import FACT
-from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.evaluation.references import References, describe_model, kept_model, methods_of, student
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.model_file import Recalibrated
-from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import (
     METHODS,
     TESTS,
@@ -30,13 +28,17 @@ from fedct_flwr.runs.scores import (
     means_words,
     titles,
 )
-from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.assessment import Assessment, Labels, assess, predict
 from fedct_flwr.scoring.intervals import CHANCE, Verdict, verdict
 from fedct_flwr.silo.personal import Judgment, facts_of
-from fedct_flwr.survival.scores import assess_times
 from fedct_flwr.text.printable import count, json_text
 from fedct_flwr.types import Answers, DataError, SiloName, TrainingError
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.datasets import FederatedDataset, SiloData
+    from fedct_flwr.runs.run_folder import RunFolder
+    from fedct_flwr.scoring import Predictor
 
 FILE: Final = "verdict.json"
 """Where a run folder has it."""
@@ -46,7 +48,7 @@ _RARER: Final = 0.5
 """A class that has less than this part of its share among the records has almost gone from the consensus."""
 
 
-def judgments(folder: RunFolder, silos: Sequence[SiloName]) -> dict[SiloName, Judgment]:
+def judgments(folder: "RunFolder", silos: Sequence[SiloName]) -> dict[SiloName, Judgment]:
     """Judgments of the consensus by simulated silos, where one can be read."""
     found: dict[SiloName, Judgment] = {}
     for silo in silos:
@@ -58,7 +60,7 @@ def judgments(folder: RunFolder, silos: Sequence[SiloName]) -> dict[SiloName, Ju
     return found
 
 
-def who_gained(rows: Sequence[SiloScores], folder: RunFolder, dataset: FederatedDataset | None) -> dict[str, Any]:
+def who_gained(rows: Sequence[SiloScores], folder: "RunFolder", dataset: "FederatedDataset | None") -> dict[str, Any]:
     """All that there is to say of a run, in words and for programs; also what the report reads."""
     found = judgments(folder, [row.silo for row in rows])
     return {
@@ -70,7 +72,7 @@ def who_gained(rows: Sequence[SiloScores], folder: RunFolder, dataset: Federated
     }
 
 
-def against_sums(folder: RunFolder, found: Mapping[SiloName, Judgment]) -> Iterator[str]:
+def against_sums(folder: "RunFolder", found: Mapping[SiloName, Judgment]) -> Iterator[str]:
     """Warnings by silos' own records about labels that a dishonest silo in secure sums may have made."""
     weighed = [judgment for judgment in found.values() if judgment.weight is not None]
     against = sum(judgment.foreign_only or judgment.weight != 1 for judgment in weighed)
@@ -82,7 +84,7 @@ def against_sums(folder: RunFolder, found: Mapping[SiloName, Judgment]) -> Itera
         )
 
 
-def save_gains(document: Mapping[str, Any], folder: RunFolder) -> None:
+def save_gains(document: Mapping[str, Any], folder: "RunFolder") -> None:
     """Write it to the run folder."""
     write_atomically(folder.path / FILE, json_text(document).encode())
 
@@ -122,7 +124,7 @@ def distrusts(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def warnings(
-    rows: Sequence[SiloScores], rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None
+    rows: Sequence[SiloScores], rounds: Sequence[Mapping[str, Any]], dataset: "FederatedDataset | None"
 ) -> Iterator[str]:
     """Warnings for a reader of the scores, a sentence each. ``rounds`` are the round log's lines.
 
@@ -151,7 +153,7 @@ def warnings(
     yield from _near_majority(counts, _expected(rounds, dataset))
 
 
-def _expected(rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None) -> dict[str, float]:
+def _expected(rounds: Sequence[Mapping[str, Any]], dataset: "FederatedDataset | None") -> dict[str, float]:
     """Shares of the classes as they should be, in 0..1."""
     counts: Mapping[str, int] = (rounds[0].get("class_counts") or {}) if rounds else {}
     if dataset is not None:
@@ -180,7 +182,7 @@ def _near_majority(counts: Mapping[str, int], expected: Mapping[str, float]) -> 
 _SECTIONS: Final = {"own test": "own", "pooled": "pooled"}
 
 
-def table(rows: Sequence[SiloScores], config: RunConfig, folder: RunFolder, name: str = "") -> Table:
+def table(rows: Sequence[SiloScores], config: "RunConfig", folder: "RunFolder", name: str = "") -> Table:
     """The rows and their mean as a table of all methods; with ``name`` of that metric instead, such as ``auc``.
 
     Below are the models that are no silo's, with their scores on the pooled test set.
@@ -231,10 +233,10 @@ TRAINING: Final = "training the baselines"
 
 
 def score(
-    config: RunConfig,
-    dataset: FederatedDataset,
-    folder: RunFolder,
-    progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+    config: "RunConfig",
+    dataset: "FederatedDataset",
+    folder: "RunFolder",
+    progress: Callable[[Sequence["SiloData"]], Iterable["SiloData"]] = iter,
     tell: Callable[[str], None] = warn,
 ) -> list[SiloScores]:
     """Train the baselines, load the models that silos ended with from the run folder, and score all of them.
@@ -262,10 +264,10 @@ def score(
 
 
 def _row(
-    models: Mapping[str, Predictor],
-    config: RunConfig,
-    dataset: FederatedDataset,
-    silo: SiloData,
+    models: Mapping[str, "Predictor"],
+    config: "RunConfig",
+    dataset: "FederatedDataset",
+    silo: "SiloData",
     bytes_sent: int,
     tell: Callable[[str], None],
 ) -> SiloScores:
@@ -280,7 +282,7 @@ def _row(
         for method, model in models.items():
             try:
                 if follow_up := schema.follow_up:
-                    answers, assessed[method] = assess_times(model, examples, follow_up.horizons)
+                    answers, assessed[method] = survival.assess_times(model, examples, follow_up.horizons)
                 else:
                     predicted = predict(model, examples.X, labels)
                     answers, assessed[method] = predicted.answers, assess(examples, predicted, labels)
@@ -300,7 +302,7 @@ def _row(
     return SiloScores(silo.name, compared["own"], compared["pooled"], bytes_sent, tests, gain)
 
 
-def reported(folder: RunFolder, silos: Sequence[SiloName]) -> list[SiloScores]:
+def reported(folder: "RunFolder", silos: Sequence[SiloName]) -> list[SiloScores]:
     """The scores that real silos put on their last reply; NaN for those that reported none, and for the baselines."""
     rounds = folder.rounds()
     rows = []
@@ -318,7 +320,7 @@ def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
     return sum(entry["silos"].get(silo, {}).get("bytes_sent", 0) for entry in rounds)
 
 
-def of_global_models(folder: RunFolder) -> dict[str, float]:
+def of_global_models(folder: "RunFolder") -> dict[str, float]:
     """Balanced accuracy on the pooled test set, by the name of the global model, where known."""
     scores = folder.read_json("result.json").get(FACT, {}).get("scores", {})
     found = {name: values["balanced_accuracy"] for name, values in scores.items()}

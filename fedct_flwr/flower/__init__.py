@@ -1,1 +1,12 @@
 """Flower, and all that depends on its insides: its programs, the loopback, and the patches that close a hole."""
+
+from typing import TYPE_CHECKING
+
+from fedct_flwr import importing
+
+if TYPE_CHECKING:
+    from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_on_engine
+
+__all__ = ["check_cluster", "check_interpreter", "run_on_engine"]
+
+__getattr__ = importing(__name__, {"engine": ("check_cluster", "check_interpreter", "run_on_engine")})

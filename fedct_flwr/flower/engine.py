@@ -1,4 +1,4 @@
-"""One run on Flower's simulation engine, with a SuperLink of its own that is gone afterwards; or in this process.
+"""One run on Flower's simulation engine, with a SuperLink of its own that is gone afterwards.
 
 ``flwr run`` alone would start a SuperLink in the background that outlives it, with the environment of its first
 call, and would exit with 0 when the run has failed.
@@ -6,7 +6,6 @@ call, and would exit with 0 when the run has failed.
 
 import contextlib
 import json
-import logging
 import math
 import os
 import signal
@@ -14,10 +13,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Final
@@ -27,9 +26,7 @@ import tomli_w
 
 from fedct_flwr.flower import patient_ray
 from fedct_flwr.flower.command import APP_NAME, BIN, environment, stage_app
-from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.flower.patient_ray import reserved_port
-from fedct_flwr.learners.meeting import Train
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import ConfigError, RunError
 
@@ -82,12 +79,11 @@ def run_on_engine(
 
 
 def check_interpreter() -> None:
-    """Raise RunError where Ray, which does not quote the interpreter's path, could start no worker."""
+    """Raise RunError without Ray, or where Ray, which does not quote the interpreter's path, could start no worker."""
+    if find_spec("ray") is None:
+        raise RunError("the engine needs Ray: use --in-process, or pip install -c constraints.txt -e '.[simulation]'")
     if any(character.isspace() for character in sys.executable):
-        raise RunError(
-            f"the simulation engine cannot start workers with {sys.executable}, as there is a space in the path: "
-            "install into another folder, for instance with make VENV=~/fedct-venv run"
-        )
+        raise RunError(f"the engine starts no workers with {sys.executable}: install into a folder without spaces")
 
 
 @contextmanager
@@ -181,73 +177,3 @@ def check_cluster(variables: Mapping[str, str] = os.environ) -> None:
         raise RunError(
             f"no Ray cluster answers at {quoted(address)}: start it with 'ray start --head', or look for its address"
         ) from None
-
-
-_LOOK_SECONDS: Final = 0.2
-_ONE_RUN: Final = threading.RLock()
-"""Held by the run of this process: learners, Flower's log and torch's threads are there once."""
-_THREAD_STOP_SECONDS: Final = 30.0
-
-
-def run_in_process(
-    settings: Mapping[str, Any],
-    num_silos: int,
-    log: Path,
-    watch: Callable[[], bool],
-    *,
-    train: Train | None = None,
-    outlives: bool = False,
-) -> None:
-    """Run the app with these run-config values; as ``run_on_engine`` otherwise.
-
-    Runs of several threads take turns. A silo that hangs stays in this process until it ends. ``train`` is for
-    networks, see ``run_loopback``. ``outlives`` is for a process that goes on where this is interrupted: then the run
-    is stopped first.
-    """
-    from client_app.main import app as client_app
-    from fedct_flwr.silo.simulated import simulated_site
-    from server_app.main import app as server_app
-
-    failures: list[Exception] = []
-    stopped = threading.Event()
-
-    def work() -> None:
-        try:
-            run_loopback(server_app, client_app, settings, simulated_nodes(num_silos), None, stopped, train)
-        except Exception as error:
-            failures.append(error)
-
-    with _ONE_RUN, _logged(log):
-        run = threading.Thread(target=work, daemon=True)
-        run.start()
-        try:
-            while run.is_alive():
-                watch()
-                run.join(_LOOK_SECONDS)
-        except BaseException:
-            if outlives:
-                stopped.set()
-                run.join(_THREAD_STOP_SECONDS)
-            raise
-        watch()
-        # Another run here, or this one resumed, begins with learners of its own; and records are not held on to.
-        simulated_site.cache_clear()
-    if failures:
-        raise RunError(f"the run failed: {failures[0]}") from failures[0]
-
-
-@contextmanager
-def _logged(path: Path) -> Iterator[None]:
-    """Send the apps' log to the file, as the engine does, and not between the lines of the command."""
-    logger = logging.getLogger("flwr")
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(levelname)s : %(message)s"))
-    before, level = logger.handlers[:], logger.level
-    logger.handlers[:] = [handler]
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.handlers[:] = before
-        logger.setLevel(level)
-        handler.close()

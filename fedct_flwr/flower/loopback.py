@@ -1,6 +1,7 @@
 """The same ServerApp and ClientApps in one process, with every message serialized: milliseconds a round."""
 
 import contextlib
+import logging
 import math
 import os
 import queue
@@ -9,8 +10,9 @@ import secrets
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 from uuid import uuid4
@@ -22,11 +24,14 @@ from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
+from client_app.main import app as own_client_app
 from fedct_flwr.flower.grid import ErrorCode, PromptGrid
 from fedct_flwr.learners.meeting import Meeting, Train
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD
+from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.types import RunError
+from server_app.main import app as own_server_app
 
 _SUPERLINK: Final = 1
 """The SuperLink's own node."""
@@ -248,3 +253,69 @@ def _task_identity(run_id: int) -> Iterator[None]:
         yield
     finally:
         TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = before
+
+
+_WATCH_SECONDS: Final = 0.2
+_ONE_RUN: Final = threading.RLock()
+"""Held by the run of this process: learners, Flower's log and torch's threads are there once."""
+_THREAD_STOP_SECONDS: Final = 30.0
+
+
+def run_in_process(
+    settings: Mapping[str, Any],
+    num_silos: int,
+    log: Path,
+    watch: Callable[[], bool],
+    *,
+    train: Train | None = None,
+    outlives: bool = False,
+) -> None:
+    """Run the app with these run-config values and one simulated node per silo; output goes to ``log``.
+
+    Runs of several threads take turns. A silo that hangs stays in this process until it ends. ``train`` is for
+    networks, see ``run_loopback``. ``outlives`` is for a process that goes on where this is interrupted: then the run
+    is stopped first.
+    """
+    failures: list[Exception] = []
+    stopped = threading.Event()
+
+    def work() -> None:
+        try:
+            run_loopback(own_server_app, own_client_app, settings, simulated_nodes(num_silos), None, stopped, train)
+        except Exception as error:
+            failures.append(error)
+
+    with _ONE_RUN, _logged(log):
+        run = threading.Thread(target=work, daemon=True)
+        run.start()
+        try:
+            while run.is_alive():
+                watch()
+                run.join(_WATCH_SECONDS)
+        except BaseException:
+            if outlives:
+                stopped.set()
+                run.join(_THREAD_STOP_SECONDS)
+            raise
+        watch()
+        # Another run here, or this one resumed, begins with learners of its own; and records are not held on to.
+        simulated_site.cache_clear()
+    if failures:
+        raise RunError(f"the run failed: {failures[0]}") from failures[0]
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """Send the apps' log to the file, as the engine does, and not between the lines of the command."""
+    logger = logging.getLogger("flwr")
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(levelname)s : %(message)s"))
+    before, level = logger.handlers[:], logger.level
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.handlers[:] = before
+        logger.setLevel(level)
+        handler.close()

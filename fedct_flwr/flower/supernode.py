@@ -88,7 +88,7 @@ def main() -> None:
             sys.stderr.write(
                 f"cannot use the client certificate {given.client_certificate} with the key {given.client_key!r} "
                 f"({error.strerror or type(error).__name__}): ask the coordinator for a new invitation, "
-                "and take it with 'fedct silo renew'\n"
+                "and take it with 'fedct silo join'\n"
             )
             sys.exit(SETTINGS_CODE)
     follow_nothing()

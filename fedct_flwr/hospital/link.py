@@ -81,7 +81,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     LinkError.PROXY_STATUS: "the proxy that HTTPS_PROXY names refuses the call (HTTP status {}): ask IT to allow it, "
     "and the coordinator whether it runs",
     LinkError.CERTIFICATE: "the gateway refuses this silo's client certificate: ask the coordinator for a new "
-    "invitation, and take it with 'fedct silo renew'",
+    "invitation, and take it with 'fedct silo join'",
 }
 
 

@@ -10,23 +10,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from fedct_flwr.datasets.federated import PublicSet
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr import secure_sum
 from fedct_flwr.labelers.dp_linear import RESIDUAL, WEIGHT_GRID, bounded, gradient
 from fedct_flwr.labelers.public_bins import PublicBins
 from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
 from fedct_flwr.privacy.budget import check_least
 from fedct_flwr.privacy.noise_shares import UNLIKELY, NoiseShares, calibrated, least_multiplier, may_be_noise
-from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.secure_sum.terms import sum_modulo
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels
-from fedct_flwr.wire.content import Joint
+
+if TYPE_CHECKING:
+    from fedct_flwr.datasets.federated import PublicSet
+    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.privacy.randomness import Noise
+    from fedct_flwr.wire.content import Joint
 
 BITS: Final = 64
 """Sums are modulo 2^64."""
@@ -185,7 +187,7 @@ class JointLinear:
     Raises DataError for features that are no numbers, or a public set that teaches none.
     """
 
-    def __init__(self, plan: Plan, public: Features, schema: Schema, *, seed: int) -> None:
+    def __init__(self, plan: Plan, public: Features, schema: "Schema", *, seed: int) -> None:
         if len(public) < 2:
             raise DataError(f"the public set has {len(public)} examples: a joint labeler needs at least 2")
         self.plan = plan
@@ -220,7 +222,7 @@ class JointLinear:
         vectors: NDArray[np.float64],
         y: HardLabels,
         weights: NDArray[np.float64],
-        noise: Noise,
+        noise: "Noise",
         shared: NDArray[np.int64] | None = None,
     ) -> NDArray[np.uint64]:
         """A silo's summand of one step: its records' clipped gradients and its share of the noise.
@@ -382,7 +384,7 @@ def _on_grid(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.rint(bounded(weights) * WEIGHT_GRID) / WEIGHT_GRID)
 
 
-def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequence[Noise]) -> NDArray[np.float64]:
+def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequence["Noise"]) -> NDArray[np.float64]:
     """All steps in one process, as a simulation: the labeler's weights ``(size, classes)``.
 
     ``silos`` are their private records, ``noises`` where each takes its noise from. It sums in the open, **which
@@ -400,11 +402,11 @@ def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequ
             labeler.summand(own, private.y, progress.weights, noise)
             for own, private, noise in zip(vectors, silos, noises, strict=True)
         ]
-        progress = labeler.step(progress, sum_modulo(summands, BITS))
+        progress = labeler.step(progress, secure_sum.sum_modulo(summands, BITS))
     return labeler.weights(progress)
 
 
-def labeler_plan(joint: Joint, num_classes: int) -> Plan:
+def labeler_plan(joint: "Joint", num_classes: int) -> Plan:
     """The plan that coordinator and silos both make of a step. Raises ConfigError for impossible numbers."""
     return plan_for(
         joint.records,
@@ -417,12 +419,12 @@ def labeler_plan(joint: Joint, num_classes: int) -> Plan:
     )
 
 
-def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinear:
+def joint_labeler(joint: "Joint", public: "PublicSet", schema: "Schema") -> JointLinear:
     """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
     return _made(labeler_plan(joint, len(schema.classes)), public, schema, joint.seed)
 
 
 # Silos of one process share it, and all steps do.
 @lru_cache(maxsize=2)
-def _made(plan: Plan, public: PublicSet, schema: Schema, seed: int) -> JointLinear:
+def _made(plan: Plan, public: "PublicSet", schema: "Schema", seed: int) -> JointLinear:
     return JointLinear(plan, public.X, schema, seed=seed)

@@ -9,15 +9,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr import learners
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import AXES, FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema, as_labels
-from fedct_flwr.learners.automatic import Automatic, AutomaticRegressor, Views
 from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, models_in_memory, packages
-from fedct_flwr.learners.language import Tokens, reading_params, same_folder
 from fedct_flwr.learners.preprocessing import apply, standard
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
-from fedct_flwr.learners.text import Table, transformer_for
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, LearnerError, SiloName
@@ -111,10 +109,8 @@ def learner_for(
     """
     seed = random_state(settings.seed, "learner", silo)
     if schema.follow_up:
-        from fedct_flwr.learners.survival import survival_learner
-
-        return survival_learner(settings, seed, silo, standard(schema, public.X, private))
-    transformer = transformer_for(settings, schema, public.X, private)
+        return learners.survival_learner(settings, seed, silo, standard(schema, public.X, private))
+    transformer = learners.transformer_for(settings, schema, public.X, private)
     # The trial uses public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, schema.classes, public.X[:2], transformer, total_steps=total_steps)
 
@@ -153,7 +149,7 @@ def untrained(
                 f"learner {name!r} needs a table, but features have shape {examples.shape[1:]}: use a network, such as "
                 "'small-cnn' for images"
             )
-        if isinstance(transformer, Table):
+        if isinstance(transformer, learners.Table):
             # It gets the categories where it needs them, as XGBoost's do.
             params = estimator.get_params(deep=True)
             estimator.set_params(**{key: True for key in params if key.split("__")[-1] == "enable_categorical"})
@@ -169,10 +165,8 @@ def untrained(
             in_memory=models_in_memory(name),
         )
 
-    from fedct_flwr.learners.torch_net import TorchLearner
-
     _check_augment(augment, examples)
-    learner = TorchLearner(
+    learner = learners.TorchLearner(
         lambda: make(name, params, **wanted),
         num_classes,
         settings.training,
@@ -198,14 +192,14 @@ def _by_class(params: Mapping[str, Any], classes: Sequence[str]) -> dict[str, An
 
 def _beside_folder(settings: LearnerSettings, transformer: Any) -> dict[str, Any]:
     """The parameters of the learner itself, without those of how text is read. Raises LearnerError."""
-    reading = reading_params(settings.params, settings.name)
+    reading = learners.reading_params(settings.params, settings.name)
     params = {key: value for key, value in settings.params.items() if key not in reading}
     if settings.name != TRANSFORMER:
         return params
-    if not isinstance(transformer, Tokens):
+    if not isinstance(transformer, learners.Tokens):
         raise LearnerError(f"learner {settings.name!r} reads tokens of text, and there are none")
     # A model file's preprocessing knows which folder its weights belong to.
-    same_folder(reading["folder"], transformer.fingerprint_)
+    learners.same_folder(reading["folder"], transformer.fingerprint_)
     return {**params, "folder": reading["folder"]}
 
 
@@ -216,13 +210,13 @@ def _automatic(
     if settings.params:
         raise LearnerError(f"learner {AUTO!r} takes no parameters: name a learner, or leave learner-params out")
     if not num_classes:
-        return AutomaticRegressor(settings.seed, seed, transformer)
-    if examples.ndim != 2 and not isinstance(transformer, Views):
+        return learners.AutomaticRegressor(settings.seed, seed, transformer)
+    if examples.ndim != 2 and not isinstance(transformer, learners.Views):
         raise LearnerError(
             f"learner {AUTO!r} is for tables and images, but features have shape {examples.shape[1:]}: name a network, "
             "such as that of examples/own_network"
         )
-    return Automatic(num_classes, settings.seed, seed, transformer, balanced=settings.balanced)
+    return learners.Automatic(num_classes, settings.seed, seed, transformer, balanced=settings.balanced)
 
 
 def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, Any]:
@@ -248,11 +242,9 @@ def split_augment(params: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
 
 def _check_augment(names: Sequence[str], examples: Features) -> None:
     """Raise LearnerError for what is no way to change images, or no images."""
-    from fedct_flwr.learners.networks import AUGMENTATIONS
-
-    if unknown := next((name for name in names if name not in AUGMENTATIONS), None):
+    if unknown := next((name for name in names if name not in learners.AUGMENTATIONS), None):
         raise LearnerError(
-            f"{AUGMENT!r} in the learner's parameters names {unknown!r}: {suggest(unknown, AUGMENTATIONS)}"
+            f"{AUGMENT!r} in the learner's parameters names {unknown!r}: {suggest(unknown, learners.AUGMENTATIONS)}"
         )
     if names and examples.ndim != AXES:
         raise LearnerError(

@@ -5,7 +5,8 @@ The objective is that of D. Fan, C. Mendler-Dünner, M. Jaggi, "Collaborative le
 Networks descend along its gradient; for other learners it is a sum over examples with weights, which they fit.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from fedct_flwr.learners.base import (
 )
 from fedct_flwr.learners.output_validation import check_probabilities as check_answered
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, SoftVotes
+from fedct_flwr.wire.kinds import PROBABILITIES, VALUES, Kind
 
 
 class Weighted(NamedTuple):
@@ -130,3 +132,23 @@ def weighted_values(
     each = weight * len(y) / len(targets)
     weights = np.concatenate([np.ones(len(y)), np.full(len(targets), each)])
     return Weighted(np.concatenate([X, public]), np.concatenate([y, targets]), weights)
+
+
+class Course(NamedTuple):
+    """Training for one kind of numbers, and answering with it."""
+
+    train: Callable[[Learner, Examples, Features, SoftVotes | None, float], None]
+    """One round of training on private examples, and on public ones if there are targets. Raises TrainingError."""
+    answer: Callable[[Learner, Features, int], SoftVotes]
+    """The trained learner's numbers ``(n, width)`` for examples ``(n, ...)``. Raises TrainingError."""
+
+
+def _values(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
+    values: SoftVotes = learner.predict(X).astype(np.float32)[:, np.newaxis]
+    return values
+
+
+COURSES: Final[dict[Kind, Course]] = {
+    PROBABILITIES: Course(train_soft, soft_labels),
+    VALUES: Course(train_on_values, _values),
+}

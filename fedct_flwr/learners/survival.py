@@ -2,21 +2,19 @@
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from fedct_flwr import survival
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.consensus.grades import grades
 from fedct_flwr.learners.catalog import REGRESSORS, SURVIVAL, make, models_in_memory, packages
 from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.safeguard import Trust
 from fedct_flwr.learners.sklearn import SklearnRegressor, prepare, reason_of
-from fedct_flwr.survival.cox import RidgeCox
-from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
-from fedct_flwr.survival.times import times_of
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
     ABSTAIN,
@@ -31,6 +29,9 @@ from fedct_flwr.types import (
     TrainingError,
 )
 
+if TYPE_CHECKING:
+    from fedct_flwr.survival.model import OwnRanking
+
 _BOOSTED: Final = "xgboost"
 _Made = TypeVar("_Made")
 
@@ -43,7 +44,7 @@ class ByFunction(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untype
 
     def fit(self, X: Any, y: Any) -> Self:
         """Call it with columns ``(n, p)`` and what signed times ``(n,)`` stand for."""
-        self.score_ = self.function(X, *times_of(np.asarray(y)))
+        self.score_ = self.function(X, *survival.times_of(np.asarray(y)))
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -59,10 +60,10 @@ class SurvivalLearner(SklearnRegressor):
     """
 
     last: Trust | None = None
-    _ranking: OwnRanking | None = None
+    _ranking: "OwnRanking | None" = None
 
     def __init__(self, estimator: Any, transformer: Any, seed: int, silo: SiloName, **options: Any) -> None:
-        super().__init__(RiskModel(estimator), transformer, **options)
+        super().__init__(survival.RiskModel(estimator), transformer, **options)
         self._own, self._seed, self._silo = estimator, seed, silo
 
     def choose(self, private: Examples, groups: Groups | None = None) -> None:
@@ -74,7 +75,7 @@ class SurvivalLearner(SklearnRegressor):
             raise TrainingError("a learner of times takes no weights of records")
         fresh = copy(self)
         fresh.choose(Examples(X, y))
-        self._trained = self._made(lambda: RiskModel(self._own).fit(self._transform(X), y, fresh._ranking))
+        self._trained = self._made(lambda: survival.RiskModel(self._own).fit(self._transform(X), y, fresh._ranking))
         return self
 
     def grade(
@@ -86,11 +87,11 @@ class SurvivalLearner(SklearnRegressor):
         assert ranking is not None  # noqa: S101 - chosen above
         self._trained = own._trained
         if len(labeled):
-            model = RiskModel(self._own)
+            model = survival.RiskModel(self._own)
             X, examples = self._transform(private.X), self._transform(public[labeled])
             found = self._made(lambda: model.learn(X, private.y, ranking, examples, targets[labeled]))
             self._trained = model
-            weight = min(1.0, (1 - found.share) / (1 - USUAL))
+            weight = min(1.0, (1 - found.share) / (1 - survival.USUAL))
             self.last = Trust(round(weight, 4), Evidence(-found.gain, found.error, private.size))
         if not ranking.can_rank:
             logger.info("Silo %s: its records cannot rank better than chance, so it gives no grades", self._silo)
@@ -102,9 +103,9 @@ class SurvivalLearner(SklearnRegressor):
         found: NDArray[np.float64] = self._made(lambda: self._trained.chances(self._transform(X), horizons))
         return found
 
-    def _ranked(self, private: Examples, groups: Groups | None) -> OwnRanking:
+    def _ranked(self, private: Examples, groups: Groups | None) -> "OwnRanking":
         rng = np.random.default_rng(self._seed)
-        return self._made(lambda: OwnRanking(self._own, self._transform(private.X), private.y, groups, rng))
+        return self._made(lambda: survival.OwnRanking(self._own, self._transform(private.X), private.y, groups, rng))
 
     def _made(self, make: Callable[[], _Made]) -> _Made:
         try:
@@ -123,7 +124,7 @@ def survival_learner(settings: LearnerSettings, seed: int, silo: SiloName, trans
     if name in (AUTO, *SURVIVAL):
         if unknown := params.keys() - {"penalty"}:
             raise LearnerError(f"learner 'cox' has no parameter {min(unknown)!r}: penalty is its only one")
-        estimator: Any = RidgeCox(**params)
+        estimator: Any = survival.RidgeCox(**params)
     elif name in REGRESSORS and name != _BOOSTED:
         raise LearnerError(
             f"learner {name!r} does not take censored times: use 'cox', 'xgboost', or a function fit(X, time, event) "

@@ -6,7 +6,7 @@ gives them their form, and is part of its model file.
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from fedct_flwr import learners
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import AXES
-from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import (
     EMBEDDING,
@@ -30,10 +30,12 @@ from fedct_flwr.learners.catalog import (
     make,
     package,
 )
-from fedct_flwr.learners.language import Sentences, Tokens, reading_params, unusual
 from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.text.printable import listed, suggest
 from fedct_flwr.types import Features, LearnerError
+
+if TYPE_CHECKING:
+    from fedct_flwr.datasets.schema import Schema
 
 Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]
 """A learner's form of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
@@ -54,7 +56,7 @@ _NO_COLUMNS: Final = ("from_dtype", "pairwise", "no_interactions")
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
 
-def transformer_for(settings: LearnerSettings, schema: Schema, *references: Features) -> Any:
+def transformer_for(settings: LearnerSettings, schema: "Schema", *references: Features) -> Any:
     """Preprocessing before this learner, fitted to these examples ``(n, ...)``; None without any.
 
     Of several things that ``auto`` may choose from, all of them (``automatic.Views``).
@@ -62,12 +64,9 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
     Raises LearnerError for a learner that cannot be made, or reads text alone where there is none or none where there
     is nothing else; DataError for features that cannot be preprocessed.
     """
-    if settings.name == AUTO and (references[0].ndim == AXES or settings.preprocessing != "none"):
-        # The candidates are made of learners, which import this.
-        from fedct_flwr.learners.feature_pipelines import views_for
-
-        if (views := views_for(schema, *references)) is not None:
-            return views
+    preprocessed = references[0].ndim == AXES or settings.preprocessing != "none"
+    if settings.name == AUTO and preprocessed and (views := learners.views_for(schema, *references)) is not None:
+        return views
     if not schema.texts and settings.name in _READINGS:
         raise LearnerError(
             f"learner {settings.name!r} reads columns of text, and none is named: name them in text-columns, or in "
@@ -78,13 +77,13 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
         return _table(model, settings.name, schema)
     if reading == "texts":
         return Texts(list(schema.texts))
-    encoder = reading_params(settings.params, settings.name) if settings.name in LANGUAGE else {}
+    encoder = learners.reading_params(settings.params, settings.name) if settings.name in LANGUAGE else {}
     if reading == "tokens":
-        return Tokens(list(schema.texts), **encoder).fit(references[0])
+        return learners.Tokens(list(schema.texts), **encoder).fit(references[0])
     if reading in ("tf-idf", "sentences"):
         if settings.preprocessing == "none":
             raise LearnerError(f"preprocessing = 'none' has no effect on learner {settings.name!r}: leave it out")
-        words = Sentences(**encoder) if encoder else preprocessing.Words()
+        words = learners.Sentences(**encoder) if encoder else preprocessing.Words()
         return preprocessing.standard(schema, *references, texts=words)
     if schema.texts and not schema.without_texts:
         raise LearnerError(f"learner {settings.name!r} reads no text, and all columns hold text: {_INSTEAD}")
@@ -96,12 +95,12 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
     return preprocessing.standard(schema, *references, scaled=not in_units)
 
 
-def reading_of(settings: LearnerSettings, schema: Schema) -> Reading:
+def reading_of(settings: LearnerSettings, schema: "Schema") -> Reading:
     """Form of text for a learner of these settings. Raises LearnerError for one that cannot be made."""
     return _reading(settings, schema)[0]
 
 
-def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
+def _reading(settings: LearnerSettings, schema: "Schema") -> tuple[Reading, Any]:
     """Form of text for a learner, and the user's own learner, untrained.
 
     One that begins with a vectorizer of scikit-learn's takes texts. The table is for one that names or numbers columns,
@@ -126,7 +125,7 @@ def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
     return "table" if mine or words or _columns_named(model) is not None else "nothing", model
 
 
-def _made(settings: LearnerSettings, schema: Schema) -> Any:
+def _made(settings: LearnerSettings, schema: "Schema") -> Any:
     return make(settings.name, settings.params, number=schema.outcome.number, **_PROBED)
 
 
@@ -135,7 +134,7 @@ def _parts(model: Any) -> list[Any]:
     return [model, *(part for part in model.get_params(deep=True).values() if hasattr(part, "get_params"))]
 
 
-def _table(model: Any, learner: str, schema: Schema) -> "Table":
+def _table(model: Any, learner: str, schema: "Schema") -> "Table":
     """The study's columns as a DataFrame. Raises LearnerError for a column that is not there."""
     names = [column.name for column in schema.columns]
     if unknown := next((name for name in _columns_named(model) or () if name not in names), None):
@@ -196,7 +195,7 @@ def _strings(columns: Any) -> list[str]:
     return []
 
 
-def unread(settings: LearnerSettings, schema: Schema) -> str:
+def unread(settings: LearnerSettings, schema: "Schema") -> str:
     """One sentence on the columns that this learner does not use, as they hold text or none; empty if it uses all."""
     if not schema.texts:
         return ""
@@ -215,17 +214,17 @@ def unread(settings: LearnerSettings, schema: Schema) -> str:
     return ""
 
 
-def unusual_texts(settings: LearnerSettings, schema: Schema, *parts: Features) -> str:
+def unusual_texts(settings: LearnerSettings, schema: "Schema", *parts: Features) -> str:
     """One sentence on texts ``(n, columns)`` that this learner cuts or that are empty; empty if there are none.
 
     Raises LearnerError for a language model that cannot be loaded.
     """
     if settings.name not in LANGUAGE or not schema.texts:
         return ""
-    encoder = reading_params(settings.params, settings.name)
+    encoder = learners.reading_params(settings.params, settings.name)
     columns = [list(schema.texts)] if settings.name == TRANSFORMER else [[position] for position in schema.texts]
     texts = ["\n".join(row) for part in parts for chosen in columns for row in part[:, chosen]]
-    sentence = unusual(encoder["folder"], encoder["max_length"], texts)
+    sentence = learners.unusual(encoder["folder"], encoder["max_length"], texts)
     return f"learner {settings.name!r}: {sentence}" if sentence else ""
 
 

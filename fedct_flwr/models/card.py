@@ -89,7 +89,7 @@ def _kept(protection: str, epsilon: float, delta: float, unit: str, words: str =
     return {"protection": protection, "epsilon": epsilon, "delta": delta, "unit": unit, "words": words}
 
 
-def card(
+def card_of(
     config: RunConfig,
     title: str,
     *,

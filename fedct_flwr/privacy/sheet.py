@@ -4,19 +4,19 @@ The template ``sheet.md`` has a part for each kind of promise: a silo's for its 
 ``joint`` labeler, the ``coordinator``'s noise, silos' noise in ``shares``, and a real silo's part of ``sums``.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from fedct_flwr.config.privacy import OF_STUDENTS, PrivacySettings
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending
 from fedct_flwr.text.markdown import template
-from fedct_flwr.text.printable import count
 
 if TYPE_CHECKING:
     from fedct_flwr.config.silo import SiloConfig
-    from fedct_flwr.config.study import StudyDraw, StudyJoint
 
 
 @dataclass(frozen=True)
@@ -101,32 +101,13 @@ _LABELS: Final = Answers()
 _UP: Final = Context(prec=4, rounding=ROUND_CEILING)
 
 
-def promise(
-    privacy: PrivacySettings, num_public: int, answers: Answers = _LABELS, unit: PrivacyUnit = PrivacyUnit.EXAMPLE
-) -> list[str]:
-    """The guarantee, in sentences for the person who approves it."""
-    return [
-        f"What leaves: {answers.words(privacy)}",
-        f"Unit: {UNITS[unit]}. Epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, in total over the whole study",
-        f"Planned for {answers.planned(privacy, num_public)}, all runs together; what the budget does not cover is "
-        "refused",
-    ]
-
-
-def spent_words(account: Spending) -> str:
-    """Spent and remaining budget by the ledger, in words."""
-    if not account.charges:
-        return f"Spent so far: nothing of epsilon {account.budget:g}"
-    return f"Spent so far: epsilon {account.epsilon:.3g} of {account.budget:g}, {account.left:.3g} left"
-
-
-def together_words(account: Spending) -> list[str]:
-    """Total cost of all studies, in a sentence; empty if there is no other study."""
+def together_words(account: Spending) -> str:
+    """Total cost of all studies; empty if there is no other study."""
     if not account.others:
-        return []
+        return ""
     others = "another study has" if account.others == 1 else f"{account.others:,} other studies have"
     cost = f"epsilon {account.together:.3g} at delta {account.delta:g}"
-    return [f"On the same records {others} spent too: all together {cost}, which no budget bounds"]
+    return f"On the same records {others} spent too: all together {cost}, which no budget bounds"
 
 
 @dataclass(frozen=True)
@@ -135,7 +116,7 @@ class Together:
 
     ``noise``: standard deviation of the counted noise in one sum, for a record's largest change of 1. All sums together
     cost a record ``epsilon`` at ``delta``. ``draws``: they count values for a drawn public set, and ``numbers`` is the
-    most of any sum; else they train.
+    most of any sum; else they train. ``records``: of all silos together, as the study says; 0 where it does not.
     """
 
     steps: int
@@ -147,80 +128,57 @@ class Together:
     min_summands: int
     may_collude: int
     draws: bool = False
+    records: int = 0
 
 
-def promise_together(
-    together: Together,
-    agreed: "StudyJoint | StudyDraw",
-    privacy: PrivacySettings,
-    unit: PrivacyUnit = PrivacyUnit.EXAMPLE,
-) -> list[str]:
-    """The guarantee, in sentences for the person who approves it."""
-    once, sums = ("drawn set", "counts") if together.draws else ("training", "steps")
-    return [
-        f"Parts of {count(together.steps, 'sum')} of {together.numbers:,} numbers{' at most' * together.draws} leave, "
-        f"which look random. The coordinator can open only a sum of at least {together.min_summands} silos, with the "
-        "silos' noise in it",
-        f"Unit: {UNITS[unit]}. One {once} costs it epsilon {agreed.epsilon:g}, delta {agreed.delta:g}, all {sums} "
-        "together",
-        f"All runs of the study together may cost epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, as [privacy] "
-        "says. The silo's ledger is charged before a number is sent, and beyond that it sends none",
-        f"It holds against everybody, the coordinator too, if at most {together.may_collude} of the silos collude. The "
-        f"noise of {together.honest} honest silos is counted in each sum",
-        f"The study says that all silos have about {agreed.records:,} records. How many this silo has does not leave",
-    ]
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """Contents of one page about a study: ``kind`` names the template's part, ``protection`` what keeps the promise.
 
-
-def page(
-    kind: str,
-    study: str,
-    accounts: Sequence[Spending] = (),
-    *,
-    simulated: bool,
-    metrics: bool,
-    cost: Spending | None = None,
-    **values: object,
-) -> str:
-    """The page of one kind, as Markdown.
-
-    ``metrics``: whether test scores left with the labels. ``cost`` is that of noise on votes. ``values`` are what the
+    ``metrics``: whether test scores left with the labels. ``cost``: that of noise on votes. ``facts``: what the
     template's part for this kind asks for.
     """
-    if cost:
-        # Four digits, rounded up: less than it is would promise too much.
-        values |= {"noise": cost.noise, "accountant": cost.accountant, "delta": cost.delta}
-        values["epsilon"] = float(_UP.create_decimal(cost.epsilon))
-    unit = accounts[0].unit if accounts else PrivacyUnit.EXAMPLE
-    facts = {"kind": kind, "study": study, "accounts": accounts, "simulated": simulated, "metrics": metrics}
-    values |= {"unit": str(unit), "whom": UNITS.get(unit, "")}
-    return template(__package__, "sheet.md").render(factor=_factor, **facts, **values).lstrip("\n")
 
+    kind: str
+    study: str
+    protection: str
+    accounts: Sequence[Spending] = ()
+    simulated: bool = False
+    metrics: bool = False
+    cost: Spending | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
-def more_of_run(drawn: Mapping[str, Any] | None, attacks: Sequence[Mapping[str, Any]]) -> str:
-    """Further sections of a run's sheet, as Markdown: a drawn public set's cost, and an audit's results."""
-    return template(__package__, "more.md").render(drawn=drawn, attacks=attacks)
+    @classmethod
+    def of_labels(
+        cls, study: str, privacy: PrivacySettings, num_public: int, answers: Answers = _LABELS, **more: Any
+    ) -> Self:
+        """The page of silos that protect their records, or promise nothing; ``answers`` are what they are asked for."""
+        kind = "records" if privacy.enabled else "nothing"
+        facts = {"privacy": privacy, "answers": answers, "num_public": num_public, **more.pop("facts", {})}
+        return cls(kind=kind, study=study, protection=privacy.protection, facts=facts, **more)
 
+    @property
+    def markdown(self) -> str:
+        """The page, as Markdown."""
+        return str(self._page).lstrip("\n")
 
-def sheet(
-    study: str,
-    privacy: PrivacySettings,
-    num_public: int,
-    accounts: Sequence[Spending],
-    *,
-    simulated: bool,
-    metrics: bool,
-    unprotected: int = 0,
-    answers: Answers = _LABELS,
-) -> str:
-    """The page of silos that protect their records, or promise nothing, as Markdown.
+    @property
+    def promised(self) -> list[str]:
+        """The promise alone, in sentences for the person who approves it."""
+        return [re.sub(r"^- |\*\*|`|\.$", "", line) for line in self._page.promised().splitlines() if line]
 
-    ``metrics``: whether test scores left with the labels. ``unprotected``: labels that left under approvals without a
-    protection, by the silo's own log. ``answers``: what silos are asked for.
-    """
-    kind = "records" if privacy.enabled else "nothing"
-    facts: dict[str, Any] = {"privacy": privacy, "answers": answers}
-    facts |= {"num_public": num_public, "unprotected": unprotected}
-    return page(kind, study, accounts, simulated=simulated, metrics=metrics, **facts)
+    @cached_property
+    def _page(self) -> Any:
+        unit = self.accounts[0].unit if self.accounts else PrivacyUnit.EXAMPLE
+        values: dict[str, Any] = {"unprotected": 0, "drawn": None, "attacks": (), "over_studies": ""}
+        if self.cost:
+            # Four digits, rounded up: less than it is would promise too much.
+            values |= {"noise": self.cost.noise, "accountant": self.cost.accountant, "delta": self.cost.delta}
+            values["epsilon"] = float(_UP.create_decimal(self.cost.epsilon))
+        for each in ("kind", "study", "accounts", "simulated", "metrics"):
+            values[each] = getattr(self, each)
+        values |= {"unit": str(unit), "whom": UNITS.get(unit, ""), "factor": _factor, "together_words": together_words}
+        return template(__package__, "sheet.md").make_module(values | {**self.facts})
 
 
 def _factor(epsilon: float) -> str:

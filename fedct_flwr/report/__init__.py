@@ -1,1 +1,13 @@
 """A run as one HTML page: its folder (``summary``), sections, and the page. Needs the extra ``report``."""
+
+from typing import TYPE_CHECKING
+
+from fedct_flwr import importing
+
+if TYPE_CHECKING:
+    from fedct_flwr.report.page import NAME, check_extra, write_report
+    from fedct_flwr.report.summary import Run
+
+__all__ = ["NAME", "Run", "check_extra", "write_report"]
+
+__getattr__ = importing(__name__, {"page": ("NAME", "check_extra", "write_report"), "summary": ("Run",)})

@@ -6,16 +6,14 @@ alone. Probabilities and values serve prediction consensus, distributed distilla
 
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from fedct_flwr import learners
 from fedct_flwr.learners.base import Choosing, Distillable, Grading, Learner, Resumable
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
-from fedct_flwr.learners.safeguard import Lesson, NetworkSafeguard, Safeguard, SoftSafeguard
-from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_on_values, train_soft
 from fedct_flwr.scoring import both_accuracies, r_squared
 from fedct_flwr.types import (
     ABSTAIN,
@@ -46,6 +44,7 @@ from fedct_flwr.wire.kinds import (
 if TYPE_CHECKING:
     from fedct_flwr.config.learner import LearnerSettings
     from fedct_flwr.datasets.federated import PublicSet
+    from fedct_flwr.learners.safeguard import Safeguard, SoftSafeguard
 
 _TRIAL: Final = 50
 """Steps, rounded up to rounds, after which a network shows what the consensus does to it."""
@@ -69,11 +68,11 @@ class SiloTools(Protocol):
         """Its copy of the public set."""
 
     @property
-    def safeguard(self) -> Safeguard | None:
+    def safeguard(self) -> "Safeguard | None":
         """Decides the weight of other silos' labels; None where the weight is set."""
 
     @property
-    def soft_safeguard(self) -> SoftSafeguard | None:
+    def soft_safeguard(self) -> "SoftSafeguard | None":
         """Decides the weight of others' probabilities or values; None where it is set, or where they have no weight."""
 
     @property
@@ -94,7 +93,7 @@ def answer(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:
         return answer(kind.inner, tools, instruction)
     if not kind.own_model:
         raise ConfigError("students cast votes, not the silo's own model: ask for labels, or for votes of students")
-    if kind in _NUMBERS:
+    if isinstance(kind, Numbers):
         return _with_numbers(kind, tools, instruction)
     if kind is GRADIENTS:
         instruction = replace(instruction, joint=None)
@@ -114,7 +113,7 @@ def answer(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:
 def check_learner(kind: Kind, learner: Learner) -> None:
     """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
     if kind in BY_PROBABILITIES:
-        check_soft(learner)
+        learners.check_soft(learner)
 
 
 def safeguard_of(kind: Kind, tools: SiloTools) -> Any:
@@ -138,7 +137,7 @@ def cotrain(
     targets: HardLabels,
     query: Query,
     pseudo_weight: float = 1.0,
-    safeguard: Safeguard | None = None,
+    safeguard: "Safeguard | None" = None,
     trial: int = 1,
 ) -> HardLabels:
     """Train on private and pseudo-labeled examples, then label the queried ones: votes ``(query.size,)``.
@@ -153,7 +152,7 @@ def cotrain(
     if isinstance(learner, Grading):
         return learner.grade(private, public.X, targets, positions)
     if isinstance(learner, Resumable):
-        if isinstance(safeguard, NetworkSafeguard):
+        if isinstance(safeguard, learners.NetworkSafeguard):
             trust = safeguard.weigh(learner, public.X, targets, trial)
             private, pseudo_weight = safeguard.training, trust.weight or pseudo_weight
             targets = targets if trust.weight else np.full_like(targets, ABSTAIN)
@@ -183,26 +182,6 @@ def _with_shares(tools: SiloTools, instruction: Instruction, targets: SoftTarget
     return labels
 
 
-class _Course(NamedTuple):
-    """Training for one kind of numbers, and answering with it."""
-
-    train: Callable[[Learner, Examples, Features, SoftVotes | None, float], None]
-    """One round of training on private examples, and on public ones if there are targets. Raises TrainingError."""
-    answer: Callable[[Learner, Features, int], SoftVotes]
-    """The trained learner's numbers ``(n, width)`` for examples ``(n, ...)``. Raises TrainingError."""
-
-
-def _values(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
-    values: SoftVotes = learner.predict(X).astype(np.float32)[:, np.newaxis]
-    return values
-
-
-_NUMBERS: Final[dict[Kind, _Course]] = {
-    PROBABILITIES: _Course(train_soft, soft_labels),
-    VALUES: _Course(train_on_values, _values),
-}
-
-
 def learn_numbers(
     kind: Kind,
     learner: Learner,
@@ -225,11 +204,11 @@ def learn_numbers(
     """
     check_learner(kind, learner)
     if targets is not None and not weight:
-        check_in_turn(learner)
+        learners.check_in_turn(learner)
         if isinstance(learner, Distillable):
             learner.distill(targeted, targets, steps)
         targets = None
-    course = _NUMBERS[kind]
+    course = learners.COURSES[kind]
     course.train(learner, private, targeted, targets, weight)
     return course.answer(learner, public.X[query.positions(len(public))], num_classes)
 
@@ -259,7 +238,7 @@ def _trusted(kind: Kind, tools: SiloTools, targeted: Features, targets: SoftTarg
     safeguard, weight = tools.soft_safeguard, targets.weight
     if safeguard is None or not weight:
         return weight
-    learner, votes, width, course = tools.learner, targets.votes, tools.terms.num_classes, _NUMBERS[kind]
+    learner, votes, width, course = tools.learner, targets.votes, tools.terms.num_classes, learners.COURSES[kind]
     check_learner(kind, learner)
     if isinstance(learner, Choosing):
         learner.choose(tools.private)
@@ -272,4 +251,4 @@ def _trusted(kind: Kind, tools: SiloTools, targeted: Features, targets: SoftTarg
         return found if width else found[:, 0]
 
     digest = hashlib.sha256(repr((targets.query, weight)).encode() + votes.tobytes()).digest()
-    return weight * safeguard.trust(Lesson(train, numbers, digest)).weight
+    return weight * safeguard.trust(learners.Lesson(train, numbers, digest)).weight

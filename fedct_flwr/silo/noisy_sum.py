@@ -6,30 +6,31 @@ Each is charged to its ledger before it is drawn, and drawn once for a question.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.config.run import RunConfig
+from fedct_flwr import labelers, secure_sum
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, first_of
-from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.drawing import marginals
-from fedct_flwr.labelers.dp_linear import sharing
-from fedct_flwr.labelers.joint_linear import joint_labeler
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, unit_of
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import VoteShares, least_multiplier
-from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.sheet import Together
-from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.secure_sum.votes import BITS
 from fedct_flwr.silo.release import Purse, ledger_refusals
-from fedct_flwr.silo.site import Site
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, Refusal, Refused
-from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.privacy.randomness import Noise
+    from fedct_flwr.runs.run_folder import RunFolder
+    from fedct_flwr.silo.site import Site
+    from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class NoiseAdder:
 
 
 def with_noise(
-    vector: NDArray[np.uint64], instruction: Instruction, terms: Terms, adder: NoiseAdder, payload: bytes
+    vector: NDArray[np.uint64], instruction: "Instruction", terms: "Terms", adder: NoiseAdder, payload: bytes
 ) -> NDArray[np.uint64]:
     """Votes ``(examples * classes,)`` on a grid with the silo's share of the noise, modulo 2^32, for a sum.
 
@@ -65,32 +66,30 @@ def with_noise(
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
 
 
-def with_share(vector: NDArray[np.uint64], shares: VoteShares, noise: Noise) -> NDArray[np.uint64]:
+def with_share(vector: NDArray[np.uint64], shares: VoteShares, noise: "Noise") -> NDArray[np.uint64]:
     """Votes ``(examples * classes,)`` on the grid and one silo's share of the noise, modulo 2^32. Charges nothing."""
     on_grid = vector.astype(np.int64) * shares.grid + shares.share(noise).ravel()
-    return np.asarray(on_grid & (2**BITS - 1), dtype=np.uint64)
+    return np.asarray(on_grid & (2**secure_sum.BITS - 1), dtype=np.uint64)
 
 
-def together_in(study: StudyFolder, *, draws: bool = False) -> Together:
+def together_in(study: "StudyFolder", *, draws: bool = False) -> Together:
     """How real silos train together in a study, for people, or count. Raises ConfigError or DataError."""
     if draws:
-        from fedct_flwr.silo.noisy_sum import drawn_in
-
         return drawn_in(study)
     joint, sums = study.joint, study.sums
     if joint is None or sums is None:
         raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")
-    labeler = joint_labeler(joint, study.public, study.schema)
-    event, known = labeler.noise.event(), (joint.epsilon, joint.delta, sums.min_summands, sums.may_collude)
-    return Together(joint.steps, labeler.noise.numbers, joint.honest, event.noise_multiplier, *known)
+    noise = labelers.joint_labeler(joint, study.public, study.schema).noise
+    known = joint.epsilon, joint.delta, sums.min_summands, sums.may_collude, False, joint.records
+    return Together(joint.steps, noise.numbers, joint.honest, noise.event().noise_multiplier, *known)
 
 
-def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
+def noisy_gradient(site: "Site", joint: "Joint", purse: Purse, payload: bytes) -> NDArray[np.uint64]:
     """The silo's summand of a step, ``(features * classes,)``: charged and drawn once for a ``payload``.
 
     Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED), ConfigError or DataError.
     """
-    labeler = joint_labeler(joint, site.public, site.schema)
+    labeler = labelers.joint_labeler(joint, site.public, site.schema)
     weights = labeler.start.weights if joint.weights is None else joint.weights
     if weights.shape != labeler.start.weights.shape:
         raise Refused(Refusal.MALFORMED)
@@ -98,7 +97,7 @@ def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> ND
 
     def draw() -> bytes:
         vectors = labeler.vectors(site.private.X)
-        shared = sharing(site.groups)
+        shared = labelers.sharing(site.groups)
         return labeler.summand(vectors, site.private.y, weights, purse.noise(question), shared).astype("<u8").tobytes()
 
     with ledger_refusals(), purse.ledger as ledger:
@@ -107,7 +106,7 @@ def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> ND
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
 
 
-def plan_of(study: StudyFolder) -> marginals.Plan:
+def plan_of(study: "StudyFolder") -> marginals.Plan:
     """Plan of the counts in a study, by ``[draw]`` and its data dictionary. Raises ConfigError."""
     agreed, sums = study.config.draw, study.config.sums
     if agreed is None:
@@ -116,14 +115,16 @@ def plan_of(study: StudyFolder) -> marginals.Plan:
     return marginals.Plan.of(dictionary, study.schema, agreed, sums.min_summands - sums.may_collude)
 
 
-def drawn_in(study: StudyFolder) -> Together:
+def drawn_in(study: "StudyFolder") -> Together:
     """How real silos count together in a study, for people. Raises ConfigError."""
     plan, sums = plan_of(study), study.config.sums
-    noise, known = plan.noise, (plan.epsilon, plan.delta, sums.min_summands, sums.may_collude)
-    return Together(1, noise.numbers, noise.honest, noise.event().noise_multiplier, *known, draws=True)
+    noise, known = plan.noise, (plan.epsilon, plan.delta, sums.min_summands, sums.may_collude, True, plan.records)
+    return Together(1, noise.numbers, noise.honest, noise.event().noise_multiplier, *known)
 
 
-def noisy_counts(site: Site, study: StudyFolder, asked: Histograms, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
+def noisy_counts(
+    site: "Site", study: "StudyFolder", asked: "Histograms", purse: Purse, payload: bytes
+) -> NDArray[np.uint64]:
     """The silo's summand of a sum of counts, ``(numbers,)``: charged and drawn once for a ``payload``.
 
     A patient counts by one record, the first.
@@ -159,7 +160,7 @@ def drawn_set(study: str) -> str:
     return f"{study}: drawn set"
 
 
-def charge_simulated(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> None:
+def charge_simulated(config: "RunConfig", dataset: FederatedDataset, folder: "RunFolder") -> None:
     """Charge each simulated silo's ledger for the set that was drawn before the run, as one Gaussian.
 
     Raises LedgerError.

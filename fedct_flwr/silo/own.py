@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 from flwr.app import Context
 
+from fedct_flwr import labelers, privacy, silo, survival
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import SiloData, check_protected, split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import FailedOnRecordsError, result_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_each, read_grouped, read_study, table_of
-from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.site import FolderState, SiloContext, Site, release_by
-from fedct_flwr.survival.times import check_can_rank, times_of
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
             raise DataError(f"{config.data.source} has records that are not a line of text each")
         del table
         if study.schema.follow_up and not config.always_answers:
-            check_can_rank(times_of(own.private.y), str(config.data.source))
+            survival.check_can_rank(survival.times_of(own.private.y), str(config.data.source))
         if own.private.size == 0:
             raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")
         if config.promises:
@@ -177,12 +176,8 @@ def _model_digest(config: SiloConfig) -> bytes:
 
 def _own_purse(config: SiloConfig, budget: "Budget") -> "Purse":
     """A real silo's: its ledger outlives runs, and its noise cannot be predicted."""
-    from fedct_flwr.privacy.ledger import Ledger, common_budget
-    from fedct_flwr.privacy.randomness import SecureNoise
-    from fedct_flwr.silo.release import Purse
-
-    ledger = Ledger(config.state, common=common_budget(config))
-    return Purse(ledger, budget, lambda question: SecureNoise(), real=True)
+    ledger = privacy.Ledger(config.state, common=privacy.common_budget(config))
+    return silo.Purse(ledger, budget, lambda question: privacy.SecureNoise(), real=True)
 
 
 def _own_release(config: SiloConfig, site: Site) -> "Callable[[Answering], Release]":
@@ -191,21 +186,15 @@ def _own_release(config: SiloConfig, site: Site) -> "Callable[[Answering], Relea
 
 
 def _own_purse_of_joint(config: SiloConfig) -> "Purse":
-    from fedct_flwr.silo.release import own_budget
-
-    return _own_purse(config, own_budget(config))
+    return _own_purse(config, silo.own_budget(config))
 
 
 def _own_noise_adder(here: OwnSilo) -> "NoiseAdder":
     """A real silo's, by its own policy and the study's terms of sums. Raises ConfigError where the study has none."""
-    check_extra("privacy", "sum-epsilon")
-    from fedct_flwr.privacy.budget import WHOLE_SILO
-    from fedct_flwr.privacy.noise_shares import surely_honest
-    from fedct_flwr.silo.noisy_sum import NoiseAdder
-    from fedct_flwr.silo.release import own_budget
+    labelers.check_extra("privacy", "sum-epsilon")
 
     own, sums = here.config, here.study.sums
     if sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
-    purse = _own_purse(own, own_budget(own, WHOLE_SILO))
-    return NoiseAdder(purse, surely_honest(sums.min_summands, sums.may_collude))
+    purse = _own_purse(own, silo.own_budget(own, privacy.WHOLE_SILO))
+    return silo.NoiseAdder(purse, privacy.surely_honest(sums.min_summands, sums.may_collude))

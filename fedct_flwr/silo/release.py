@@ -11,21 +11,24 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 from dp_accounting import DpEvent, NoOpDpEvent
 
-from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.labelers.labeler import Asked, Labeler, decides_labeler
+from fedct_flwr import labelers
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, PrivacyUnit, Spending, budget_of
 from fedct_flwr.privacy.events import from_json, in_words, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.silo.site import LocalState, Site
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, Refusal, Refused, SiloName, TrainingError, Votes
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.silo import SiloConfig
+    from fedct_flwr.labelers.labeler import Asked, Labeler
+    from fedct_flwr.privacy.randomness import Noise
+    from fedct_flwr.silo.site import LocalState, Site
 
 STATE: Final = "labeler-"
 _LABELS: Final = np.dtype("<i2")
@@ -33,14 +36,14 @@ _LABELS: Final = np.dtype("<i2")
 _HEADER: Final = struct.Struct("<32sII")
 
 
-def own_budget(config: SiloConfig, data_set: str = DATA_SET) -> Budget:
+def own_budget(config: "SiloConfig", data_set: str = DATA_SET) -> Budget:
     """A real silo's budget for each record, or for all its sums together."""
     if data_set == WHOLE_SILO:
         return Budget(config.policy.sum_epsilon, config.policy.sum_delta, PrivacyUnit.SILO)
     return budget_of(config.privacy, grouped=config.grouped)
 
 
-def account_of(config: SiloConfig, study: str, data_set: str = DATA_SET) -> Spending:
+def account_of(config: "SiloConfig", study: str, data_set: str = DATA_SET) -> Spending:
     """A real silo's spending on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
     return account(Ledger(config.state), config.silo, study, own_budget(config, data_set), data_set)
 
@@ -62,7 +65,7 @@ def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set
     return Spending(**known)
 
 
-def approve_budget(config: SiloConfig, study: str, terms: bytes, data_set: str = DATA_SET) -> None:
+def approve_budget(config: "SiloConfig", study: str, terms: bytes, data_set: str = DATA_SET) -> None:
     """Put the budget of ``silo.toml`` in force, higher or lower, on the approval of these terms. Raises LedgerError."""
     with Ledger(config.state) as ledger:
         ledger.approve(study, data_set, own_budget(config, data_set), terms.hex())
@@ -78,7 +81,7 @@ class Purse:
 
     ledger: Ledger
     budget: Budget
-    noise: Callable[[bytes], Noise]
+    noise: Callable[[bytes], "Noise"]
     real: bool = False
 
     def __post_init__(self) -> None:
@@ -105,19 +108,19 @@ class Release:
         Its time is not covered.
     """
 
-    labeler: Labeler
+    labeler: "Labeler"
     purse: Purse
-    state: LocalState
+    state: "LocalState"
     study: str
     settings: bytes
 
-    def answer(self, instruction: bytes, asked: Asked) -> Votes:
+    def answer(self, instruction: bytes, asked: "Asked") -> Votes:
         """Labels ``(positions,)`` or votes ``(positions, classes)`` that may leave. Raises Refused or TrainingError."""
         question = hashlib.sha256(b"fedct question 1" + self.settings + instruction).digest()
         with ledger_refusals(), self.purse.ledger:
             return _to_votes(self._answer(question, asked), len(asked.positions))
 
-    def _answer(self, question: bytes, asked: Asked) -> bytes:
+    def _answer(self, question: bytes, asked: "Asked") -> bytes:
         self._take_up()
         if (known := self.purse.ledger.answered(self.study, DATA_SET, question)) is not None:
             return known
@@ -132,13 +135,13 @@ class Release:
     def _paid(self, event: DpEvent, question: bytes, draw: Callable[[], bytes]) -> bytes:
         return self.purse.ledger.answer(self.study, DATA_SET, self.purse.budget, event, question, draw)
 
-    def _draw(self, event: bytes, question: bytes, asked: Asked) -> bytes:
+    def _draw(self, event: bytes, question: bytes, asked: "Asked") -> bytes:
         """New labels, kept with how far the labeler then has come, in one write."""
         drawn = self._labels(question, asked)
         self.state.put(self._name, _Kept(question, event, drawn, self.labeler.dump()).to_bytes())
         return drawn
 
-    def _labels(self, question: bytes, asked: Asked) -> bytes:
+    def _labels(self, question: bytes, asked: "Asked") -> bytes:
         votes = self.labeler.answer(asked, self.purse.noise(question))
         if len(votes) != len(asked.positions) or votes.min(initial=0) < 0:
             raise TrainingError("the labeler did not label what it was asked about")
@@ -196,23 +199,23 @@ class _Kept(NamedTuple):
 class Answering(NamedTuple):
     """Choice of the release that answers instead of the personal model or students."""
 
-    labeler: Labeler
+    labeler: "Labeler"
     decisive: Mapping[str, object]
 
 
-def by_students(site: Site, votes: int) -> Answering:
+def by_students(site: "Site", votes: int) -> Answering:
     """The silo's students, ``votes`` on each example. Raises ConfigError or DataError."""
     transfer = site.transfer.model_dump(mode="json")
     return Answering(site.students(votes), {"transfer": transfer, "votes": votes})
 
 
-def settings_digest(site: Site, labels: Mapping[str, object], of_labeler: Mapping[str, object]) -> bytes:
+def settings_digest(site: "Site", labels: Mapping[str, object], of_labeler: Mapping[str, object]) -> bytes:
     """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean."""
     columns = [
         {key: value for key, value in asdict(each).items() if key != "text" or value} for each in site.schema.columns
     ]
     decisive = {
-        "labeler": decides_labeler(site.privacy, site.settings),
+        "labeler": labelers.decides_labeler(site.privacy, site.settings),
         "labels": dict(labels),
         "public": site.public.fingerprint.hex(),
         "schema": {"classes": site.schema.classes, "columns": columns},

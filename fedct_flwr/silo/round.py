@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from fedct_flwr.labelers.labeler import Asked
-from fedct_flwr.secure_sum.votes import shape_of_records, shape_of_votes, summand
+from fedct_flwr import labelers, secure_sum, silo
 from fedct_flwr.silo.answers import score
 from fedct_flwr.silo.personal import Personal, Question
-from fedct_flwr.silo.summing import Ready
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, Votes
 from fedct_flwr.wire.codec import encode_reply
@@ -20,6 +18,7 @@ from fedct_flwr.wire.kinds import NOTHING, Gradients, NoisySum, OnlyReady, Summe
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
+    from fedct_flwr.labelers.labeler import Asked
     from fedct_flwr.silo.release import Release
     from fedct_flwr.silo.site import LocalState, SiloContext, Site
 
@@ -111,17 +110,15 @@ def _added(question: Question, context: "SiloContext") -> bytes:
     if not isinstance(kind, NoisySum) or context.purse_of is None:
         raise Refused(Refusal.POLICY)
     if instruction.joint is not None:
-        from fedct_flwr.silo.noisy_sum import noisy_gradient
-
-        vector = noisy_gradient(site, instruction.joint, context.purse_of(), question.payload)
+        vector = silo.noisy_gradient(site, instruction.joint, context.purse_of(), question.payload)
     elif instruction.histograms is None or context.study_of is None:
         raise Refused(Refusal.POLICY)
     else:
-        from fedct_flwr.silo.noisy_sum import noisy_counts
-
-        vector = noisy_counts(site, context.study_of(), instruction.histograms, context.purse_of(), question.payload)
-    shape = shape_of_records(kind, instruction, question.subject)
-    Ready(context.state).keep(vector, shape, context.runs_kept)
+        vector = silo.noisy_counts(
+            site, context.study_of(), instruction.histograms, context.purse_of(), question.payload
+        )
+    shape = secure_sum.shape_of_records(kind, instruction, question.subject)
+    silo.Ready(context.state).keep(vector, shape, context.runs_kept)
     return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
 
 
@@ -155,25 +152,24 @@ def _released(question: Question, context: "SiloContext", release: "Release", vo
     return release.answer(question.payload, _asked(question, context.site, votes))
 
 
-def _asked(question: Question, site: "Site", votes: HardLabels = _NO_VOTES) -> Asked:
+def _asked(question: Question, site: "Site", votes: HardLabels = _NO_VOTES) -> "Asked":
     """The question to a labeler or to students; ``votes`` are the personal model's, where the labeler reads them."""
     positions = question.instruction.query.positions(len(site.public))
-    return Asked(site.private, site.public.X, question.instruction.targets, votes, positions, site.groups)
+    return labelers.Asked(site.private, site.public.X, question.instruction.targets, votes, positions, site.groups)
 
 
 def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: bool = False) -> bytes:
     """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
     site, instruction, kind = context.site, question.instruction, question.kind
     if isinstance(kind, Summed):
-        shape = shape_of_votes(kind, instruction, site.terms, question.subject)
-        vector = summand(votes, instruction, site.terms)
+        shape = secure_sum.shape_of_votes(kind, instruction, site.terms, question.subject)
+        vector = secure_sum.summand(votes, instruction, site.terms)
         if instruction.noise:
             if context.noise_adder_of is None:
                 raise Refused(Refusal.POLICY)
-            from fedct_flwr.silo.noisy_sum import with_noise
 
-            vector = with_noise(vector, instruction, site.terms, context.noise_adder_of(), question.payload)
-        Ready(context.state).keep(vector, shape, context.runs_kept)
+            vector = silo.with_noise(vector, instruction, site.terms, context.noise_adder_of(), question.payload)
+        silo.Ready(context.state).keep(vector, shape, context.runs_kept)
     if isinstance(kind, OnlyReady):
         votes = NOTHING
     # Test scores are of classes, or of values.

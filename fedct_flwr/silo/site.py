@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from flwr.app import ConfigRecord, RecordDict
 
+from fedct_flwr import labelers, privacy, silo
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet, num_units
 from fedct_flwr.files import write_atomically
-from fedct_flwr.labelers.labeler import Labeler, Start, check_installed, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.safeguard import NetworkSafeguard, Safeguard, SoftSafeguard
 from fedct_flwr.text.printable import logger
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.inspection.finding import Finding
     from fedct_flwr.datasets.schema import Schema
     from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.labelers.labeler import Labeler
     from fedct_flwr.labelers.students import Transfer
 
     # Needs the extra privacy, which a study without protection does not.
@@ -191,17 +192,17 @@ class Site:
         logger.info("Silo %s: %s, so pseudo-weight = 'auto' counts what others say in full", self.silo, why)
 
     @cached_property
-    def labeler(self) -> Labeler:
+    def labeler(self) -> "Labeler":
         """The labeler whose labels leave under a protection; made when first asked for. Raises ConfigError."""
         if self.settings.name == AUTO and (choice := self.privacy.chosen.of_auto):
             logger.info("Silo %s: %s", self.silo, choice)
         return self.labeler_on(self.public)
 
-    def labeler_on(self, public: PublicSet) -> Labeler:
+    def labeler_on(self, public: PublicSet) -> "Labeler":
         """A new labeler of these public examples. Raises ConfigError."""
         self.privacy.check_unit(grouped=self.groups is not None)
         privacy = self.privacy.after(self.draw_epsilon)
-        return labeler_for(Start(privacy, self.settings, self.silo, self.schema, public, self.units))
+        return labelers.labeler_for(labelers.Start(privacy, self.settings, self.silo, self.schema, public, self.units))
 
     @property
     def units(self) -> int:
@@ -211,9 +212,7 @@ class Site:
 
     def students(self, votes: int) -> "Transfer":
         """The untrained students whose ``votes`` leave. Raises ConfigError or DataError."""
-        from fedct_flwr.labelers.students import transfer_for  # loads the making of learners
-
-        return transfer_for(
+        return labelers.transfer_for(
             self.transfer,
             self.privacy.after(self.draw_epsilon),
             self.settings,
@@ -267,17 +266,15 @@ class SiloContext:
         """The release that answers instead of the personal model."""
         if self.release_of is None:
             return None
-        from fedct_flwr.silo.release import Answering
 
-        return self.release_of(Answering(self.site.labeler, {}))
+        return self.release_of(silo.Answering(self.site.labeler, {}))
 
     def release_of_students(self, votes: int) -> "Release | None":
         """The release that answers instead of bare students, with ``votes`` on each example."""
         if self.release_of is None:
             return None
-        from fedct_flwr.silo.release import by_students
 
-        return self.release_of(by_students(self.site, votes))
+        return self.release_of(silo.by_students(self.site, votes))
 
 
 def release_by(
@@ -288,10 +285,8 @@ def release_by(
     answering: "Answering",
 ) -> "Release":
     """Release of the answering model's labels, kept in ``folder``. Raises ConfigError where a package is missing."""
-    check_installed(site.privacy)
-    from fedct_flwr.privacy.budget import budget_of
-    from fedct_flwr.silo.release import Release, settings_digest
+    labelers.check_installed(site.privacy)
 
-    purse, state = purse_of(budget_of(site.privacy, grouped=site.groups is not None)), FolderState(folder())
-    digest = settings_digest(site, labels, answering.decisive)
-    return Release(answering.labeler, purse, state, site.terms.study, digest)
+    purse, state = purse_of(privacy.budget_of(site.privacy, grouped=site.groups is not None)), FolderState(folder())
+    digest = silo.settings_digest(site, labels, answering.decisive)
+    return silo.Release(answering.labeler, purse, state, site.terms.study, digest)

@@ -249,8 +249,11 @@ def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for run in runs:
         found.setdefault(repr([*_settings(run).items()]), []).append(run)
     every = [_settings(of_group[0]) for of_group in found.values()]
-    differing = [key for key in every[0] if len({repr(values[key]) for values in every}) > 1]
-    names = [", ".join(f"{key}={cut(str(of[key]), _LONGEST)}" for key in differing if of[key] != "") for of in every]
+    # Settings of one algorithm alone are none of another's.
+    differing = [key for key in every[0] if len({repr(values[key]) for values in every if key in values}) > 1]
+    names = [
+        ", ".join(f"{key}={cut(str(of[key]), _LONGEST)}" for key in differing if of.get(key, "") != "") for of in every
+    ]
     return {name or f"run {place}": found[key] for place, (name, key) in enumerate(zip(names, found, strict=True), 1)}
 
 

@@ -21,36 +21,29 @@ from rich.text import Text
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
-from fedct_flwr import datasets
+from fedct_flwr import datasets, learners, models, report, survival
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
-from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.datasets.image_folder import images_in, read_images
-from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.references import kept_model
-from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import check_from_file
-from fedct_flwr.learners.survival import SurvivalLearner
-from fedct_flwr.models.model_file import Recalibrated
-from fedct_flwr.report import summary
-from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, Test, notes
 from fedct_flwr.scoring.assessment import Labels, predict
 from fedct_flwr.scoring.intervals import UNKNOWN
-from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.simulation.silos import as_array, named, table_of
-from fedct_flwr.survival.measures import concordance
-from fedct_flwr.survival.times import Times
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, RunError, SiloName
 
 if TYPE_CHECKING:
+    from fedct_flwr.datasets import FederatedDataset
+    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.scoring.recalibration import Recalibration
     from fedct_flwr.simulation.comparing import Comparison
 
 _WIDTH = 160
@@ -96,7 +89,7 @@ class SiloModel:
     """
 
     def __init__(
-        self, learner: Learner, schema: Schema, label: str = "", recalibration: Recalibration | None = None
+        self, learner: "Learner", schema: "Schema", label: str = "", recalibration: "Recalibration | None" = None
     ) -> None:
         self.learner, self.schema, self._label, self.recalibration = learner, schema, label, recalibration
 
@@ -114,7 +107,7 @@ class SiloModel:
     def predict_proba(self, records: Any) -> NDArray[np.float64]:
         """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
         X = self._features(records)
-        found = Recalibrated(self.learner, self.recalibration).probabilities(X, len(self.schema.classes))
+        found = models.Recalibrated(self.learner, self.recalibration).probabilities(X, len(self.schema.classes))
         if found is None:
             raise DataError(f"the model, a {type(self.learner).__name__}, knows no probabilities: use predict")
         probabilities: NDArray[np.float64] = found
@@ -129,13 +122,13 @@ class SiloModel:
         """The accuracy on records of these classes ``(n,)``, R² on values, or concordance on a pair (times, events)."""
         if self.schema.follow_up:
             time, event = (np.asarray(column) for column in outcomes)
-            return concordance(Times(time, event == 1), self.predict(records)).value
+            return survival.concordance(survival.Times(time, event == 1), self.predict(records)).value
         measure = r2_score if self.schema.outcome.number else accuracy_score
         return float(measure(np.asarray(outcomes), self.predict(records)))
 
     def chances(self, records: Any, horizons: Sequence[float]) -> NDArray[np.float64]:
         """The chance of the event up to each horizon ``(n, horizons)``; DataError for models of other outcomes."""
-        if not isinstance(self.learner, SurvivalLearner):
+        if not isinstance(self.learner, learners.SurvivalLearner):
             raise DataError("the model is not of time to an event: use predict_proba")
         return self.learner.risks(self._features(records), tuple(horizons))
 
@@ -157,7 +150,7 @@ class SiloModel:
     def _features(self, records: Any) -> Features:
         columns, form = self.schema.columns, self.schema.images
         if form and isinstance(records, str | Path):
-            return read_images(images_in(Path(records)), *form)
+            return datasets.read_images(datasets.images_in(Path(records)), *form)
         if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
             if records.dtype.kind in "biuf" and not any(column.categories or column.text for column in columns):
                 return as_array(records)
@@ -182,7 +175,7 @@ class Run(RichRepr):
         self,
         folder: RunFolder,
         *,
-        dataset: FederatedDataset | None = None,
+        dataset: "FederatedDataset | None" = None,
         held: Sequence[object] = (),
         packages: Collection[str] | None = None,
     ) -> None:
@@ -273,7 +266,7 @@ class Run(RichRepr):
             of = schema.values(column, records.X)
             if (model := self.models.get(silo.name)) is None or not records.size:
                 continue
-            predicted = predict(Recalibrated(model.learner, model.recalibration), records.X, labels)
+            predicted = predict(models.Recalibrated(model.learner, model.recalibration), records.X, labels)
             for group in subgroups(records, predicted, of, labels).groups:
                 counts = {"silo": silo.name, "group": group.group, "n": group.n, "events": group.events}
                 for name, found in group.metrics.items():
@@ -309,7 +302,7 @@ class Run(RichRepr):
             raise RunError(f"{path} is damaged: start a new run") from None
 
     @cached_property
-    def dataset(self) -> FederatedDataset:
+    def dataset(self) -> "FederatedDataset":
         """The data that the run was about. Raises ConfigError or DataError where they cannot be read any more."""
         return self._dataset or datasets.load(self.config)
 
@@ -328,9 +321,9 @@ class Run(RichRepr):
 
         Raises ConfigError without the extra ``report``, RunError where it cannot be written.
         """
-        check_extra()
-        target = Path(path or self.path / NAME)
-        write_report(summary.Run(self.path), target)
+        report.check_extra()
+        target = Path(path or self.path / report.NAME)
+        report.write_report(report.Run(self.path), target)
         return target
 
     def compare(self, *others: "Run") -> "Comparison":

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import joblib
 import numpy as np
@@ -22,20 +22,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from fedct_flwr import datasets, drawing, learners
 from fedct_flwr.config.run import MEMORY
 from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.from_tables import Tables
-from fedct_flwr.datasets.image_folder import holds_images
-from fedct_flwr.datasets.partition import IID, Dirichlet
-from fedct_flwr.datasets.table_files import usual, without_blanks
-from fedct_flwr.drawing.simulated import Drawn
+from fedct_flwr.datasets.values import usual, without_blanks
 from fedct_flwr.learners.build import is_network
 from fedct_flwr.learners.catalog import HeldLearner
 from fedct_flwr.learners.sklearn import copied, functions_in
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, LearnerError, SiloName
+
+if TYPE_CHECKING:
+    from fedct_flwr.datasets.partition import IID, Dirichlet
 
 Silos: TypeAlias = Mapping[SiloName, Any] | str | Path
 """A table for each silo, by name: a DataFrame with the label column, or a pair ``(X, y)`` of arrays. Or the name of a
@@ -55,7 +56,7 @@ class Data(NamedTuple):
 def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None = None) -> Data:
     """Read the arguments of ``simulate()``. Raises ConfigError or DataError."""
     found = _data_of(silos, public, label, tests)
-    return found._replace(settings=found.settings | public.settings()) if isinstance(public, Drawn) else found
+    return found._replace(settings=found.settings | public.settings()) if isinstance(public, drawing.Drawn) else found
 
 
 def _data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None) -> Data:
@@ -72,18 +73,20 @@ def _data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any
         raise DataError(
             f"silos is of type {type(silos).__name__}: give a table for each silo, a folder, or a data set's name"
         )
-    if public is not None and not isinstance(public, Drawn):
+    if public is not None and not isinstance(public, drawing.Drawn):
         raise ConfigError("public has no effect on a folder or a data set by name, which have their own: leave it out")
     if isinstance(silos, str) and silos in LOADERS and silos != "files":
         if label:
             raise ConfigError(f"label has no effect on data set {silos!r}, which knows its own: leave it out")
         return Data(of_data_set(silos))
-    if not label and not holds_images(Path(silos)):
+    if not label and not datasets.holds_images(Path(silos)):
         raise ConfigError("label is missing: name the label column of the silos' files")
     return Data({**of_folder(Path(silos)), "label-column": label})
 
 
-def divided(given: Any, public: Any, label: str, split: IID | Dirichlet, seed: int) -> tuple[dict[str, Any], Any, str]:
+def divided(
+    given: Any, public: Any, label: str, split: "IID | Dirichlet", seed: int
+) -> tuple[dict[str, Any], Any, str]:
     """One table, or all silos' together, divided over made silos; the public table, and the label column.
 
     Without ``public`` a quarter of the records, drawn at random, is public and loses its labels. Raises ConfigError or
@@ -137,7 +140,9 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Ma
     held_out = {
         name: _labeled(given, label, column, f"the test table of silo {name!r}") for name, given in of_tests.items()
     }
-    found = Tables(None if isinstance(public, Drawn) else table_of(public, "the public table"), tables, held_out)
+    found = Tables(
+        None if isinstance(public, drawing.Drawn) else table_of(public, "the public table"), tables, held_out
+    )
     return Data({"study": "simulation", "data": MEMORY, "data-dir": found.digest, "label-column": column}, found)
 
 
@@ -311,11 +316,9 @@ def learners_of(learner: Any, silos: Sequence[SiloName]) -> tuple[dict[str, Any]
 
 def ranking(learner: Any) -> Any:
     """Learners of time to an event, where functions ``fit(X, time, event)`` stand for estimators."""
-    from fedct_flwr.learners.survival import ByFunction
-
     if isinstance(learner, Mapping):
         return {silo: ranking(one) for silo, one in learner.items()}
-    return ByFunction(learner) if isinstance(learner, FunctionType) else learner
+    return learners.ByFunction(learner) if isinstance(learner, FunctionType) else learner
 
 
 def given_learner(learner: Any, what: str) -> Given:

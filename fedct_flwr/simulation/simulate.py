@@ -8,14 +8,12 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 
-from fedct_flwr import datasets
+from fedct_flwr import datasets, privacy
 from fedct_flwr.algorithms.fedct import FedCT, is_own
-from fedct_flwr.algorithms.grades import MeanGrade
-from fedct_flwr.config.method import Method
 from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.from_tables import FOLDER, Tables
@@ -23,7 +21,6 @@ from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
-from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation.run import OwnFolder, Run
@@ -34,6 +31,11 @@ from fedct_flwr.text.console import progress as bar_of
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError, DataWarning, LearnerError, RunError, SiloName
 
+if TYPE_CHECKING:
+    from fedct_flwr.config.method import Method
+
+_FOR_TIMES: Final = "fedct-grades"
+"""The algorithm for time to an event."""
 _OF_ARGUMENTS: Final = {
     "data": "silos", "data-dir": "silos", "label-column": "label", "num-server-rounds": "rounds", "run-dir": "run_dir",
     "group-column": "group", "event-column": "event",
@@ -50,7 +52,7 @@ def simulate(
     time: str = "",
     event: str = "",
     tests: Mapping[SiloName, Any] | None = None,
-    algorithm: Method | FedCT | str | None = None,
+    algorithm: "Method | FedCT | str | None" = None,
     learner: Any = None,
     rounds: int | None = None,
     seed: int | None = None,
@@ -128,7 +130,7 @@ def simulate(
         for note in simulation.notes():
             warnings.warn(note, DataWarning, stacklevel=2)
         for caution in simulation.cautions():
-            warnings.warn(caution, PrivacyWarning, stacklevel=2)
+            warnings.warn(caution, privacy.PrivacyWarning, stacklevel=2)
         for finding in gathered(simulation.findings):
             warnings.warn(finding.sentence, DataWarning, stacklevel=2)
         with _for_others(data.tables, engine) as variables:
@@ -194,7 +196,7 @@ def _of_times(
     horizons = settings.get("horizons", ())
     horizons = horizons if isinstance(horizons, str) else tuple(map(str, np.atleast_1d(horizons)))
     given = {"outcome": "survival", "event-column": event, "horizons": horizons}
-    return time, given | ({} if algorithm else {"algorithm": MeanGrade.name})
+    return time, given | ({} if algorithm else {"algorithm": _FOR_TIMES})
 
 
 def _of_student(student: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +211,7 @@ def _of_student(student: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"student": given.name, "student-params": json.dumps(given.params)}
 
 
-def _of_algorithm(algorithm: Method | FedCT | str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _of_algorithm(algorithm: "Method | FedCT | str | None", settings: Mapping[str, Any]) -> dict[str, Any]:
     if algorithm is None or isinstance(algorithm, str):
         return {} if algorithm is None else {"algorithm": algorithm}
     if isinstance(algorithm, type) or not hasattr(algorithm, "settings"):

@@ -7,35 +7,35 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from warnings import warn
 
-from fedct_flwr import datasets
+from fedct_flwr import datasets, drawing, flower, integrations, learners, privacy
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
-from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.datasets.inspection.data_set import accepted, inspect_dataset
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
-from fedct_flwr.datasets.inspections import accepted, inspect_dataset
-from fedct_flwr.drawing.simulated import WITHOUT_DICTIONARY
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.files import write_json
-from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_in_process, run_on_engine
+from fedct_flwr.flower.loopback import run_in_process
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.text import unread, unusual_texts
-from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor, errors_of, grouped, reason
 from fedct_flwr.runs.run_folder import RunFolder, check_new
-from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.types import RunError
+
+if TYPE_CHECKING:
+    from fedct_flwr.coordinator.algorithm import Algorithm
+    from fedct_flwr.datasets import FederatedDataset, SiloData
+    from fedct_flwr.runs.scores import SiloScores
 
 Engine: TypeAlias = Literal["loopback", "flower"]
 """In this process, or on Flower's simulation engine: the same results, and the engine takes half a minute to start."""
@@ -50,8 +50,8 @@ class Simulation:
     """A simulation with which nothing is wrong that could be known before it runs."""
 
     config: RunConfig
-    dataset: FederatedDataset
-    algorithm: Algorithm
+    dataset: "FederatedDataset"
+    algorithm: "Algorithm"
     folder: RunFolder
 
     @classmethod
@@ -99,11 +99,11 @@ class Simulation:
 
     def cautions(self) -> Iterator[str]:
         """Settings of the noise that are allowed but probably mistakes, a sentence each."""
-        privacy = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
-        if privacy.enabled and (weakness := budget_of(privacy).weakness(self.dataset.fewest_units)):
+        guarantee = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
+        if guarantee.enabled and (weakness := privacy.budget_of(guarantee).weakness(self.dataset.fewest_units)):
             yield weakness
         if self.config.public == "drawn" and not self.config.draw_dictionary:
-            yield WITHOUT_DICTIONARY
+            yield drawing.WITHOUT_DICTIONARY
         yield from self.algorithm.cautions(self.config, len(self.config.roster or self.dataset.silos))
 
     def notes(self) -> Iterator[str]:
@@ -131,12 +131,11 @@ class Simulation:
             networks = any(isinstance(learner, Resumable) for learner in named_learners(self.config, self.dataset))
             if not networks:
                 return partial(run_in_process, outlives=outlives)
-            from fedct_flwr.learners.stacked import Stacks  # needs torch
 
-            return partial(run_in_process, train=Stacks(self.config.silos_at_once).train, outlives=outlives)
-        check_interpreter()
-        check_cluster()
-        return partial(run_on_engine, more=variables) if variables else run_on_engine
+            return partial(run_in_process, train=learners.Stacks(self.config.silos_at_once).train, outlives=outlives)
+        flower.check_interpreter()
+        flower.check_cluster()
+        return partial(flower.run_on_engine, more=variables) if variables else flower.run_on_engine
 
     def run(self, runner: Runner, monitor: Monitor, *, keep_log: bool = True) -> None:
         """Run it, with the log in its folder at the end. Raises RunError with the reason that the folder gives.
@@ -171,9 +170,9 @@ class Simulation:
 
     def score(
         self,
-        progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+        progress: Callable[[Sequence["SiloData"]], Iterable["SiloData"]] = iter,
         tell: Callable[[str], None] = warn,
-    ) -> list[SiloScores]:
+    ) -> list["SiloScores"]:
         """The silos' scores, next to those of the baselines, which are trained here.
 
         Also kept in the run folder, and sent to the tracker that follows the run. ``tell`` gets a sentence
@@ -187,9 +186,7 @@ class Simulation:
             write_json(self.folder.path / TABLE_ONE, {"rows": self.table_one.document()})
         scoreboard.save_gains(scoreboard.who_gained(rows, self.folder, self.dataset), self.folder)
         if self.config.tracking == "mlflow":
-            from fedct_flwr.integrations.mlflow import MLflow
-
-            MLflow(self.folder).log_scores(rows)
+            integrations.MLflow(self.folder).log_scores(rows)
         return rows
 
     def _keep(self, log: Path) -> Path:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedct_flwr.algorithms.checks import OF_SOME
 from fedct_flwr.algorithms.fedct import Qualified
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.run import RunConfig
@@ -29,10 +30,9 @@ some_votes = st.lists(
 )
 
 
-def decide(votes: Sequence[Sequence[int]], algorithm: str, quorum: float = 0.9) -> HardLabels:
+def decide(votes: Sequence[Sequence[int]], algorithm: str) -> HardLabels:
     """What an algorithm makes of silos' votes in a first round."""
-    entry = LABEL_SHARING[algorithm]
-    method = entry(**({"quorum": quorum} if "quorum" in entry.own() else {}))
+    method = LABEL_SHARING[algorithm]()
     cast = students if method.votes else partial(np.array, dtype=LABEL_DTYPE)
     ballots: list[Ballot] = [(f"silo-{i}", cast(vote)) for i, vote in enumerate(votes)]
     consensus = method.consensus(CLASSES)
@@ -63,23 +63,10 @@ def test_every_algorithm_cites_its_paper(algorithm: str) -> None:
     assert any("arXiv" in word or "ibid" in word for word in words)
 
 
-VOTES = [[0, 1, 2], [0, 1, 0], [0, 2, 0], [1, 2, 0]]
-
-
-def test_fedct_takes_the_plurality_whatever_the_quorum() -> None:
-    for quorum in (0.1, 1.0):
-        assert decide(VOTES, "fedct", quorum)[[0, 2]].tolist() == [0, 0]
-
-
 @pytest.mark.parametrize("quorum", [0.0, 1.7, float("nan")])
 def test_a_quorum_that_is_no_share_is_refused_when_the_rule_is_made(quorum: float) -> None:
     with pytest.raises(ConfigError, match=r"^quorum is .*: set it above 0, and to 1 at most$"):
         Qualified(quorum)
-
-
-@pytest.mark.parametrize(("quorum", "expected"), [(0.75, [0, ABSTAIN, 0]), (0.76, [ABSTAIN] * 3)])
-def test_the_qualified_majority_takes_its_quorum_from_the_run_config(quorum: float, expected: list[int]) -> None:
-    assert decide(VOTES, "fedct-qualified", quorum).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -105,3 +92,9 @@ def test_algorithms_that_ask_once_have_one_round_whatever_the_default_is() -> No
     for name in ALGORITHMS:
         config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": name})
         assert (config.rounds == 1) is (name in {"fedkt", "pate", "dp-pate", "draw"})
+
+
+def test_settings_of_some_algorithms_are_those_that_one_names_and_another_does_not() -> None:
+    of_run = RunConfig.defaults_of_run().keys()
+    used = {key for algorithm in ALGORITHMS.values() for key in algorithm.uses() if key in of_run}
+    assert used - {"protection", "student", "student-params"} == OF_SOME

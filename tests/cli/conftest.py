@@ -36,7 +36,7 @@ def fedct(
         log.touch()
         pytest.fail("Flower's engine was started")
 
-    monkeypatch.setattr("fedct_flwr.simulation.simulation.run_on_engine", never)
+    monkeypatch.setattr("fedct_flwr.flower.run_on_engine", never)
 
     def run(*arguments: str | Path) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["fedct", *map(str, arguments)])

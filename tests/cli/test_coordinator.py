@@ -109,11 +109,6 @@ def test_register_takes_nothing_but_a_nodes_public_key(folder: Path, tmp_path: P
     assert not (folder / "silos" / "new.pub").exists()
 
 
-def test_register_replaces_no_key_by_another(folder: Path, tmp_path: Path) -> None:
-    create_node_key(tmp_path / "node.key")
-    assert "cleveland.pub holds another key" in refusal("register", folder, f"cleveland={tmp_path / 'node.key.pub'}")
-
-
 # --- run
 
 

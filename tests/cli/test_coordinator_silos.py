@@ -1,4 +1,4 @@
-"""Silos by name over a coordinator's life: rotate, depart. A table stands for the SuperLink.
+"""Silos by name over a coordinator's life: new keys and authorities, departures. A table stands for the SuperLink.
 
 What a real SuperLink makes of keys is in tests/processes/test_coordinated_runs.py.
 """
@@ -13,8 +13,7 @@ from typing import Self
 
 import pytest
 
-from fedct_flwr.cli.certificates import days_left, lasts, load_certificate
-from fedct_flwr.cli.coordinator import register, rotate, status
+from fedct_flwr.cli.coordinator import register, status
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.register import node_key
@@ -34,6 +33,7 @@ class Link:
 
     def __init__(self) -> None:
         self.nodes: dict[bytes, Node] = {}
+        self.gone: set[bytes] = set()
 
     def __call__(self, *_: object) -> Self:
         return self
@@ -48,6 +48,8 @@ class Link:
         return list(self.nodes.values())
 
     def register(self, path: Path, name: str) -> bool:
+        if node_key(path) in self.gone:
+            return False
         new = node_key(path) not in self.nodes
         self.nodes.setdefault(node_key(path), Node(node_key(path), len(self.nodes) + 1, False, None))
         return new
@@ -55,6 +57,7 @@ class Link:
     def unregister(self, node_id: int) -> None:
         (key,) = [key for key, node in self.nodes.items() if node.node_id == node_id]
         del self.nodes[key]
+        self.gone.add(key)
 
     def seen(self, path: Path, seconds: float = 3) -> None:
         key = node_key(path)
@@ -66,8 +69,7 @@ class Link:
 def link(monkeypatch: pytest.MonkeyPatch) -> Link:
     made = Link()
     monkeypatch.setattr(register, "list_nodes", made.list)
-    for module in (register, rotate):
-        monkeypatch.setattr(module, "SuperLink", made)
+    monkeypatch.setattr(register, "SuperLink", made)
     return made
 
 
@@ -103,36 +105,25 @@ def test_status_tells_of_all_silos_by_name(
     assert (gone.code, "does not answer at fl.example.org:8443 (refused)" in gone.out) == (RunError.exit_code, True)
 
 
-def test_a_silo_that_departs_leaves_roster_and_superlink(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
+def test_a_silo_that_departs_leaves_roster_and_superlink(
+    fedct: Fedct, folder: CoordinatorFolder, link: Link, tmp_path: Path
+) -> None:
     key = node_key(folder.silos / "basel.pub")
+    create_node_key(tmp_path / "new")
+    new, old = f"basel={tmp_path / 'new.pub'}", f"basel={shutil.copy(folder.silos / 'basel.pub', tmp_path / 'old')}"
+    other = fedct("coordinator", "register", folder.path, new)
+    assert (other.code, "holds another key: 'fedct coordinator unregister'" in other.sentence) == (2, True)
     assert fedct("coordinator", "unregister", folder.path, "basel").code == 0
     assert key not in link.nodes
     assert list(folder.keys()) == ["zurich"]
     assert not (folder.kits / "basel").exists()
     assert not (folder.invitations / "basel.zip").exists()
-    # Its name is free, its key is not.
+    # Its name is free for a new invitation and a new key.
     assert fedct("coordinator", "invite", folder.path, "basel").code == 0
-    former = folder.silos / "former" / "basel@1.pub"
-    done = fedct("coordinator", "register", folder.path, f"basel={former}")
-    assert (done.code, "is a former key" in done.sentence) == (ConfigError.exit_code, True)
-
-
-def test_a_nodes_key_is_rotated_with_overlap(
-    fedct: Fedct, folder: CoordinatorFolder, link: Link, tmp_path: Path
-) -> None:
-    create_node_key(tmp_path / "new")
-    old, new_key = node_key(folder.silos / "basel.pub"), tmp_path / "new.pub"
-    assert fedct("coordinator", "rotate", folder.path, f"basel={new_key}").code == 0
-    assert {old, node_key(new_key)} <= set(link.nodes)
-    assert [silo["former_keys"] for silo in facts(folder)["silos"]] == [1, 0]
-    # As long as nobody has used the new one, the old one stays.
-    early = fedct("coordinator", "rotate", folder.path, "basel")
-    assert early.code == RunError.exit_code
-    assert old in link.nodes
-    link.seen(folder.silos / "basel.pub")
-    assert fedct("coordinator", "rotate", folder.path, "basel").code == 0
-    assert old not in link.nodes
-    assert node_key(folder.silos / "basel.pub") == node_key(new_key)
+    again = fedct("coordinator", "register", folder.path, old)
+    assert (again.code, "never admits it again" in again.sentence) == (RunError.exit_code, True)
+    assert fedct("coordinator", "register", folder.path, new).code == 0
+    assert {node_key(path) for path in folder.keys().values()} == set(link.nodes)
 
 
 def trusts(authorities: Path, certificate: Path, key: Path, purpose: ssl.Purpose) -> bool:
@@ -151,33 +142,25 @@ def trusts(authorities: Path, certificate: Path, key: Path, purpose: ssl.Purpose
     return shake_hands(client, server, "fl.example.org")
 
 
-def test_authorities_are_rotated_with_overlap(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
-    certificates = folder.ca.parent
-    kit = folder.kits / "basel"
+def test_new_authorities_shut_out_all_silos_until_they_are_invited_again(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
+) -> None:
     old_ca = Path(shutil.copy(folder.ca, tmp_path / "old-ca.crt"))
     # The silo's certificate as it has it, next to the coordinator's folder as `trusts` wants it.
-    old_kit = Path(shutil.copytree(kit, kit.with_name("old-basel")))
-    server = (folder.server_certificate, folder.server_key, ssl.Purpose.SERVER_AUTH)
+    old_kit = Path(shutil.copytree(folder.kits / "basel", folder.kits.with_name("old") / "basel"))
+    for path in (folder.ca, folder.ca_key, folder.clients_ca, folder.clients_key):
+        path.unlink()
+    made = fedct("coordinator", "init", folder.path, "--host", "fl.example.org")
+    for silo in SILOS:
+        assert f"fedct coordinator invite {folder.path} {silo} --again" in made.out
+    for authority, kit, good in ((folder.ca, folder.kits / "basel", True), (old_ca, old_kit, False)):
+        assert trusts(authority, folder.server_certificate, folder.server_key, ssl.Purpose.SERVER_AUTH) is good
+        assert trusts(folder.clients_ca, kit / "client.crt", kit / "client.key", ssl.Purpose.CLIENT_AUTH) is good
 
-    def gateway_takes(silo: Path) -> bool:
-        return trusts(folder.clients_ca, silo / "client.crt", silo / "client.key", ssl.Purpose.CLIENT_AUTH)
 
-    first = fedct("coordinator", "rotate", folder.path, "--authorities")
-    assert first.code == 0, first.err
-    assert f"invite {folder.path} basel --again" in first.out
-    # A silo of before and one with a new invitation, each in both directions.
-    assert fedct("coordinator", "invite", folder.path, "basel", "--again").code == 0
-    assert load_certificate(kit / "client.crt") != load_certificate(old_kit / "client.crt")
-    both = Path(shutil.copy(folder.ca, tmp_path / "both.crt"))
-    for authority, silo in ((old_ca, old_kit), (both, kit)):
-        assert trusts(authority, *server)
-        assert gateway_takes(silo)
-    # The second step: what was not renewed is shut out, in both directions.
-    assert fedct("coordinator", "rotate", folder.path, "--authorities", "--yes").code == 0
-    assert trusts(both, *server)
-    assert gateway_takes(kit)
-    assert not trusts(old_ca, *server)
-    assert not gateway_takes(old_kit)
-    assert not list(certificates.glob("*next*"))
-    assert lasts(folder.server_certificate, folder.ca)
-    assert days_left(folder.ca) > 3600
+def test_a_rotation_of_before_is_ended_in_one_sentence(fedct: Fedct, folder: CoordinatorFolder) -> None:
+    folder.ca.with_name("ca.next.crt").write_bytes(b"")
+    assert "move ca.* and clients.* away" in fedct("coordinator", "status", folder.path).sentence
+    for group, command in (("coordinator", "rotate"), ("silo", "rotate"), ("silo", "renew")):
+        gone = fedct(group, command, folder.path)
+        assert (gone.code, "'fedct silo join" in gone.sentence) == (ConfigError.exit_code, True)

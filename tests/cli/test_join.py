@@ -12,6 +12,7 @@ from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import RENEW_BEFORE, load_certificate
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.invite import files_of
+from fedct_flwr.cli.coordinator.register import node_key
 from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.config.silo import SiloConfig
@@ -127,12 +128,27 @@ def test_without_a_fingerprint_it_asks(
 # --- new certificates
 
 
-def test_only_the_coordinator_that_was_joined_renews(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+def test_a_folder_that_has_joined_takes_new_certificates_of_its_coordinator_alone(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
+) -> None:
     silo = joined(fedct, folder, tmp_path)
-    before = (silo / "connection" / "ca.crt").read_bytes()
+    kept, known = (silo / "silo.toml").read_bytes(), node_key(silo / "connection" / "node.key.pub")
+    for path in folder.ca.parent.glob("c*"):
+        path.unlink()
+    assert fedct("coordinator", "init", folder.path).code == 0
+    for path in (silo / "connection").glob("node.key*"):
+        path.unlink()
+    again = invite(fedct, folder, "zurich", "--again")
+    done = fedct("silo", "join", again, silo)
+    assert (done.code, "node.key.pub" in done.out) == (0, True)
+    assert (silo / "connection" / "ca.crt").read_bytes() == folder.ca.read_bytes()
+    assert (silo / "silo.toml").read_bytes() == kept
+    assert node_key(silo / "connection" / "node.key.pub") != known
+    assert "has joined already" in fedct("silo", "join", again, silo, "--label", LABEL).sentence
     for path in folder.signing_key.parent.glob("invitations.*"):
         path.unlink()
-    done = fedct("silo", "renew", invite(fedct, folder, "zurich", "--again"), silo)
+    before = (silo / "connection" / "client.crt").read_bytes()
+    done = fedct("silo", "join", invite(fedct, folder, "zurich", "--again"), silo)
     assert done.code == ConfigError.exit_code
     assert "was signed by another key" in done.sentence
-    assert (silo / "connection" / "ca.crt").read_bytes() == before
+    assert (silo / "connection" / "client.crt").read_bytes() == before

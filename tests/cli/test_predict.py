@@ -10,8 +10,8 @@ import pytest
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.study import ModelDescription
-from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
-from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.datasets.new_records import read_unlabeled
+from fedct_flwr.datasets.schema import Column, Schema, quantiles
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.models.model_file import load_model, save_model

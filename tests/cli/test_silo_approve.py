@@ -171,7 +171,7 @@ def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit
     kit.edit('"dp-sgd"', '"dp-linear"')
     page = said(fedct, kit)
     assert "What the labels may tell about a patient" in page
-    assert "Unit: one patient of a silo, added or removed with all records" in page
+    assert "Whom it protects: one patient of a silo, added or removed with all records" in page
     assert "A patient has at most 7 records here" in page
     data.write_text("\n".join([grouped[0], grouped[1].replace(",p0", ","), *grouped[2:]]) + "\n", "utf-8")
     assert "1 record without a value in the group column" in words(approve(fedct, kit).err)

@@ -7,11 +7,13 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from fedct_flwr.cli.silo import check as check_module
+from fedct_flwr.cli.silo import checks
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.types import DataError
 from tests.cli.silos import Fedct, Kit, coordinator_of, make_kit
@@ -63,6 +65,12 @@ def test_all_is_well(fedct: Fedct, kit: Kit) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_a_package_of_another_version_is_bad(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "version", lambda name: "1.25.0" if name == "numpy" else version(name))
+    said = "✗ numpy 1.25.0, and numpy>=1.26 is needed fix: pip install 'numpy>=1.26'"
+    assert checked(fedct, kit, "numpy") == said
+
+
 def test_offline_makes_no_connection(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.create_connection", lambda *_, **__: pytest.fail("a connection was made"))
     outcome = fedct("silo", "check", kit.folder, "--offline")
@@ -84,7 +92,7 @@ def test_every_check_is_made_though_others_fail(fedct: Fedct, kit: Kit) -> None:
     outcome = fedct("silo", "check", kit.folder)
     assert outcome.code == DataError.exit_code
     titles = {check.title for check in (*check_module.CHECKS, *check_module.NETWORK_CHECKS)}
-    for title in titles - {"Python", "packages", "settings"}:
+    for title in titles - {"packages", "settings"}:
         assert finding(outcome.out, title) == f"– {title}: not looked at, as silo.toml cannot be read"
 
 

@@ -25,7 +25,7 @@ def test_help_and_health_checks_wait_for_no_heavy_module(kit: Kit, arguments: tu
     assert ended.stdout.endswith("set()\n")
 
 
-OF_FILES = ("init", "predict", "answer", "join", "renew")
+OF_FILES = ("init", "predict", "answer", "join")
 """Commands whose argument is something else than the silo's folder."""
 FOLDER_COMMANDS = [name for name in COMMANDS if name not in OF_FILES]
 

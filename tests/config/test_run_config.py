@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.config.method import defaults_of_all
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.types import ConfigError
 from tests.config.probes import APP_CONFIG
@@ -27,23 +25,6 @@ ANOTHER_THAN_THE_DEFAULTS: dict[str, Any] = {
     "roster": "a,b,c", "min-silos": 3, "round-deadline": 2.5, **TRAINING,
 }  # fmt: skip
 
-NAMED = {
-    "trust": "dynamic", "joint-labeler": "additive", "initial-model": "/models/a.safetensors", "privacy-level": "L2",
-    # Noise that silos can add in shares, and that has lessons.
-    "mechanism": "gaussian",
-}  # fmt: skip
-
-
-def another(key: str, default: Any) -> Any:
-    """A value that is not the default."""
-    if isinstance(default, bool | str):
-        return NAMED[key] if isinstance(default, str) else not default
-    return default + 1 if isinstance(default, int) else default * 0.9 or 0.1
-
-
-OF_ALGORITHMS = {key: another(key, default) for key, default in defaults_of_all().items()}
-"""Settings that single algorithms have."""
-
 
 def read(**settings: Any) -> RunConfig:
     """A run config with these settings (underscores for hyphens) and defaults for the rest."""
@@ -61,7 +42,7 @@ def message(settings: dict[str, Any]) -> str:
 def test_the_app_config_has_exactly_the_keys_of_the_run_config_with_their_defaults() -> None:
     # Flower lets nobody override a key that is not there.
     assert sorted(APP_CONFIG) == sorted({*RunConfig.defaults(), *REQUIRED})
-    defaults = RunConfig.from_flower(REQUIRED).to_flower()
+    defaults = RunConfig.defaults()
     for key in APP_CONFIG.keys() - REQUIRED.keys():
         assert (type(APP_CONFIG[key]), APP_CONFIG[key]) == (type(defaults[key]), defaults[key]), key
 
@@ -80,18 +61,11 @@ def test_a_run_plans_its_rounds_and_queries() -> None:
 
 def test_what_goes_to_flower_comes_back() -> None:
     config = RunConfig.from_flower(ANOTHER_THAN_THE_DEFAULTS)
-    assert config.to_flower() == {**RunConfig.defaults(), **ANOTHER_THAN_THE_DEFAULTS}
-    assert RunConfig.from_flower(config.to_flower()) == config
-
-
-@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
-def test_what_an_algorithm_has_goes_to_flower_and_comes_back(algorithm: str) -> None:
-    own = {key: value for key, value in OF_ALGORITHMS.items() if key in ALGORITHMS[algorithm].own()}
-    if {"secure", "trust"} <= own.keys():
-        # Sums know no trust.
-        own["trust"] = "naive"
-    config = RunConfig.from_flower({**REQUIRED, "algorithm": algorithm, **own})
-    assert own.items() <= config.to_flower().items()
+    assert config.to_flower() == {
+        **RunConfig.defaults_of_run(),
+        **config.method.settings(),
+        **ANOTHER_THAN_THE_DEFAULTS,
+    }
     assert RunConfig.from_flower(config.to_flower()) == config
 
 

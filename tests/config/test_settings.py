@@ -1,12 +1,23 @@
 """What all settings have in common: files, tables within tables, paths, and one sentence for every mistake."""
 
+import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic import Field
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config.settings import OptionalRelativePath, RelativePath, Settings
+from fedct_flwr.config.settings import (
+    MOST_BYTES,
+    OptionalRelativePath,
+    RelativePath,
+    Settings,
+    most_parts,
+    read_bounded,
+)
+from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence
 
@@ -57,3 +68,40 @@ def test_an_unknown_key_in_a_table_names_the_table_and_the_nearest_key_there(tmp
 def test_a_value_out_of_range_is_named_with_its_table(tmp_path: Path) -> None:
     path = write(tmp_path, 'name = "a"\n[inner-table]\nnum-rounds = 0\n')
     assert message(path).startswith(f"inner-table.num-rounds = 0 in {path}: ")
+
+
+# --- TOML that is too large or too deep
+
+
+def study_file(folder: Path, text: str) -> Path:
+    path = folder / "study.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_what_takes_the_parser_minutes_and_all_memory_takes_no_time(tmp_path: Path) -> None:
+    began = time.process_time()
+    said = sentence(
+        ConfigError, lambda: StudyConfig.read_toml(study_file(tmp_path, f'study = "x"\n{"a." * 100_000}b = 1\n'))
+    )
+    assert time.process_time() - began < 1
+    assert str(tmp_path / "study.toml") in said
+
+
+@pytest.mark.parametrize("text", ['"""\\"""\n', "\"'", "'''\n''\n", '"\\"', '#"""', 'x="""""', '\\\\"""\n'])
+def test_no_text_makes_the_look_slow(text: str) -> None:
+    began = time.process_time()
+    most_parts(text * (MOST_BYTES // len(text)) + "\\")
+    assert time.process_time() - began < 3
+
+
+def test_a_file_that_is_too_long_is_refused_and_not_read_to_its_end(tmp_path: Path) -> None:
+    path = study_file(tmp_path, "# a comment\n")
+    with path.open("r+b") as file:
+        file.truncate(MOST_BYTES)
+    with pytest.raises(tomllib.TOMLDecodeError):
+        read_bounded(path)
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ConfigError, match=f"{MOST_BYTES:,} bytes"):
+        StudyConfig.read_toml(path)

@@ -1,15 +1,18 @@
 """Tally and decide: golden numbers on three-element inputs, invariants, and how ties are broken."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator
+from numpy.typing import NDArray
+from sklearn.metrics import cohen_kappa_score
 
 from fedct_flwr.consensus.counting import (
     Consensus,
@@ -21,9 +24,10 @@ from fedct_flwr.consensus.counting import (
     unanimous,
 )
 from fedct_flwr.consensus.dawid_skene import dawid_skene
-from fedct_flwr.consensus.label_matrix import agreed, counts_agreed
+from fedct_flwr.consensus.grades import consensus_of_grades
+from fedct_flwr.consensus.label_matrix import LabelMatrix, agreed, counts_agreed, kappas, label_matrix, opposed
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
-from fedct_flwr.types import ABSTAIN, HardLabels, VoteCounts
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, VoteCounts
 
 NOBODY = np.full(3, ABSTAIN, dtype=np.int16)
 DECISIONS = {"plurality": plurality, "qualified": partial(qualified, quorum=0.6)}
@@ -99,17 +103,12 @@ class TestQualified:
         assert labels.tolist() == [0, ABSTAIN, 1]
 
     @pytest.mark.parametrize("voters", range(1, 51))
-    def test_a_share_equal_to_the_quorum_is_enough(self, voters: int, rng: Generator):
+    def test_a_share_equal_to_the_quorum_is_enough_and_one_vote_less_is_not(self, voters: int, rng: Generator):
         """All k of n, with the other n - k votes spread over classes of their own."""
         for k in range(1, voters + 1):
-            counts = np.int32([[k] + [1] * (voters - k)])
-            assert qualified(counts, NOBODY[:1], rng, quorum=k / voters) != ABSTAIN
-
-    @pytest.mark.parametrize("voters", range(2, 51))
-    def test_one_vote_less_than_the_quorum_is_not_enough(self, voters: int, rng: Generator):
-        for k in range(2, voters + 1):
-            counts = np.int32([[k - 1] + [1] * (voters - k + 1)])
-            assert qualified(counts, NOBODY[:1], rng, quorum=k / voters) == ABSTAIN
+            enough, short = np.int32([[k] + [1] * (voters - k)]), np.int32([[k - 1] + [1] * (voters - k + 1)])
+            assert qualified(enough, NOBODY[:1], rng, quorum=k / voters) != ABSTAIN
+            assert k == 1 or qualified(short, NOBODY[:1], rng, quorum=k / voters) == ABSTAIN
 
     def test_abstaining_silos_are_not_counted_as_voters(self, rng: Generator):
         votes = [np.int16([1]), np.int16([ABSTAIN]), np.int16([ABSTAIN])]
@@ -250,3 +249,110 @@ class TestAgreed:
     def test_each_student_has_a_vote(self, decided: list[int], share: float):
         counts = np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]])
         assert counts_agreed(counts, np.int16(decided)) == pytest.approx(share)
+
+
+# --- grades
+
+
+def _decided(votes: list[list[int]], *, median: bool = False) -> list[int]:
+    ballots: Any = [(str(number), np.array(vote, dtype=LABEL_DTYPE)) for number, vote in enumerate(votes)]
+    consensus = consensus_of_grades(5, median=median)
+    before = np.full(len(votes[0]), ABSTAIN, dtype=LABEL_DTYPE)
+    found, _ = consensus.apply(ballots, before, consensus.init([]), np.random.default_rng(0))
+    if consensus.of_sum:
+        total = tally((vote for _, vote in ballots), len(before), 5)
+        assert consensus.of_sum(total, before, {}, np.random.default_rng(0))[0].tolist() == found.tolist()
+    return [int(label) for label in found]
+
+
+def test_grades_follow_the_means_of_silos_that_give_some() -> None:
+    assert _decided([[0, 1, 2, 3, 4], [0, 2, 1, 3, 4], [ABSTAIN] * 5]) == [0, 2, 2, 3, 4]
+    assert _decided([[0, ABSTAIN, 4], [0, ABSTAIN, 4]]) == [1, ABSTAIN, 3]
+
+
+@pytest.mark.parametrize("median", [False, True])
+def test_no_grade_leaves_no_grade(median: bool) -> None:
+    assert _decided([[ABSTAIN, ABSTAIN]] * 3, median=median) == [ABSTAIN, ABSTAIN]
+
+
+def test_a_median_moves_less_than_a_mean_when_one_silo_turns_its_grades() -> None:
+    rng = np.random.default_rng(0)
+    true = np.repeat(np.arange(5), 40)
+    honest = [np.clip(true + rng.integers(-1, 2, len(true)), 0, 4) for _ in range(4)]
+    votes = [vote.tolist() for vote in (*honest, 4 - true, 4 - true)]
+    off = {median: np.abs(np.array(_decided(votes, median=median)) - true).mean() for median in (False, True)}
+    assert off[True] < off[False]
+
+
+# --- opposed silos
+
+
+def matrix(votes: Sequence[Sequence[int]], num_classes: int = 2) -> LabelMatrix:
+    rows = np.array(votes)
+    return LabelMatrix([f"silo-{n}" for n in range(len(rows))], np.where(rows < 0, num_classes, rows), num_classes)
+
+
+class TestKappa:
+    def test_is_that_of_scikit_learn(self) -> None:
+        votes = np.random.default_rng(0).integers(0, 4, (5, 60))
+        votes[1:, :30] = votes[0, :30]
+        ours = kappas(matrix(votes.tolist(), 4))
+        for i in range(5):
+            for j in range(5):
+                assert ours[i, j] == pytest.approx(cohen_kappa_score(votes[i], votes[j]))
+
+    def test_counts_only_examples_that_both_voted_on(self) -> None:
+        ours = kappas(matrix([[0, 0, 1, 1, -1, 0, 1], [0, 1, 1, 1, 0, -1, -1]]))
+        assert ours[0, 1] == ours[1, 0] == pytest.approx(0.5)
+
+    def test_is_none_where_there_is_nothing_to_tell(self) -> None:
+        assert kappas(matrix([[0, -1], [-1, 0]]))[0, 1] == 0
+        assert kappas(matrix([[1, 1, 1], [1, 1, 1]]))[0, 1] == 0
+
+
+def votes(wrong: float, silos: int = 5, examples: int = 300, classes: int = 2) -> dict[str, NDArray[np.int16]]:
+    """Votes of silos that are each right but for this share; of which the last swaps its first two classes."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, classes, examples).astype(np.int16)
+    cast = np.where(rng.random((silos, examples)) < wrong, rng.integers(0, classes, (silos, examples)), truth)
+    last = cast[-1].copy()
+    cast[-1] = np.where(last == 0, 1, np.where(last == 1, 0, last))
+    return {f"silo {number}": row.astype(np.int16) for number, row in enumerate(cast)}
+
+
+def found(ballots: dict[str, NDArray[np.int16]], classes: int = 2) -> list[str]:
+    examples = len(next(iter(ballots.values())))
+    return [*opposed(label_matrix(ballots.items(), examples, classes))]
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.2, 0.3])
+def test_swapped_votes_are_found(wrong: float) -> None:
+    assert found(votes(wrong, silos=8 if wrong else 3)) == [f"silo {7 if wrong else 2}"]
+
+
+def test_votes_that_nothing_predicts_are_not_opposed() -> None:
+    assert not found(votes(1.0))
+
+
+def test_few_examples_tell_nothing() -> None:
+    assert not found(votes(0.0, examples=40))
+
+
+def test_two_camps_of_like_size_are_left_as_they_are() -> None:
+    cast = votes(0.1, silos=4)
+    cast["silo 2"] = 1 - cast["silo 2"]
+    assert not found(cast)
+
+
+@given(st.permutations(range(4)))
+def test_rows_are_in_the_same_order_whatever_the_order_and_the_names_of_the_ballots(order: list[int]) -> None:
+    votes = np.random.default_rng(0).integers(ABSTAIN, 3, (4, 20)).astype(np.int16)
+    matrix = label_matrix(((f"silo-{n}", votes[row]) for n, row in enumerate(order)), 20, 3)
+    np.testing.assert_array_equal(matrix.votes, label_matrix(enumerate_silos(votes), 20, 3).votes)
+    for silo, row in zip(matrix.silos, matrix.votes, strict=True):
+        vote = votes[order[int(silo[-1])]]
+        np.testing.assert_array_equal(row, np.where(vote == ABSTAIN, 3, vote))
+
+
+def enumerate_silos(votes: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    return [(f"silo-{number}", vote) for number, vote in enumerate(votes)]

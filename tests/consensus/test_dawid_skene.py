@@ -48,13 +48,6 @@ class TestOneStep:
         first = estimate(matrix(VOTES, 2), shared=4, cap=1).confusion[0]
         np.testing.assert_allclose(first, own / own.sum(axis=1, keepdims=True))
 
-    def test_confusion(self) -> None:
-        # Silo 0 votes 0, 0, 1: of class 0, 2/3 + 2/3 right and 1/3 wrong; of class 1, 1/3 + 1/3 wrong and 2/3 right.
-        first = estimate(matrix(VOTES, 2), shared=0, cap=1).confusion[0]
-        np.testing.assert_allclose(
-            first, [[(4 / 3 + 0.5) / (8 / 3), (1 / 3 + 0.5) / (8 / 3)], [(2 / 3 + 0.5) / (7 / 3)] * 2]
-        )
-
     def test_posterior(self) -> None:
         found = estimate(matrix(VOTES, 2), shared=0, cap=1)
         # The first example has the votes 0, 0, 1: the product of what the silos do, times the prior.

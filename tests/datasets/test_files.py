@@ -12,12 +12,20 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+import tomli_w
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.silo import DataSettings
+from fedct_flwr.config.tables import FolderTables, TableSettings
 from fedct_flwr.datasets import FederatedDataset, files
+from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.schema import Column
+from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.datasets.table_files import ENDINGS
 from fedct_flwr.types import ConfigError, DataError
+from tests.messy.patients import load as load_patients
 from tests.sentences import sentence
 
 MARKER = "Erika-4711"
@@ -104,16 +112,6 @@ def test_a_label_column_in_the_public_set_is_dropped_unread(folder: Folder) -> N
     assert labeled.public.fingerprint == without.public.fingerprint
 
 
-@pytest.mark.parametrize(("share", "held_out"), [(0.0, 0), (0.2, 2), (0.25, 2), (0.5, 5)])
-def test_each_silo_holds_a_share_out(folder: Folder, share: float, held_out: int) -> None:
-    rows = "".join(f"{age},east,{'yes' if age % 2 else 'no'}\n" for age in range(10))
-    dataset = load(folder(north="age,ward,ill\n" + rows), test_fraction=share)
-    north = dataset.silos[0]
-    assert (north.test.size, north.private.size) == (held_out, 10 - held_out)
-    assert {*north.test.X[:, 0], *north.private.X[:, 0]} == set(range(10))
-    assert dataset.test.size == sum(silo.test.size for silo in dataset.silos)
-
-
 # --- faults: one sentence that names the file
 
 
@@ -124,24 +122,6 @@ def test_csv_and_parquet_of_the_same_name(folder: Folder, name: str) -> None:
     said = error(path)
     assert str(path) in said
     assert f"two tables for {name!r}" in said
-
-
-FAULTY_FILES: dict[str, str | bytes] = {
-    "no shared column": "x,y,ill\n1,2,yes\n",
-    "a missing column": "age,ill\n1,yes\n",
-    "an unknown column": "age,ward,ill,sex\n1,east,yes,0\n",
-    "a date": "age,ward,ill\n2024-02-29,east,yes\n",
-    "columns of the same name": "age,ward,ward,ill\n1,east,east,yes\n",
-    "an empty file": "",
-    "a header without a line's end": "age,ward,ill",
-    "another encoding in the header": "äge,ward,ill\n1,east,yes\n".encode("latin-1"),
-}
-
-
-@pytest.mark.parametrize("fault", list(FAULTY_FILES))
-def test_a_faulty_silo_is_named_by_its_file(folder: Folder, fault: str) -> None:
-    path = folder(south=FAULTY_FILES[fault])
-    assert str(path / "south.csv") in error(path)
 
 
 # --- nobody's record in any message
@@ -225,3 +205,163 @@ def test_a_name_in_data_toml_that_nothing_has(folder: Folder, text: str, wording
     path = folder()
     told(path, text)
     assert sentence(ConfigError, load, path) == wording
+
+
+# --- which file of a folder is what
+
+
+def made(folder: Path, *names: str) -> TableFolder:
+    """A folder with a public set and two silos, and these files; names that end in / are folders."""
+    for name in ("public.csv", "north.csv", "south.csv", *names):
+        if name.endswith("/"):
+            (folder / name).mkdir()
+        else:
+            (folder / name).touch()
+    return read_folder(folder)
+
+
+def folder_error(folder: Path, *names: str) -> str:
+    text = sentence(DataError, made, folder, *names)
+    assert str(folder) in text
+    return text
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_silo_is_named_after_its_file_without_the_whole_ending(tmp_path: Path, ending: str) -> None:
+    found = made(tmp_path, f"essen{ending}", f"St. Anna{ending.upper()}")
+    assert found.silos["essen"] == tmp_path / f"essen{ending}"
+    assert set(found.silos) == {"north", "south", "essen", "St. Anna"}
+
+
+def test_a_silos_own_test_file_is_no_silo(tmp_path: Path) -> None:
+    found = made(tmp_path, "north.test.csv.gz", "south.TEST.parquet")
+    assert found.tests == {"north": tmp_path / "north.test.csv.gz", "south": tmp_path / "south.TEST.parquet"}
+    assert set(found.silos) == {"north", "south"}
+
+
+def test_every_file_is_used_or_named(tmp_path: Path) -> None:
+    hidden = (".~lock.north.csv#", "._north.csv", ".DS_Store", "~$north.csv", "data.toml")
+    found = made(tmp_path, "README.md", "letter.docx", "old/", "old.csv/", "north.test.csv", *hidden)
+    assert found.unused == ("README.md", "letter.docx", "old", "old.csv")
+    used = {found.public.name, *(path.name for path in [*found.silos.values(), *found.tests.values()])}
+    assert used | {*found.unused, *hidden} == {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["north_test", "north-test", "north test", "north_Test", "north_holdout"])
+def test_a_silos_test_set_by_another_name_is_no_silo(tmp_path: Path, name: str) -> None:
+    assert "rename it to 'north.test.csv'" in folder_error(tmp_path, f"{name}.csv")
+
+
+def test_a_test_file_of_no_silo_names_the_nearest(tmp_path: Path) -> None:
+    assert "did you mean 'north'?" in folder_error(tmp_path, "norht.test.csv")
+
+
+def test_tables_in_folders_are_to_be_moved(tmp_path: Path) -> None:
+    for name in ("public", "north", "south"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data.csv").write_text("age,ill\n1,yes\n")
+    with pytest.raises(DataError, match=r"if 'public' is the public set, save it as public\.csv"):
+        load_patients(tmp_path)
+
+
+def folder_tables(folder: Path, text: str) -> FolderTables:
+    (folder / "data.toml").write_text(text, "utf-8")
+    return TableSettings.of_folder(folder)
+
+
+def test_a_file_may_be_said_to_be_a_silos(tmp_path: Path) -> None:
+    made(tmp_path)
+    (tmp_path / "test.csv").touch()
+    (tmp_path / "2024 export.csv").touch()
+    settings = folder_tables(tmp_path, '[files."test.csv"]\nsilo = "test"\n[files."2024 export.csv"]\nsilo = "essen"')
+    found = read_folder(tmp_path, settings)
+    assert set(found.silos) == {"north", "south", "test", "essen"}
+    assert found.silos["essen"].name == "2024 export.csv"
+
+
+def test_two_files_cannot_be_said_to_be_the_same_silos(tmp_path: Path) -> None:
+    made(tmp_path, "other.csv")
+    with pytest.raises(DataError, match=r"'north\.csv' and 'other\.csv'"):
+        read_folder(tmp_path, folder_tables(tmp_path, '[files."other.csv"]\nsilo = "north"'))
+
+
+# --- columns of text
+
+
+NOTES = "age,note,code\n63,Chest pain,7\n41,,8\n,no pain,9\n"
+NORTHERN = "age,note,code,ill\n70,pain,7,yes\n35,fine,8,no\n52,,9,yes\n44,ok,7,no\n"
+SOUTHERN = "ill,note,age,code\nno,007,28,1\nyes,pain today,81,2\n"
+COLUMNS = (Column("age"), Column("note", text=True), Column("code", text=True))
+
+
+def write(folder: Path, public: str = NOTES, north: str = NORTHERN, south: str = SOUTHERN, told: str = "") -> Path:
+    for name, content in {"public": public, "north": north, "south": south}.items():
+        (folder / f"{name}.csv").write_text(content, "utf-8")
+    if told:
+        (folder / "data.toml").write_text(told, "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("told", "settings"),
+    [
+        ("text = ['note', 'code']", {}),
+        ("text = ['note']", {"text_columns": "code"}),
+        ("", {"text_columns": "note,code"}),
+    ],
+)
+def test_named_columns_stay_text_whatever_they_look_like(tmp_path: Path, told: str, settings: Any) -> None:
+    dataset = load(write(tmp_path, told=told), **settings)
+    assert dataset.schema.columns == COLUMNS
+    assert (dataset.schema.texts, dataset.schema.without_texts, dataset.schema.categorical) == ((1, 2), (0,), ())
+    assert dataset.public.X.dtype == np.object_
+    assert dataset.public.X[:, 1:].tolist() == [["Chest pain", "7"], ["", "8"], ["no pain", "9"]]
+    assert dataset.public.X[:2, 0].tolist() == [63.0, 41.0]
+    assert np.isnan(dataset.public.X[2, 0])
+    south = dataset.silos[1].private
+    assert sorted(south.X[:, 1]) == ["007", "pain today"]
+
+
+def features(*rows: tuple[Any, ...]) -> Any:
+    return np.array(rows, dtype=object)
+
+
+BASE = features((1.0, "a", "b"), (float("nan"), "", "c"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        features((1.0, "A", "b"), (float("nan"), "", "c")),
+        features((1.5, "a", "b"), (float("nan"), "", "c")),
+        features((1.0, "b", "a"), (float("nan"), "c", "")),
+        features((float("nan"), "", "c"), (1.0, "a", "b")),
+        features((1.0, "a", "b")),
+    ],
+)
+def test_the_fingerprint_differs_for_other_texts_and_numbers(other: Any) -> None:
+    assert PublicSet(other).fingerprint != PublicSet(BASE).fingerprint
+
+
+def study(folder: Path, **tables: Any) -> StudyFolder:
+    folder.mkdir(exist_ok=True)
+    (folder / "public.csv").write_text(NOTES, "utf-8")
+    said = {"study": "ward", "classes": ["no", "yes"], **({"tables": tables} if tables else {})}
+    (folder / "study.toml").write_text(tomli_w.dumps(said), "utf-8")
+    return read_study(folder)
+
+
+def test_a_study_says_which_columns_are_text(tmp_path: Path) -> None:
+    found = study(tmp_path / "a", text=["note", "code"])
+    assert found.schema.columns == COLUMNS
+    (tmp_path / "north.csv").write_text(NORTHERN)
+    records = read_records(DataSettings(file=tmp_path / "north.csv", label="ill"), found)
+    assert records.X[:, 1].tolist() == ["pain", "fine", "", "ok"]
+    assert records.X[:, 2].tolist() == ["7", "8", "9", "7"]
+
+
+def test_what_is_text_is_part_of_the_digest(tmp_path: Path) -> None:
+    digests = [
+        study(tmp_path / "a", **tables).digest for tables in ({}, {"text": ["note"]}, {"text": ["note", "code"]})
+    ]
+    assert len(set(digests)) == 3

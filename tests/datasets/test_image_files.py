@@ -26,11 +26,13 @@ _DEFAULT = {
 }
 
 
-def write(path: Path, shape: tuple[int, ...] = (8, 6), value: int | None = None) -> None:
+def write(path: Path, shape: tuple[int, ...] = (8, 6), pixels: Any = None) -> Path:
+    """An image with these pixels, ``(height, width)`` or ``(height, width, 3)``, or with some that its name decides."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(len(str(path)) + sum(map(ord, str(path.name))))
-    pixels = rng.integers(0, 256, shape) if value is None else np.full(shape, value)
-    Image.fromarray(pixels.astype(np.uint8)).save(path)
+    some = rng.integers(0, 256, shape, dtype=np.uint8)
+    Image.fromarray(some if pixels is None else np.asarray(pixels)).save(path)
+    return path
 
 
 @pytest.fixture
@@ -151,7 +153,8 @@ def patients(path: Path, silo: str, numbers: range, of_each: int = 3) -> None:
     """Images of patients, each of one brightness: 10 times the patient's number."""
     for number in numbers:
         for image in range(of_each):
-            write(path / silo / ("sick" if number % 2 else "well") / f"p{number}_{image}.png", value=10 * number)
+            folder = path / silo / ("sick" if number % 2 else "well")
+            write(folder / f"p{number}_{image}.png", pixels=np.full((8, 6), 10 * number, dtype=np.uint8))
 
 
 @pytest.fixture
@@ -191,17 +194,6 @@ def test_a_patient_in_a_folder_and_in_its_test_folder_is_refused(of_patients: Pa
 SECRET = "Erika-4711"
 
 
-def save_image(path: Path, pixels: Any) -> Path:
-    """An image with these pixels: (height, width) or (height, width, 3)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.asarray(pixels)).save(path)
-    return path
-
-
-def random(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
-
-
 # --- pixels
 
 
@@ -209,7 +201,7 @@ def random(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
 def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
     # As X-rays come; Pillow would clip everything above 255 to white.
     pixels = np.array([[0, 255, 256], [4096, 32768, 65535]], dtype=np.uint16)
-    X = read_images([save_image(tmp_path / f"a.{suffix}", pixels)], (2, 3), "gray")
+    X = read_images([write(tmp_path / f"a.{suffix}", pixels=pixels)], (2, 3), "gray")
     np.testing.assert_array_equal(X[0, 0], [[0, 0, 1], [16, 128, 255]])
     assert read_images([tmp_path / f"a.{suffix}"], (2, 3), "color").shape == (1, 3, 2, 3)
 
@@ -218,7 +210,7 @@ def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
 
 
 def damaged(path: Path, how: str) -> Path:
-    whole = save_image(path, random(40, 40, 3)).read_bytes()
+    whole = write(path, (40, 40, 3)).read_bytes()
     contents = {
         "empty": b"",
         "text": b"no image at all",
@@ -240,7 +232,7 @@ def damaged(path: Path, how: str) -> Path:
 def test_a_damaged_file_is_numbered_and_its_name_not_quoted(
     tmp_path: Path, how: str, suffix: str, wording: SnapshotAssertion
 ) -> None:
-    good = save_image(tmp_path / "a.png", random(4, 4))
+    good = write(tmp_path / "a.png", (4, 4))
     bad = damaged(tmp_path / f"{SECRET}.{suffix}", how)
     said = sentence(DataError, read_images, [good, bad], (4, 4), "gray")
     assert said == wording

@@ -123,16 +123,15 @@ def test_no_image_is_built_from_a_changed_wheel(tmp_path: Path) -> None:
 
 
 def test_a_bundle_loads_the_images_that_it_describes(tmp_path: Path) -> None:
-    script = load_script("bundle")
-    script.write(SBOM, IMAGES, TAG, tmp_path / "fedct-bundle.tar")
+    subprocess.run(["docker/bundle", SBOM, IMAGES, TAG, tmp_path / "fedct-bundle.tar"], cwd=ROOT, check=True)
     page = (ROOT / "docs" / "verify_installation.md").read_text("utf-8")
     done = run(shown("<!-- load a bundle -->", "sh", page), tmp_path)
     assert done.returncode == 0, done.stderr
-    there = tmp_path / script.FOLDER
+    there = tmp_path / "fedct-bundle"
     for line in (there / "images.txt").read_text("utf-8").splitlines():
         identity, name = line.split()
         assert f"Loaded image: {name}" in done.stdout
         assert docker("image", "inspect", "--format", "{{.Id}}", name).stdout.strip() == identity
-    for image in script.IMAGES_OF_A_SILO:
+    for image in ("agent", "supernode"):
         text = (there / f"{image}.licences.txt").read_text("utf-8")
         assert re.search(r"^flwr \S+: Apache-2.0$", text, re.MULTILINE)

@@ -1,6 +1,8 @@
 """Whole runs of the two apps on the loopback."""
 
-import csv
+import hashlib
+import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,20 +28,6 @@ def test_a_run_leaves_config_rounds_labels_models_and_result(federation: Federat
     ]  # fmt: skip
     assert sorted(path.stem for path in folder.models.iterdir()) == ["budapest", "cleveland", "long-beach", "zurich"]
     assert folder.read_json("result.json")["status"] == "completed"
-    rounds = folder.rounds()
-    assert [entry["round"] for entry in rounds] == list(range(1, len(rounds) + 1))
-    with (folder.path / "labels.csv").open() as file:
-        labels = [row["label"] for row in csv.DictReader(file)]
-    classes = folder.read_json("config.json")["classes"]
-    assert [classes.index(label) for label in labels] == folder.load_checkpoint().targets.tolist()
-
-
-def test_the_same_seed_gives_the_same_run_whatever_the_order_of_replies(federation: Federation) -> None:
-    first = federation.run(run_dir=str(federation.path / "a"), workers=1)
-    second = federation.run(run_dir=str(federation.path / "b"), workers=4)
-    np.testing.assert_array_equal(first.load_checkpoint().targets, second.load_checkpoint().targets)
-    other = federation.run(run_dir=str(federation.path / "c"), seed=1)
-    assert (first.load_checkpoint().targets[:100] != other.load_checkpoint().targets[:100]).any()
 
 
 def test_the_strategy_means_what_every_flower_strategy_means(federation: Federation) -> None:
@@ -87,3 +75,46 @@ def test_a_silo_whose_labels_are_the_opposite_of_all_others_counts_nothing(rule:
         run = simulate({**silos, "west": turned}, public, **how)
     assert [*run.records[0]["opposed"]] == ["west"]
     assert run.consensus.tolist() == without.consensus.tolist()
+
+
+# --- learners of one's own
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("learner", "params", "suffix"),
+    [
+        ("own_network.make", '{"width": 16}', "safetensors"),
+        ("own_classifier.NearestMean", '{"shrinkage": 0.2}', "skops"),
+    ],
+)
+def test_an_example_cotrains(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, learner: str, params: str, suffix: str
+) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    folder = federation.run(
+        learner=learner, learner_params=params, preprocessing="standard", save_models=True, report_scores=True,
+        num_server_rounds=3,
+    )  # fmt: skip
+    assert all(not entry["absent"] for entry in folder.rounds())
+    assert {path.name for path in folder.models.iterdir()} >= {f"cleveland.{suffix}", f"zurich.{suffix}"}
+    scores = [silo["scores"]["pooled_balanced_accuracy"] for silo in folder.rounds()[-1]["silos"].values()]
+    assert sum(scores) / 4 > 0.6
+
+
+def test_the_card_of_the_global_model_tells_what_is_known(federation: Federation) -> None:
+    settings = {"student": "random-forest", "student_params": '{"n_estimators": 10}'}
+    folder = federation.run(algorithm="fedct-qualified", quorum=0.9, **settings)
+    path = folder.path / folder.read_json("result.json")["global_model"]["file"]
+    card = json.loads(path.with_suffix(".json").read_text())
+    assert card["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert card["public-set"] == {"fingerprint": folder.read_json("config.json")["public_fingerprint"], "examples": 228}
+    assert card["labels"]["used"] + card["labels"]["without"] == 228
+    assert card["labels"]["without"] > 0
+    assert card["labels"]["silos"] == ["budapest", "cleveland", "long-beach", "zurich"]
+    assert (card["labels"]["rounds"], card["labels"]["quorum"]) == (len(folder.rounds()), 0.9)
+    text = path.with_suffix(".md").read_text()
+    assert "Nothing is promised" in text
+    assert all(word in text for word in (card["sha256"], "random-forest", "quorum of 0.9", "cleveland"))

@@ -1,15 +1,15 @@
 """FedProx, SCAFFOLD, FedDyn and FedDF against closed forms, and against the papers' algorithms written out in numpy."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pytest
-import torch
-from flwr.app import Context, Message
+from flwr.app import ArrayRecord, Context, Message, RecordDict
 from numpy.typing import NDArray
-from scipy.special import softmax
+from safetensors.numpy import load_file
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
@@ -17,14 +17,12 @@ from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Correction
-from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import simulated
 from fedct_flwr.types import ConfigError, Examples
-from fedct_flwr.wire.messages import to_weights
+from fedct_flwr.wire.messages import to_reply, to_weights
 from tests.federation.conftest import Federation
-from tests.federation.test_fedavg import FEDAVG, global_weights
+from tests.federation.learners import SECRET
 from tests.sentences import sentence
 
 Vector = NDArray[np.float64]
@@ -32,6 +30,15 @@ Vector = NDArray[np.float64]
 STEPS, RATE = 10, 0.05
 CURVATURES = np.array([1.0, 4.0, 0.5, 2.0])
 OPTIMA = np.array([[0.0, 3.0], [1.0, -1.0], [10.0, 0.0], [-2.0, 5.0]])
+FEDAVG: dict[str, Any] = {
+    "algorithm": "fedavg",
+    "learner": "tests.federation.learners.network",
+    "learner_params": "{}",
+    "local_steps": 5,
+    "learning_rate": 0.01,
+    "num_server_rounds": 3,
+    "device": "cpu",
+}
 NETWORK: dict[str, Any] = {**FEDAVG, "optimizer": "sgd", "learning_rate": 0.1, "save_models": True}
 
 
@@ -96,7 +103,7 @@ def reached(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> Callable
         return Quadratic(CURVATURES[position], OPTIMA[position])
 
     monkeypatch.setattr(simulated, "build_learner", build)
-    monkeypatch.setattr("fedct_flwr.learners.build.build_learner", build)
+    monkeypatch.setattr("fedct_flwr.learners.build_learner", build)
 
     def run(algorithm: str, rounds: int, **settings: Any) -> Vector:
         path = federation.path / algorithm
@@ -147,53 +154,6 @@ def test_they_do_so_too_if_a_silo_was_away_for_some_rounds(
     np.testing.assert_allclose(reached(algorithm, 35, **settings), optimum(), atol=1e-5)
 
 
-def watched(federation: Federation) -> dict[str, dict[str, Any]]:
-    """The weights that each silo has sent last."""
-    seen: dict[str, dict[str, Any]] = {}
-
-    def watch(message: Message, context: Context) -> Message:
-        reply = client_app(message, context)
-        name = str(reply.content.config_records["silo"]["name"])
-        seen[name] = to_weights(reply.content.array_records["arrays"])
-        return reply
-
-    federation.behave = dict.fromkeys(range(4), watch)
-    return seen
-
-
-def adam(w: Vector, gradient_at: Callable[[Vector], Vector], rates: Sequence[float]) -> Vector:
-    """Kingma & Ba, arXiv:1412.6980, Algorithm 1, a step for each rate."""
-    m, v = np.zeros_like(w), np.zeros_like(w)
-    for t, rate in enumerate(rates, start=1):
-        g = gradient_at(w)
-        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
-        w = w - rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
-    return w
-
-
-def test_feddf_teaches_the_average_as_the_paper_does(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Algorithm 1, for a linear network that sees all public examples in each step.
-    def everything(high: int, size: tuple[int, int], generator: torch.Generator) -> torch.Tensor:
-        return (torch.arange(size[1]) % high).expand(size)
-
-    monkeypatch.setattr(torch, "randint", everything)
-    seen, steps = watched(federation), 30
-    settings = {"learner": "tests.federation.learners.linear", "batch_size": 228, "distillation_steps": steps}
-    found = global_weights(federation.run(**{**NETWORK, "num_server_rounds": 1, "algorithm": "feddf", **settings}))
-    config = RunConfig.from_flower({"study": "test", "data": "heart-disease", "learner": settings["learner"]})
-    dataset = datasets.load(config)
-    model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
-    assert isinstance(model, TorchLearner)
-    U = np.column_stack([model._tensor(dataset.public.X).numpy().astype(np.float64), np.ones(228)])
-    silos = [np.column_stack([seen[silo.name]["weight"], seen[silo.name]["bias"]]) for silo in dataset.silos]
-    together = softmax(np.mean([U @ w.T for w in silos], axis=0), axis=1)
-    average = np.tensordot(records() / records().sum(), np.array(silos, dtype=np.float64), 1)
-    rates = [1e-3 * (1 + np.cos(np.pi * step / steps)) / 2 for step in range(steps)]
-    expected = adam(average, lambda w: (softmax(U @ w.T, axis=1) - together).T @ U / len(U), rates)
-    np.testing.assert_allclose(np.column_stack([found["weight"], found["bias"]]), expected, rtol=1e-4, atol=1e-5)
-    assert np.abs(expected - average).max() > 0.01
-
-
 def test_an_initial_model_is_what_the_first_round_begins_with(federation: Federation) -> None:
     first = federation.run(**NETWORK, run_dir=str(federation.path / "first"))
     sent: list[dict[str, Any]] = []
@@ -224,3 +184,64 @@ def test_an_initial_model_that_does_not_fit_stops_the_run_before_it_begins(
     assert sentence(ConfigError, lambda: federation.run(**NETWORK, initial_model=str(path))) == wording
     assert len(federation.sent) == before
     assert not RunFolder(federation.path / "run").exists()
+
+
+# --- FedAvg, and silos that fail
+
+
+FAULTY = 1  # budapest
+
+
+def global_weights(folder: RunFolder) -> dict[str, Any]:
+    stored = load_file(folder.models / "global.safetensors")
+    prefix = "network."
+    return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
+
+
+def raises(message: Message, context: Context) -> Message:
+    raise ValueError(SECRET)
+
+
+def sends(change: Callable[[dict[str, Any]], dict[str, Any]], num_examples: int = 1) -> Any:
+    def behave(message: Message, context: Context) -> Message:
+        weights = change(to_weights(message.content.array_records["arrays"]))
+        return Message(to_reply("budapest", weights, num_examples), reply_to=message)
+
+    return behave
+
+
+def refuses(message: Message, context: Context) -> Message:
+    context.run_config["learner"] = "tests.federation.learners.Raising"
+    return client_app(message, context)
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [
+        raises,
+        refuses,
+        sends(lambda weights: {name: value * np.nan for name, value in weights.items()}),
+        sends(lambda weights: {name: value[:1] for name, value in weights.items()}),
+        sends(lambda weights: {"other": np.zeros(3)}),
+        sends(lambda weights: weights, num_examples=0),
+        lambda message, context: Message(RecordDict({"arrays": ArrayRecord([np.zeros(3)])}), reply_to=message),
+        lambda message, context: Message(RecordDict(), reply_to=message),
+    ],
+    ids=["raises", "refuses", "nan", "other shapes", "other names", "weighs nothing", "nameless", "empty"],
+)
+def test_a_silo_that_fails_is_left_out_and_its_words_go_no_further(
+    federation: Federation, caplog: pytest.LogCaptureFixture, behave: Any, wording: SnapshotAssertion
+) -> None:
+    def in_the_second_round(message: Message, context: Context) -> Message:
+        return (behave if message.metadata.group_id == "2" else client_app)(message, context)
+
+    federation.behave[FAULTY] = in_the_second_round
+    with caplog.at_level(logging.INFO, "flwr"):
+        folder = federation.run(**{**FEDAVG, "num_server_rounds": 2})
+    first, entry = folder.rounds()
+    assert first["absent"] == {}
+    assert list(entry["silos"]) == ["cleveland", "long-beach", "zurich"]
+    assert entry["absent"] == wording
+    assert SECRET not in (folder.path / "rounds.jsonl").read_text()
+    if behave is not refuses:  # here the silo's own log is the coordinator's
+        assert SECRET not in caplog.text

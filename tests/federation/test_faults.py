@@ -2,16 +2,18 @@
 
 import json
 import logging
+from typing import Any
 
+import numpy as np
 import pytest
 from flwr.app import Context, Message, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
-from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import Refusal, RunError
+from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import to_record
-from tests.federation.conftest import DEADLINE, Federation
+from tests.federation.conftest import Federation
 from tests.federation.learners import SECRET
 from tests.sentences import sentence
 
@@ -49,43 +51,11 @@ def test_the_run_goes_on_without_a_silo_whose_app_raises(
     assert SECRET not in (folder.path / "rounds.jsonl").read_text()
 
 
-def test_an_exception_in_a_learner_stays_at_the_silo(federation: Federation) -> None:
-    learners = ["decision-tree"] * 4
-    learners[FAULTY] = "tests.federation.learners.Raising"
-    folder = federation.run(learner=",".join(learners), learner_params="{}")
-    assert absences(folder)[0] == {NAME: Refusal.TRAINING_FAILED.sentence}
-    assert len(federation.sent) >= 8
-    for message in federation.sent:
-        assert SECRET.encode() not in message
-        assert b"Raising" not in message
-        assert b"ValueError" not in message
-
-
-def test_a_silo_that_hangs_is_given_up_at_the_deadline_and_not_asked_again(
-    federation: Federation, wording: SnapshotAssertion
-) -> None:
-    federation.behave[FAULTY] = from_round(2, federation.hang)
-    folder = federation.run(num_server_rounds=4, round_deadline=DEADLINE, stop_at_fixed_point=False)
-    assert absences(folder) == wording
-
-
 @pytest.mark.parametrize("content", [RecordDict(), to_record(b"\xff" * 100)], ids=["nothing", "noise"])
 def test_garbage_is_refused_and_the_others_go_on(federation: Federation, content: RecordDict) -> None:
     federation.behave[FAULTY] = from_round(2, lambda message, context: Message(content, reply_to=message))
     folder = federation.run(num_server_rounds=2, stop_at_fixed_point=False)
     assert [set(absent) for absent in absences(folder)] == [set(), {NAME}]
-
-
-def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:
-    def impersonate(message: Message, context: Context) -> Message:
-        context.node_config["partition-id"] = 0
-        return client_app(message, context)
-
-    federation.behave[FAULTY] = impersonate
-    folder = federation.run(num_server_rounds=1, workers=1)
-    (reason,) = [reason for name, reason in absences(folder)[0].items() if name.startswith("node")]
-    assert reason == Refusal.SILO.sentence
-    assert sorted(folder.rounds()[0]["silos"]) == ["budapest", "cleveland", "long-beach"]
 
 
 def test_without_a_quorum_the_run_fails_with_one_sentence_and_keeps_its_checkpoint(
@@ -117,3 +87,69 @@ def test_a_run_folder_that_cannot_be_written_to_fails_with_one_sentence(federati
     with pytest.raises(RunError, match=r"cannot write .* then resume the run"):
         federation.run(stop_at_fixed_point=False)
     assert json.loads((federation.path / "elsewhere" / "rounds.jsonl").read_text().splitlines()[0])["round"] == 1
+
+
+# --- a run that ended between answers and checkpoint
+
+
+NETWORKS: dict[str, Any] = {
+    "learner": "tests.federation.learners.network,tests.federation.learners.network,decision-tree,decision-tree",
+    "learner_params": "{}",
+    "local_steps": 5,
+    "learning_rate": 0.02,
+    "save_models": True,
+    "report_scores": True,
+}
+LABELS: dict[str, Any] = {**NETWORKS, "algorithm": "fedct"}
+PROBABILITIES: dict[str, Any] = {**NETWORKS, "algorithm": "prediction-consensus", "trust": "dynamic"}
+
+
+class Killed(Exception):
+    """In place of the signal that ends a process."""
+
+
+def models(folder: RunFolder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.models.iterdir() if path.suffix == ".safetensors"}
+
+
+@pytest.mark.parametrize("settings", [LABELS, PROBABILITIES], ids=["labels", "probabilities"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_killed_between_answers_and_checkpoint(
+    settings: dict[str, Any], times: int, federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = federation.run(**settings, run_dir=str(federation.path / "whole"))
+
+    def killed(folder: RunFolder, checkpoint: Checkpoint) -> None:
+        if checkpoint.round == 2:
+            raise Killed
+        save(folder, checkpoint)
+
+    save = RunFolder.save_checkpoint
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "save_checkpoint", killed)
+        for resume in range(times):
+            with pytest.raises(Killed):
+                federation.run(**settings, resume=bool(resume))
+    resumed = federation.run(**settings, resume=True)
+    first, second = resumed.load_checkpoint(), whole.load_checkpoint()
+    assert first.round == second.round == 3
+    np.testing.assert_array_equal(first.targets, second.targets)
+    assert first.state.keys() == second.state.keys()
+    for name, value in first.state.items():
+        np.testing.assert_array_equal(value, second.state[name])
+    assert len(models(resumed)) == 2
+    assert models(resumed) == models(whole)
+    scores = [
+        [{name: silo["scores"] for name, silo in entry["silos"].items()} for entry in folder.rounds()]
+        for folder in (resumed, whole)
+    ]
+    assert scores[0] == scores[1]
+
+
+def test_networks_that_were_not_kept_cannot_go_on(federation: Federation) -> None:
+    settings = {**LABELS, "save_models": False}
+    federation.run(**settings, num_server_rounds=2)
+    with pytest.raises(RunError, match=r"networks of this run were not kept \(save-models = false\)"):
+        federation.run(**settings, resume=True)
+    # Nobody is asked any more: there is nothing to go on with.
+    federation.run(**settings, num_server_rounds=2, resume=True, student="decision-tree")

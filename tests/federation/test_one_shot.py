@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError
-from tests.federation import learners
 from tests.federation.conftest import Federation
 
 FEDKT: dict[str, Any] = {"algorithm": "fedkt", "num_server_rounds": 1}
@@ -28,18 +26,6 @@ def result(folder: RunFolder) -> dict[str, Any]:
 def labels(folder: RunFolder) -> list[str]:
     with (folder.path / "labels.csv").open(newline="") as file:
         return [row["label"] for row in csv.DictReader(file)]
-
-
-def test_students_of_perfect_teachers_give_the_right_labels(federation: Federation) -> None:
-    """Teachers that know the answer, and students that remember what they are told."""
-    folder = federation.run(
-        **FEDKT, learner="tests.federation.learners.Knowing", learner_params="{}", preprocessing="none"
-    )
-    config = RunConfig.from_flower({"study": "test", "data": "heart-disease"})
-    dataset = datasets.load(config)
-    right = learners.answers(dataset.public.X)
-    assert labels(folder) == [dataset.schema.classes[c] for c in right]
-    assert folder.rounds()[0]["agreement"] == 1.0
 
 
 def test_the_log_says_what_the_noise_costs(federation: Federation, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,10 +8,9 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
 from tests.federation.test_dp_fedavg import DP_FEDAVG
-from tests.federation.test_drift import NETWORK
-from tests.federation.test_fedavg import FEDAVG
+from tests.federation.test_drift import FEDAVG, NETWORK
 from tests.federation.test_joint import RUN as JOINT
-from tests.federation.test_noise_in_shares import PATE as SHARES
+from tests.federation.test_secure import PATE as SHARES
 from tests.sentences import sentence
 
 MLP = {"learner": "tests.federation.learners.network", "learner_params": "{}"}
@@ -24,7 +23,7 @@ SOFT: dict[str, Any] = {"algorithm": "prediction-consensus", "trust": "dynamic",
 REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "dp-fedavg": (
         DP_FEDAVG,
-        [TREE, {"learner": "tests.federation.test_dp_fedavg.normalized", "learner_params": "{}"}, {"delta": 0.0}],
+        [TREE, {"learner": "tests.federation.learners.normalized", "learner_params": "{}"}, {"delta": 0.0}],
     ),
     "weights": (
         FEDAVG,

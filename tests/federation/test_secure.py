@@ -7,14 +7,15 @@ import pytest
 from flwr.app import Context, Message
 
 from client_app.main import app as client_app
-from fedct_flwr.privacy.budget import DATA_SET
+from fedct_flwr.privacy.accounting import epsilon_in_time
+from fedct_flwr.privacy.budget import WHOLE_SILO, PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
-from fedct_flwr.types import Refusal, RunError
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Behave, Federation
-from tests.silo.labelers import drawing
+from tests.federation.test_one_shot import QUERIES, labels, result
 
 RUNS: dict[str, dict[str, Any]] = {
     "plurality": {"algorithm": "fedct"},
@@ -60,16 +61,38 @@ def test_a_silo_that_dies_in_a_sum_is_absent_from_that_round(federation: Federat
     assert [len(line["absent"]) for line in rounds] == [0, int(gone), 0]
 
 
-def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two answers of epsilon 0.4 are all that 1 covers."""
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
-    with pytest.raises(RunError, match=Refusal.PRIVACY_BUDGET.sentence):
-        federation.run(protection="dp-linear", epsilon=1.0, num_server_rounds=5)
-    folder = RunFolder(federation.path / "run")
-    assert [line["round"] for line in folder.rounds()] == [1, 2]
-    with Ledger(folder.silo_privacy("zurich")) as ledger:
-        spent = ledger.spent("test", DATA_SET)
-    assert spent is not None
-    assert spent.charges == 2
+# --- with noise in shares
+
+
+NAMES = ("cleveland", "budapest", "zurich", "long-beach")
+PATE: dict[str, Any] = {"algorithm": "dp-pate", "num_server_rounds": 1, "secure": True}
+NOISY: dict[str, dict[str, Any]] = {
+    "dp-pate": {**PATE, "gamma": 0.1},
+    "L1": {**PATE, "algorithm": "fedkt", "privacy_level": "L1", "gamma": 0.1},
+    "protected": {**PATE, "gamma": 0.1, "protection": "randomized-response", "epsilon": 1e5},
+}
+
+
+def charged(folder: RunFolder, silo: str) -> tuple[int, PrivacyUnit]:
+    with Ledger(folder.silo_privacy(silo)) as ledger:
+        found = ledger.spent("test", WHOLE_SILO)
+    assert found is not None
+    return found.charges, found.budget.unit
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_each_silo_charges_the_sum_and_the_result_says_what_it_costs(federation: Federation, name: str) -> None:
+    folder = federation.run(**NOISY[name])
+    assert "" not in labels(folder)
+    (line,) = folder.rounds()
+    assert sorted(line["silos"]) == sorted(NAMES)
+    assert "agreement" not in line
+    told = result(folder)["privacy"]
+    scale = 1 / NOISY[name]["gamma"]
+    assert (told["unit"], told["where"], told["honest"], told["scale"]) == ("silo", "silos together", 3, scale)
+    event = VoteShares(scale, QUERIES, 2, 3).event()
+    assert told["epsilon"] == pytest.approx(epsilon_in_time(event, 1e-5).upper, rel=1e-3)
+    for silo in NAMES:
+        assert charged(folder, silo) == (1, PrivacyUnit.SILO)
+    again = federation.run(run_dir=str(federation.path / "again"), **NOISY[name])
+    assert (again.path / "labels.csv").read_bytes() == (folder.path / "labels.csv").read_bytes()

@@ -136,3 +136,22 @@ def test_flwr_run_on_its_own_works_as_a_flower_user_expects(tmp_path: Path, writ
     assert len(list((run / "models").iterdir())) == 4
     assert (app / "pyproject.toml").read_bytes() == before
     assert_nothing_is_left(tmp_path)
+
+
+AGENTS_START_LATE = """
+import sys, time
+if any(argument.endswith("agent.py") for argument in sys.orig_argv):
+    time.sleep(20)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_goes_through_although_rays_agents_take_longer_than_ray_waits(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(AGENTS_START_LATE, encoding="utf-8")
+    path = f"{site}:{environment(tmp_path)['PYTHONPATH']}"
+    quick = ["--rounds", "1", "--learner", "nearest-neighbors", "--no-baselines"]
+    done = fedct(tmp_path, "simulate", "--run-dir", "run", *quick, PYTHONPATH=path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_nothing_is_left(tmp_path)

@@ -27,8 +27,7 @@ from xgboost import XGBClassifier
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
-from fedct_flwr.datasets.inspections import quantiles
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.schema import Schema, quantiles
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.models.model_file import load_model

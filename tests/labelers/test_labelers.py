@@ -2,20 +2,29 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from dp_accounting import NoOpDpEvent
+from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr import datasets
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import PROTECTIONS, PrivacySettings
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.labelers import labeler as labelers
 from fedct_flwr.labelers.dp_linear import DpLinearLabeler
-from fedct_flwr.labelers.labeler import Asked, Labeler
+from fedct_flwr.labelers.labeler import Asked, Labeler, Start, check_installed, labeler_for
 from fedct_flwr.labelers.public_features import Kind, PublicFeatures
 from fedct_flwr.labelers.randomized import RandomizedLabeler
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.events import composed, from_json, to_json
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
-from fedct_flwr.types import ABSTAIN, Examples, TrainingError
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
+from tests.sentences import sentence
 
 DELTA = 1e-5
 ROUNDS = 3
@@ -146,3 +155,83 @@ def test_labels_are_kept_as_often_as_their_epsilon_allows() -> None:
     labels = found.answer(of_votes([2] * 40_000), SecureNoise())
     kept = math.exp(found.mechanism.epsilon) / (math.exp(found.mechanism.epsilon) + 3)
     assert (labels == 2).mean() == pytest.approx(kept, abs=0.015)
+
+
+# --- from settings to a labeler
+
+
+DATA = datasets.load(RunConfig.from_flower({"study": "heart-disease", "data": "heart-disease"}))
+LEARNER = LearnerSettings(name="logistic-regression")
+NETWORK = LearnerSettings(name="tests.federation.learners.network")
+WITH_LABELER = [name for name, entry in PROTECTIONS.items() if entry.labeler]
+
+
+def privacy(protection: str, **values: Any) -> PrivacySettings:
+    return PrivacySettings.read({"protection": protection, **values}, "a test")
+
+
+def labeler(settings: PrivacySettings, learner: LearnerSettings = LEARNER, num_records: int = 168) -> Labeler:
+    return labeler_for(Start(settings, learner, "cleveland", DATA.schema, DATA.public, num_records))
+
+
+@pytest.mark.parametrize("protection", WITH_LABELER)
+def test_each_protection_has_its_labeler(protection: str) -> None:
+    made = labeler(privacy(protection), NETWORK if protection == "dp-sgd" else LEARNER)
+    made.restore(made.dump())
+
+
+@pytest.mark.parametrize(
+    ("protection", "missing", "extras"),
+    [
+        ("dp-linear", {"dp_accounting"}, "dp_accounting: pip install -c constraints.txt -e '.[privacy]'"),
+        ("dp-sgd", {"torch"}, "torch: pip install -c constraints.txt -e '.[dp-sgd]'"),
+        ("dp-sgd", {"torch", "opendp"}, "opendp, torch: pip install -c constraints.txt -e '.[dp-sgd]'"),
+    ],
+)
+def test_a_missing_extra_is_named(
+    protection: str, missing: set[str], extras: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labelers, "find_spec", lambda name: None if name in missing else object())
+    said = sentence(ConfigError, lambda: check_installed(privacy(protection)))
+    assert said == f"protection = '{protection}' needs {extras}"
+
+
+@pytest.mark.parametrize("protection", ["none", "fedkt-l2"])
+def test_what_covers_no_labels_has_no_labeler(protection: str) -> None:
+    with pytest.raises(ConfigError, match=f"labels are asked for, which protection = '{protection}' does not cover"):
+        labeler(privacy(protection))
+
+
+def test_dp_sgd_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labelers, "check_installed", lambda settings: None)
+    with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'logistic-regression' is not one"):
+        labeler(privacy("dp-sgd"), LEARNER)
+    labeler(privacy("dp-sgd"), NETWORK)
+
+
+@pytest.mark.parametrize(
+    ("settings", "learner", "records"),
+    [
+        (privacy("dp-sgd"), LearnerSettings(name="tests.federation.learners.normalized"), 168),
+        (privacy("dp-linear", epsilon=1e-9), LEARNER, 168),
+    ],
+)
+def test_what_cannot_be_kept_is_said_before_anything_runs(
+    settings: PrivacySettings, learner: LearnerSettings, records: int, wording: SnapshotAssertion
+) -> None:
+    assert sentence(ConfigError, labeler, settings, learner, records).partition(": ")[0] == wording
+
+
+SMALL_PUBLIC = PublicSet(np.random.default_rng(0).normal(size=(40, 3)))
+SMALL_SCHEMA = Schema.numeric(("ill", "well"), ("a", "b", "c"))
+
+
+@pytest.mark.parametrize("name", WITH_LABELER)
+def test_a_protection_says_how_the_choice_is_covered_or_refuses_it(name: str):
+    privacy = PrivacySettings(protection=name, epsilon=5.0)
+    try:
+        labeler_for(Start(privacy, LearnerSettings(name="auto"), "essen", SMALL_SCHEMA, SMALL_PUBLIC, 100))
+    except ConfigError:
+        assert not PROTECTIONS[name].of_auto
+    else:
+        assert PROTECTIONS[name].of_auto

@@ -2,10 +2,11 @@
 
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
@@ -15,9 +16,10 @@ from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, TFIDF, package
 from fedct_flwr.learners.sklearn import load_model
-from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import ABSTAIN, Examples, TrainingError
+from fedct_flwr.silo.answers import cotrain, learn_numbers
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
 from fedct_flwr.wire.content import Query
+from fedct_flwr.wire.kinds import VALUES
 
 CLASSES = ("a", "b", "c")
 SHAPES = dict.fromkeys(NETWORKS, (3, 32, 32)) | {"fashion-mnist-mlp": (784,)}
@@ -147,3 +149,61 @@ def test_state_round_trip_trains_on_exactly_where_it_stopped(name: str) -> None:
     second.restore(first.dump())
     np.testing.assert_array_equal(answer(second, dataset, targets), expected)
     assert second.dump() == whole.dump()  # type: ignore[attr-defined]
+
+
+# --- one round at a silo
+
+
+PRIVATE = Examples(np.float64([[100.0], [101.0]]), np.int16([1, 0]))
+PUBLIC = PublicSet(np.float64([[0.0], [1.0], [2.0], [3.0], [4.0]]))
+EVERYTHING = Query(seed=0, size=5)
+NO_TARGETS = np.full(5, ABSTAIN, dtype=np.int16)
+
+
+class Recorder:
+    """Remembers what it was trained on and labels an example by its first feature."""
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        self.X, self.y, self.weights = X, y, sample_weight
+        return self
+
+    def predict(self, X: Features) -> HardLabels:
+        self.queried = X
+        return X[:, 0].astype(np.int16)
+
+
+@pytest.fixture
+def learner() -> Recorder:
+    return Recorder()
+
+
+def test_drops_public_examples_without_a_label(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([ABSTAIN, 1, ABSTAIN, ABSTAIN, 0]), EVERYTHING)
+    assert learner.X.ravel().tolist() == [100, 101, 1, 4]
+    assert learner.y.tolist() == [1, 0, 1, 0]
+
+
+def test_pseudo_labeled_examples_have_the_weight_asked_for(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([ABSTAIN, 1, 2, ABSTAIN, 0]), EVERYTHING, pseudo_weight=0.25)
+    assert learner.weights.tolist() == [1, 1, 0.25, 0.25, 0.25]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_votes_on_the_query_alone_and_in_public_order(seed: int, learner: Recorder):
+    query = Query(seed, size=3)
+    votes = cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, query)
+    assert votes.tolist() == query.positions(5).tolist()
+    assert learner.queried.ravel().tolist() == votes.tolist()
+
+
+def test_values_of_others_weigh_as_much_in_all_as_is_asked_for(learner: Recorder):
+    own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
+    targets, query = np.float32([[1.5], [2.5], [3.5]]), Query(seed=3, size=2)
+    votes = learn_numbers(VALUES, learner, own, PUBLIC, PUBLIC.X[:3], targets, query, weight=0.5)
+    assert learner.X.ravel().tolist() == [100, 101, 0, 1, 2]
+    assert learner.y.tolist() == [7.5, 8.5, 1.5, 2.5, 3.5]
+    # Two private examples: their mean loss and half the mean loss on three others.
+    assert learner.weights is not None
+    np.testing.assert_allclose(learner.weights, [1, 1, 1 / 3, 1 / 3, 1 / 3])
+    assert votes.tolist() == PUBLIC.X[query.positions(5)].tolist()
+    assert votes.dtype == np.float32

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -16,12 +17,13 @@ from sklearn.tree import DecisionTreeClassifier
 from syrupy.assertion import SnapshotAssertion
 from threadpoolctl import threadpool_limits
 
-from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.learner import LearnerSettings, Training
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, make
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, load_model, prepare
 from fedct_flwr.learners.soft import check_soft, weighted_values
+from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ConfigError, DataError, TrainingError
 from tests.sentences import sentence
 
@@ -240,3 +242,57 @@ def test_every_name_learns_values_with_weights_again_the_same_and_is_kept(name: 
 )
 def test_what_predicts_no_number_is_refused_with_what_does(name: str, wording: SnapshotAssertion) -> None:
     assert sentence(ConfigError, regressor, name) == wording
+
+
+# --- classes that count the same
+
+
+RARE = np.int16([0] * 95 + [1] * 5)
+
+
+def balanced_learner(name: str, class_weight: str, **params: Any) -> Any:
+    settings = LearnerSettings.read({"name": name, "class-weight": class_weight, "params": params}, "a test")
+    return untrained(settings, 0, ("a", "b"), np.zeros((1, 1)), None)
+
+
+# Classes that overlap: who counts examples says the frequent one everywhere.
+OVERLAPPING = np.random.default_rng(0).normal(size=(100, 1)) + RARE[:, None]
+TREE = {"max_depth": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("logistic-regression", {}),
+        ("decision-tree", TREE),
+        ("random-forest", TREE),
+        ("gradient-boosting", {"max_depth": 1, "n_estimators": 5}),
+        ("hist-gradient-boosting", {"max_iter": 5}),
+        ("naive-bayes", {}),
+        ("svm", {}),
+        ("xgboost", {"max_depth": 1, "n_estimators": 5}),
+    ],
+)
+def test_a_rare_class_is_found_if_classes_count_the_same(name: str, params: dict[str, Any]) -> None:
+    found = {
+        way: float((balanced_learner(name, way, **params).fit(OVERLAPPING, RARE).predict(OVERLAPPING) == 1).mean())
+        for way in ("none", "balanced")
+    }
+    assert found["none"] < 0.12
+    assert 0.2 < found["balanced"] < 0.8
+
+
+def test_a_learner_without_weights_is_refused_before_anything_runs(wording: SnapshotAssertion) -> None:
+    assert sentence(ConfigError, balanced_learner, "nearest-neighbors", "balanced") == wording
+
+
+def network(balanced: bool) -> TorchLearner:
+    weight = "balanced" if balanced else "none"
+    training = Training().model_copy(update={"batch_size": 32, "learning_rate": 0.05, "class_weight": weight})
+    return TorchLearner(lambda: torch.nn.Linear(1, 2), 2, training, total_steps=300, device="cpu")
+
+
+def test_a_network_finds_the_rare_class_too() -> None:
+    apart = OVERLAPPING + 2 * RARE[:, None]
+    recall = [(network(balanced).fit(apart, RARE).predict(apart[RARE == 1]) == 1).mean() for balanced in (False, True)]
+    assert recall[0] < 0.5 < 0.9 < recall[1]

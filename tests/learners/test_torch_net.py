@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from fedct_flwr.config.learner import Training
+from fedct_flwr.config.learner import LearnerSettings, Training
 from fedct_flwr.learners import networks
+from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.networks import AUGMENTATIONS, augmented
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
 
@@ -137,7 +139,35 @@ def _tensors(state: bytes) -> dict[str, torch.Tensor]:
     return load(state)
 
 
-@pytest.mark.parametrize("model", ["resnet18", "efficientnet_b0"])
-def test_a_network_has_an_output_for_each_class(model: str) -> None:
-    network = make("torchvision", {"model": model}, num_classes=3).eval()
-    assert network(torch.zeros(2, 3, 32, 32)).shape == (2, 3)
+# --- images changed at random while a network trains
+
+
+IMAGES = torch.rand(64, 3, 16, 24, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def test_all_kinds_keep_shape_and_follow_the_seed() -> None:
+    first = augmented(IMAGES, AUGMENTATIONS)
+    torch.manual_seed(0)
+    assert torch.equal(first, augmented(IMAGES, AUGMENTATIONS))
+    assert first.shape == IMAGES.shape
+    assert not torch.equal(first, augmented(IMAGES, AUGMENTATIONS))
+    assert augmented(IMAGES, []) is IMAGES
+
+
+def test_a_network_is_trained_on_changed_images_and_predicts_from_those_that_are() -> None:
+    X = np.zeros((40, 1, 28, 28), dtype=np.uint8)
+    X[::2, ..., :8] = 255  # told apart by the side alone, which flips hide
+    X[1::2, ..., -8:] = 255
+    y = np.tile(np.array([0, 1], dtype=np.int16), 20)
+    scores = []
+    for params in ({}, {"augment": "flip"}):
+        settings = LearnerSettings(name="fashion-mnist-mlp", params=params, device="cpu")
+        learner = untrained(settings, 0, ("a", "b"), X[:2], None, total_steps=60)
+        scores.append((learner.fit(X, y).predict(X) == y).mean())
+    assert scores[0] == 1.0
+    assert scores[1] < 1.0

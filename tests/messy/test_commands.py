@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 import tomli_w
 
-from fedct_flwr import DataWarning, simulate
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.silo.own import real_site
 from fedct_flwr.types import DataError
 from tests.cli.runner import Outcome
-from tests.messy.cases import REFUSED, SAID
-from tests.messy.patients import LABEL, PUBLIC, Patients, patients
+from tests.messy.patients import LABEL, PUBLIC, REFUSED, SAID, Patients, patients
 
 Fedct = Callable[..., Outcome]
 
@@ -70,17 +68,6 @@ def test_simulate_says_what_is_suspicious(fedct: Fedct, here: Path) -> None:
     outcome = fedct("simulate", *options, "--run-dir", "accepted", "--accept", "other-scale:glucose")
     assert codes(json.loads(outcome.out)) == {}
     assert "lies apart" not in outcome.err
-
-
-def test_the_function_raises_and_warns(tmp_path: Path) -> None:
-    folder = made("other words at a silo").write(tmp_path / "refused")
-    with pytest.raises(DataError, match="unknown-values:sex"):
-        simulate(folder, label=LABEL, rounds=1, progress=False)
-    folder = made("one class at a silo").write(tmp_path / "said")
-    with pytest.warns(DataWarning, match="koeln"):
-        assert simulate(folder, label=LABEL, rounds=1, progress=False, learner="naive-bayes").status == "completed"
-    run = simulate(folder, label=LABEL, rounds=1, progress=False, learner="naive-bayes", accept=["one-class:koeln"])
-    assert run.status == "completed"
 
 
 def test_inspect_shows_the_table_by_site_the_findings_and_unused_files(fedct: Fedct, here: Path) -> None:

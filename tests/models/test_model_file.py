@@ -21,6 +21,7 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS
+from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ConfigError, DataError
 from tests.sentences import sentence
@@ -33,6 +34,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "hist-gradient-boosting": {"max_iter": 3, "min_samples_leaf": 2},
     "xgboost": {"n_estimators": 3},
     "rulefit": {"max_rules": 10},
+    "lightgbm.LGBMClassifier": {"n_estimators": 5, "min_child_samples": 2, "n_jobs": 1, "verbose": -1},
+    "catboost.CatBoostClassifier": {"iterations": 5, "verbose": False, "allow_writing_files": False, "thread_count": 1},
 }
 LISTED = sorted(set(CLASSIFIERS) - {"rulefit"})
 WITHOUT_PROBABILITIES = {"svm"}
@@ -114,6 +117,20 @@ def test_types_that_no_short_name_needs_are_named_and_refused(tmp_path: Path) ->
     assert "LinearSVC" in refused(tmp_path / "m", content)
     assert "--package sklearn" in refused(tmp_path / "m", content)
     assert load_model(tmp_path / "m", ["sklearn"]).predict(X[1:]).shape == (59,)
+
+
+@pytest.mark.parametrize("name", ["lightgbm.LGBMClassifier", "catboost.CatBoostClassifier"])
+def test_a_learner_of_another_package_is_read_with_that_package(tmp_path: Path, name: str) -> None:
+    package = name.partition(".")[0]
+    pytest.importorskip(package)
+    learner, content = saved(tmp_path / "m.skops", name)
+    assert f"--package {package}" in refused(tmp_path / "m", content)
+    X, _ = table(seed=1)
+    with ForeignModel(tmp_path / "m.skops", [package]) as model:
+        labels, probabilities = model.predict(X)
+    assert labels.tolist() == learner.predict(X).tolist()
+    assert probabilities is not None
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
 
 
 def test_functions_are_refused_before_they_are_looked_up(tmp_path: Path) -> None:

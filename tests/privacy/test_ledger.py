@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 from dp_accounting import GaussianDpEvent, RandomizedResponseDpEvent, UnsupportedDpEvent, UnsupportedEventError
+from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
+from fedct_flwr.privacy.ledger import BudgetExceeded, CommonBudget, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.types import RunError
+from fedct_flwr.types import ConfigError, RunError
+from tests.hospitals import write_silo_folder
 from tests.sentences import sentence
 
 ROOT = Path(__file__).parents[2]
@@ -172,6 +175,13 @@ class TestUnusedCharges:
         assert ledger.spent(*WHERE).charges == 2
         assert ledger.spent(*WHERE).epsilon.upper == pytest.approx(0.1 + price)
 
+    def test_a_question_whose_price_has_changed_leaves_its_charge_to_the_next_of_that_event(
+        self, ledger: Ledger
+    ) -> None:
+        assert ledger.answer(*WHERE, ONE, pure(0.05), b"q", lambda: b"a") == b"a"
+        assert ledger.answer(*WHERE, ONE, TENTH, b"other", lambda: b"b") == b"b"
+        assert ledger.spent(*WHERE).charges == 2
+
     def test_what_was_charged_without_a_question_was_released(self, tmp_path: Path) -> None:
         with Ledger(tmp_path / "new") as ledger:
             ledger.charge(*WHERE, ONE, TENTH)
@@ -325,3 +335,79 @@ def test_a_forked_process_opens_its_own(ledger: Ledger, tmp_path: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
     ledger.charge(*WHERE, ONE, TENTH)
     assert charges(tmp_path) == 3
+
+
+# --- one budget over several studies
+
+
+OWN = Budget(1.0, 0.0)
+
+
+def shared_ledger(folder: Path, name: str, epsilon: float | None = 1.0) -> Ledger:
+    """The shared_ledger of one study's silo folder, which shares a budget with others."""
+    common = CommonBudget(folder / "common", Budget(epsilon, 0.0)) if epsilon else None
+    return Ledger(folder / name, common=common)
+
+
+def charge(one: Ledger, times: int, study: str = "study") -> None:
+    with one:
+        for _ in range(times):
+            one.charge(study, "records", OWN, TENTH)
+
+
+def spent(folder: Path) -> float:
+    return CommonBudget(folder / "common", None).spent(0.0).upper
+
+
+def own(folder: Path, name: str) -> int:
+    with Ledger(folder / name) as one:
+        found = one.spent("study", "records")
+    return found.charges if found else 0
+
+
+def test_two_studies_spend_one_budget(tmp_path: Path) -> None:
+    heart, lung = shared_ledger(tmp_path, "heart"), shared_ledger(tmp_path, "lung")
+    charge(heart, 6)
+    charge(lung, 4)
+    assert spent(tmp_path) == pytest.approx(1.0)
+    for one in (heart, lung):
+        with pytest.raises(BudgetExceeded, match=r"over all studies \(epsilon 1, delta 0, under \[records\]"):
+            charge(one, 1)
+    # Neither has charged what it may not release.
+    assert (own(tmp_path, "heart"), own(tmp_path, "lung")) == (6, 4)
+    assert spent(tmp_path) == pytest.approx(1.0)
+
+
+def test_what_was_charged_before_counts_once(tmp_path: Path) -> None:
+    charge(shared_ledger(tmp_path, "heart", epsilon=None), 5)
+    for _ in range(3):
+        charge(shared_ledger(tmp_path, "heart"), 1)
+    assert spent(tmp_path) == pytest.approx(0.8)
+    charge(shared_ledger(tmp_path, "lung"), 2)
+    with pytest.raises(BudgetExceeded):
+        charge(shared_ledger(tmp_path, "lung"), 1)
+
+
+def test_a_folder_that_was_lost_ends_all_releases(tmp_path: Path) -> None:
+    charge(shared_ledger(tmp_path, "heart"), 1)
+    for path in (tmp_path / "common" / "privacy").iterdir():
+        path.unlink()
+    with pytest.raises(LedgerError, match="is gone, and was used"):
+        charge(shared_ledger(tmp_path, "heart"), 1)
+    assert own(tmp_path, "heart") == 1
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        {"folder": "../common", "epsilon": 2.0},
+        {"epsilon": 2.0},
+        {"folder": "state"},
+        {"folder": "../common", "epsilon": -1.0},
+    ],
+)
+def test_what_promises_nothing_is_refused(
+    tmp_path: Path, records: dict[str, object], wording: SnapshotAssertion
+) -> None:
+    said = sentence(ConfigError, lambda: SiloConfig.read_toml(write_silo_folder(tmp_path / "one", records=records)))
+    assert said == wording

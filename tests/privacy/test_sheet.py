@@ -26,14 +26,19 @@ from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEve
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.mechanisms import ON_COUNTS
 from fedct_flwr.privacy.noise_shares import VoteShares, calibrated, spent_on_sum
-from fedct_flwr.privacy.sheet import Answers, page, sheet
+from fedct_flwr.privacy.sheet import Answers, Sheet
 from fedct_flwr.privacy.tally_noise import spent_by
 from fedct_flwr.silo.release import account
 
 
 def of_records(*accounts: Spending, **privacy: object) -> str:
     settings = PrivacySettings.read({"protection": "dp-linear", **privacy}, "a test")
-    return sheet("study", settings, 100, accounts, simulated=False, metrics=False)
+    return Sheet.of_labels("study", settings, 100, accounts=accounts).markdown
+
+
+def page(kind: str, *accounts: Spending, **more: Any) -> str:
+    facts = {name: more.pop(name) for name in ("honest", "may_collude") if name in more}
+    return Sheet(kind=kind, study="study", protection="", accounts=accounts, facts=facts, **more).markdown
 
 
 def test_a_broken_promise_is_said_with_the_silos_name(wording: SnapshotAssertion) -> None:
@@ -49,7 +54,7 @@ def test_a_broken_promise_is_said_with_the_silos_name(wording: SnapshotAssertion
 def test_probabilities_are_called_so_and_no_protection_is_said_to_cover_them(wording: SnapshotAssertion) -> None:
     nothing = PrivacySettings.read({"protection": "none"}, "a test")
     answers = Answers(labels=False, probabilities=True)
-    said = sheet("study", nothing, 100, [], simulated=True, metrics=False, answers=answers)
+    said = Sheet.of_labels("study", nothing, 100, answers, simulated=True).markdown
     assert said == wording
     assert "labels of the models themselves" not in said
 
@@ -62,15 +67,15 @@ ACCOUNT = Spending(whom="essen", unit=SILO, epsilon=1.99, delta=1e-5, budget=2.0
 
 def test_noise_in_shares_says_whom_it_protects_from_whom(wording: SnapshotAssertion) -> None:
     silos = {"cost": IN_SHARES, "honest": 4, "may_collude": 2}
-    assert page("shares", "study", [ACCOUNT], simulated=True, metrics=False, **silos) == wording
-    assert "ask it for `fedct privacy-sheet`" in page("shares", "study", simulated=False, metrics=True, **silos)
+    assert page("shares", ACCOUNT, simulated=True, **silos) == wording
+    assert "ask it for `fedct privacy-sheet`" in page("shares", metrics=True, **silos)
 
 
 AT_COORDINATOR = replace(IN_SHARES, noise=NoiseOnVotes("laplace", 1228, 59.655))
 
 
 def of_noise(**cost: Any) -> str:
-    return page("coordinator", "study", simulated=False, metrics=False, cost=replace(AT_COORDINATOR, **cost))
+    return page("coordinator", cost=replace(AT_COORDINATOR, **cost))
 
 
 def test_noise_at_the_coordinator_says_whom_it_protects_from_whom(wording: SnapshotAssertion) -> None:
@@ -168,7 +173,7 @@ def test_epsilon_follows_from_the_noise_on_votes_that_the_sheet_states(name: str
     else:
         spent = spent_by(ON_COUNTS[name](40.0, votes, PrivacyUnit.SILO), 50, 1e-5)
     kind = "shares" if name == "in shares" else "coordinator"
-    text = page(kind, "study", simulated=False, metrics=False, cost=spent, honest=3, may_collude=1)
+    text = page(kind, cost=spent, honest=3, may_collude=1)
     (printed,) = re.findall(rf"\*\*How much:\*\* epsilon {NUMBER}", text)
     (queries,) = re.findall(rf"for each of {NUMBER} public examples", text)
     (scale,) = re.findall(rf"(?:of scale|standard deviation of) {NUMBER} votes", text)

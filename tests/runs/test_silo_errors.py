@@ -3,6 +3,7 @@
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -10,9 +11,10 @@ import fedct_flwr
 from fedct_flwr.runs.records import errors_of, keep_error
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError, TrainingError
-from tests.models.test_boosting_libraries import PUBLIC, SILOS
 
 RAISING = "tests.federation.learners.Raising"
+X = np.random.default_rng(0).normal(size=(60, 2))
+SILOS = dict.fromkeys(("ahlen", "bonn", "celle"), (X, X[:, 0] > 0))
 
 
 @pytest.fixture
@@ -40,5 +42,5 @@ def test_several_silos_at_once_lose_no_line(folder: RunFolder) -> None:
 
 def test_a_run_that_fails_raises_type_text_and_silo(tmp_path: Path, wording: SnapshotAssertion) -> None:
     with pytest.raises(RunError) as failed:
-        fedct_flwr.simulate(SILOS, PUBLIC, label="label", learner=RAISING, run_dir=tmp_path / "run", progress=False)
+        fedct_flwr.simulate(SILOS, X, learner=RAISING, run_dir=tmp_path / "run", progress=False)
     assert str(failed.value) == wording

@@ -148,18 +148,6 @@ def test_the_interval_of_r_squared_holds_the_truth_and_has_none_without_spread()
     assert math.isnan(same.low)
 
 
-@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
-def test_the_slope_says_whether_the_range_is_right(factor: float) -> None:
-    rng = np.random.default_rng(3)
-    y = rng.normal(50, 3, 400)
-    # Predictions that range this much more widely than what is known of y.
-    known = y + rng.normal(size=400)
-    best = np.polyval(np.polyfit(known, y, 1), known)
-    slope = assess(examples(y), Predicted(50 + factor * (best - 50)), QUANTITY).metrics["slope"]
-    assert slope.low < 1 / factor < slope.high
-    assert (slope.low < 1 < slope.high) == (factor == 1)
-
-
 # --- what cannot be computed
 
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.secure_sum import messages as m
-from fedct_flwr.secure_sum.coordinator import Requests
 from fedct_flwr.secure_sum.dealing import opened_shares, pair_seed, seed_check, tag, unwrapped
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.masks import Masked, derive
@@ -149,11 +148,3 @@ class Adversary:
 
 def all_places(made: Federation) -> tuple[int, ...]:
     return tuple(range(len(made.coordinator.names)))
-
-
-def normal_sum(made: Federation, shape: Shape, colluders: Iterable[str] = ()) -> tuple[Adversary, Requests]:
-    """A sum as the protocol has it, up to what opens it."""
-    adversary = Adversary(made, colluders)
-    adversary.deals, adversary.number, adversary.shape = made.coordinator._deals, made.coordinator._number, shape
-    requests = made.coordinator.answered(made.exchange(made.coordinator.ask(shape)))
-    return adversary, requests

@@ -22,10 +22,6 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 MODULUS = np.uint64(1 << BITS)
 
 
-def honest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No bug."""
-
-
 def same_masks(made: Federation) -> bool:
     """Whether a silo that adds the same vector twice sends the same bytes twice."""
     sent = []
@@ -41,13 +37,13 @@ def one_mask_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_module, "derive", lambda *parts: bytes(32))
 
 
-@pytest.mark.parametrize(("plant", "found"), [(honest, False), (one_mask_for_all, True)])
-def test_no_mask_serves_two_sums(monkeypatch: pytest.MonkeyPatch, plant: Plant, found: bool) -> None:
-    plant(monkeypatch)
-    assert same_masks(federation(4)) == found
+def is_opened(made: Federation, stripped: tuple[np.ndarray, set[int], bool]) -> bool:
+    """Whether a vector without the masks that can be known is what the first silo added."""
+    vector, unknown, masked = stripped
+    return not unknown and not masked and np.array_equal(vector, made.numbers["silo-00"].vector_)
 
 
-def earlier_vector(made: Federation) -> np.ndarray | None:
+def earlier_vector(made: Federation) -> bool:
     """Open a silo's pairwise seeds in a later sum, and take them off its vector of an earlier one."""
     opened = Adversary(made)
     everybody, view = list(made.silos), all_places(made)
@@ -64,8 +60,7 @@ def earlier_vector(made: Federation) -> np.ndarray | None:
         later.open(name, view, survivors, answers, signatures)
     assert later.secret(0, wraps=True) is not None
     opened.knows_pair = later.knows_pair  # type: ignore[method-assign]
-    vector, unknown, masked = opened.stripped(0, view, first["silo-00"].masked)
-    return None if unknown or masked else vector
+    return is_opened(made, opened.stripped(0, view, first["silo-00"].masked))
 
 
 def seeds_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,15 +68,7 @@ def seeds_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "pair_seed", lambda root, number: dealing.derive(root, b"pair seed", size=16))
 
 
-@pytest.mark.parametrize(("plant", "found"), [(honest, False), (seeds_of_the_session, True)])
-def test_a_dropout_opens_nothing_of_earlier_sums(monkeypatch: pytest.MonkeyPatch, plant: Plant, found: bool) -> None:
-    plant(monkeypatch)
-    made = federation(4)
-    vector = earlier_vector(made)
-    assert (vector is not None and np.array_equal(vector, made.numbers["silo-00"].vector_)) == found
-
-
-def both_opened(made: Federation) -> np.ndarray | None:
+def both_opened(made: Federation) -> bool:
     """Open a sum of all, then the same with a list of survivors that leaves one silo out."""
     adversary = Adversary(made)
     everybody, view = list(made.silos), all_places(made)
@@ -92,8 +79,7 @@ def both_opened(made: Federation) -> np.ndarray | None:
         adversary.open(name, view, survivors, answers, signatures)
     for name in everybody:
         adversary.open(name, view, view, answers)
-    vector, unknown, masked = adversary.stripped(0, view, answers["silo-00"].masked)
-    return None if unknown or masked else vector
+    return is_opened(made, adversary.stripped(0, view, answers["silo-00"].masked))
 
 
 def forgets_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,18 +95,10 @@ def forgets_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SumClient, "_repeated_or", forgetful)
 
 
-@pytest.mark.parametrize(("plant", "found"), [(honest, False), (forgets_what_it_said, True)])
-def test_never_both_shares_of_a_silo(monkeypatch: pytest.MonkeyPatch, plant: Plant, found: bool) -> None:
-    plant(monkeypatch)
-    made = federation(4)
-    vector = both_opened(made)
-    assert (vector is not None and np.array_equal(vector, made.numbers["silo-00"].vector_)) == found
-
-
-def too_small_a_sum(made: Federation) -> np.ndarray | None:
+def too_small_a_sum(made: Federation) -> bool:
     """Tell each of six silos another list of four survivors, so that together they open a sum of three."""
-    colluder = "silo-05"
-    adversary = Adversary(made, [colluder])
+    assert made.coordinator._terms.fewest(6) == 4
+    adversary = Adversary(made, ["silo-05"])
     view = all_places(made)
     answers = adversary.asks(shape(), dict.fromkeys(made.silos, view))
     extra = [3, 4, 5, 3, 4]
@@ -133,26 +111,17 @@ def too_small_a_sum(made: Federation) -> np.ndarray | None:
     for place in (0, 1, 2):
         vector, unknown, masked = adversary.stripped(place, view, answers[f"silo-{place:02d}"].masked)
         if masked or not unknown <= {0, 1, 2}:
-            return None
+            return False
         total += vector
-    return total % MODULUS
+    expected = sum(made.numbers[f"silo-{place:02d}"].vector_ for place in (0, 1, 2)) % MODULUS
+    return np.array_equal(total % MODULUS, expected)
 
 
 def unsigned_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SumClient, "_check_signatures", lambda *about: None)
 
 
-@pytest.mark.parametrize(("plant", "found"), [(honest, False), (unsigned_list, True)])
-def test_silos_open_one_list_of_survivors_only(monkeypatch: pytest.MonkeyPatch, plant: Plant, found: bool) -> None:
-    plant(monkeypatch)
-    made = federation(6)
-    assert made.coordinator._terms.fewest(6) == 4
-    total = too_small_a_sum(made)
-    expected = sum(made.numbers[f"silo-{place:02d}"].vector_ for place in (0, 1, 2)) % MODULUS
-    assert (total is not None and np.array_equal(total, expected)) == found
-
-
-def forked(made: Federation) -> np.ndarray | None:
+def forked(made: Federation) -> bool:
     """Tell one silo of a sum with a colluder and a silo that will be missing, and the others of a sum of all."""
     colluder, missing, target = 3, 2, 0
     adversary = Adversary(made, ["silo-03"])
@@ -164,8 +133,7 @@ def forked(made: Federation) -> np.ndarray | None:
     for name in signers:
         adversary.open(name, view, survivors, answers, dict(sorted(signatures.items())))
     adversary.add_colluders_shares()
-    vector, unknown, masked = adversary.stripped(target, small, answers["silo-00"].masked)
-    return None if unknown or masked else vector
+    return is_opened(made, adversary.stripped(target, small, answers["silo-00"].masked))
 
 
 def tags_of_any_sum(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,12 +141,23 @@ def tags_of_any_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.secure_sum.adversary.tag", lambda *about: bytes(16))
 
 
-@pytest.mark.parametrize(("plant", "found"), [(honest, False), (tags_of_any_sum, True)])
-def test_no_silo_is_told_of_another_sum(monkeypatch: pytest.MonkeyPatch, plant: Plant, found: bool) -> None:
-    plant(monkeypatch)
-    made = federation(4)
-    vector = forked(made)
-    assert (vector is not None and np.array_equal(vector, made.numbers["silo-00"].vector_)) == found
+ATTACKS: dict[str, tuple[Callable[[Federation], bool], int, Plant]] = {
+    "a mask serves two sums": (same_masks, 4, one_mask_for_all),
+    "a dropout opens an earlier sum": (earlier_vector, 4, seeds_of_the_session),
+    "both shares of a silo": (both_opened, 4, forgets_what_it_said),
+    "two lists of survivors": (too_small_a_sum, 6, unsigned_list),
+    "a silo is told of another sum": (forked, 4, tags_of_any_sum),
+}
+
+
+@pytest.mark.parametrize("has_bug", [False, True])
+@pytest.mark.parametrize(("attack", "silos", "plant"), ATTACKS.values(), ids=ATTACKS)
+def test_an_attack_works_on_the_planted_bug_alone(
+    monkeypatch: pytest.MonkeyPatch, attack: Callable[[Federation], bool], silos: int, plant: Plant, has_bug: bool
+) -> None:
+    if has_bug:
+        plant(monkeypatch)
+    assert attack(federation(silos)) == has_bug
 
 
 def test_nothing_of_a_sum_that_failed_can_be_opened() -> None:

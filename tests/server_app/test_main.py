@@ -5,18 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.coordinator.cotraining import CoTraining
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo import own as own_silo
 from fedct_flwr.types import ConfigError
 from server_app.main import app as server_app
-from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
+from tests.hospitals import HOSPITALS, STUDY, write_study_folder
 from tests.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("without_gate")
@@ -38,21 +35,6 @@ def settings(study: Path, run: Path, **changes: Any) -> dict[str, Any]:
         "roster-deadline": 0.5,
         **{key.replace("_", "-"): value for key, value in changes.items()},
     }
-
-
-def run(config: dict[str, Any], silo_files: list[Path]) -> RunFolder:
-    """Run real silos in one process, where each has a process of its own otherwise: they keep nothing between turns."""
-    app = ClientApp()
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        own_silo.read_once.cache_clear()
-        return client_app(message, context)
-
-    nodes = [{"silo-file": str(path)} for path in silo_files]
-    # One at a time: what a process reads but once is here for all of them.
-    run_loopback(server_app, app, config, nodes, workers=1)
-    return RunFolder(Path(config["run-dir"]))
 
 
 def simulated(path: Path, **changes: Any) -> RunFolder:
@@ -89,13 +71,6 @@ def test_settings_that_real_silos_have_for_themselves_are_refused(
     said = refusal(settings(study, tmp_path / "run", **{key: value}))
     assert said.startswith(f"{key.replace('_', '-')} ")
     assert said == wording
-
-
-def test_a_node_that_stands_for_no_silo_on_the_roster_does_not_count(study: Path, tmp_path: Path) -> None:
-    silos = [write_silo_folder(tmp_path / name, name) for name in HOSPITALS]
-    config = settings(study, tmp_path / "run", roster=",".join(HOSPITALS[:3]), num_server_rounds=1)
-    (entry,) = run(config, silos).rounds()
-    assert sorted(entry["silos"]) == sorted(HOSPITALS[:3])
 
 
 def test_an_unexpected_error_leaves_a_reason_and_its_details(

@@ -141,19 +141,19 @@ def test_a_silo_that_was_stopped_in_a_round_answers_as_if_it_had_not_been(
 # --- models
 
 
-def test_a_real_silo_keeps_its_model_in_its_folder_and_nowhere_else(real_node: RealNode, tmp_path: Path) -> None:
-    silo = Silo(real_node(), **{"run-dir": str(tmp_path / "run"), "save-models": True})
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_real_silo_keeps_its_model_in_its_folder_and_not_where_the_coordinator_chose(
+    real_node: RealNode, tmp_path: Path, is_there: bool
+) -> None:
+    run = tmp_path / "run"
+    if is_there:
+        RunFolder.create(run, {}, {}).close()
+    before = sorted(run.rglob("*"))
+    silo = Silo(real_node(), **{"run-dir": str(run), "save-models": True, "resume": is_there})
     silo.outcome(silo.instruction())
     assert (tmp_path / "cleveland" / "state" / "model-heart-disease.skops").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["cleveland"]
-
-
-def test_a_real_silo_writes_nothing_to_a_path_that_the_coordinator_chose(real_node: RealNode, tmp_path: Path) -> None:
-    RunFolder.create(tmp_path / "run", {}, {}).close()
-    before = sorted((tmp_path / "run").rglob("*"))
-    silo = Silo(real_node(), **{"run-dir": str(tmp_path / "run"), "save-models": True, "resume": True})
-    silo.outcome(silo.instruction())
-    assert sorted((tmp_path / "run").rglob("*")) == before
+    assert run.exists() is is_there
+    assert sorted(run.rglob("*")) == before
 
 
 def test_a_network_goes_on_from_its_model_when_the_run_was_resumed(real_node: RealNode, tmp_path: Path) -> None:
@@ -264,16 +264,11 @@ def test_a_real_silo_answers_nobody_but_its_agent(
 # --- answers
 
 
-@pytest.mark.parametrize("learner", [{"name": "logistic-regression"}, {"name": "random-forest"}, NETWORK])
-def test_a_real_silo_answers_what_the_simulated_one_does(real_node: RealNode, learner: dict[str, Any]) -> None:
-    settings = {key: value for key, value in learner.items() if key not in ("name", "packages")}
-    simulated = Silo(dict(SIMULATED), **{"learner": learner["name"], **settings})
-    real = Silo(real_node(learner=learner))
-    for number in (1, 2):
-        instruction = real.instruction(number, number - 2)
-        one, other = simulated.reply(instruction), real.reply(instruction)
-        assert (one.silo, one.round) == (other.silo, other.round) == ("cleveland", number)
-        np.testing.assert_array_equal(one.outcome, other.outcome)
+@pytest.mark.parametrize("wanted", [False, True, "true", 1, None])
+@pytest.mark.parametrize("allowed", [False, True])
+def test_scores_need_the_policy_and_the_run(real_node: RealNode, allowed: bool, wanted: Any) -> None:
+    silo = Silo(real_node(policy={"metrics": allowed}), **{"report-scores": wanted})
+    assert (silo.reply(silo.instruction()).scores is not None) is (allowed and wanted is True)
 
 
 HOSTILE: list[dict[str, Any]] = [

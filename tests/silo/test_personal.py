@@ -9,9 +9,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from fedct_flwr.learners.out_of_fold import Evidence
+from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.silo.opening import gated
-from fedct_flwr.silo.personal import Judgment
+from fedct_flwr.silo.personal import Judgment, Subject, read_decision, write_decision
+from fedct_flwr.types import Examples
+from fedct_flwr.wire.content import Instruction
 from tests.hospitals import STUDY, restart, write_silo_folder
 from tests.silo.test_answers import NETWORK, Silo
 
@@ -92,3 +96,108 @@ def test_a_network_that_trains_on_says_that_it_only_ranks(tmp_path: Path) -> Non
     assert found is not None
     assert found.recalibration is None
     assert found.chances.startswith("ranks, not chances: a network")
+
+
+# --- what a silo's guard decided
+
+
+GUARDED = {"name": "decision-tree", "params": {"max_depth": 3}, "pseudo-weight": "auto"}
+RECORDS = Examples(np.zeros((3, 1)), np.int16([0, 1, 1]))
+SUBJECT = Subject(7, bytes(32), bytes([3] * 32), RECORDS)
+DECISION = Decision(Trust(0.3, Evidence(-0.1, 0.02, 3), foreign=True), np.int16([1, -1, 0]), 2)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "judgments" / "essen.decision"
+    write_decision(found, SUBJECT, DECISION)
+    return found
+
+
+def test_a_resumed_run_goes_on_with_it_and_another_run_does_not(path: Path) -> None:
+    other = SUBJECT._replace(run_id=8)
+    assert read_decision(path, other, 3, resumed=False) is None
+    assert read_decision(path, other, 3, resumed=True) is not None
+    assert read_decision(path, other, 1, resumed=True) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model_digest": bytes([1] * 32)},
+        {"public_fingerprint": bytes([1] * 32)},
+        {"private": Examples(np.zeros((3, 1)), np.int16([0, 1, 0]))},
+        {"private": Examples(np.zeros((2, 1)), np.int16([0, 1]))},
+    ],
+)
+def test_it_is_of_one_model_one_public_set_and_the_same_records(path: Path, other: dict[str, Any]) -> None:
+    for resumed in (False, True):
+        assert read_decision(path, SUBJECT._replace(**other), 3, resumed=resumed) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"round": 1}', "\x00"])
+def test_a_damaged_file_is_no_decision(path: Path, text: str) -> None:
+    path.write_text(text)
+    assert read_decision(path, SUBJECT, 3, resumed=False) is None
+    path.unlink()
+    assert read_decision(path, SUBJECT, 3, resumed=False) is None
+
+
+class Asked:
+    """A real silo, restarted before each question, and how often it has weighed labels."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.weighed, self._folder = 0, folder
+        anew = Safeguard._anew
+
+        def counted(guard: Safeguard, *args: Any) -> Trust:
+            self.weighed += 1
+            return anew(guard, *args)
+
+        monkeypatch.setattr(Safeguard, "_anew", counted)
+
+    def learn(self, number: int, changed: int, run: int = 5) -> np.ndarray:
+        """A round in which this many labels are no longer those of a first model."""
+        silo = silo_in(self._folder, run, GUARDED)
+        instruction = silo.instruction(number, 0)
+        labels = np.where(np.arange(silo.terms.num_public) % 2, np.int16(1), np.int16(0))
+        labels[:changed] = 1 - labels[:changed]
+        asked = Instruction(number, instruction.query, labels.astype(np.int16))
+        silo.instruction = lambda *_: asked  # type: ignore[method-assign]
+        return learn(silo, number)
+
+    def judgment(self) -> Judgment:
+        found = Judgment.read(self._folder / "state" / f"judgment-{STUDY}.json")
+        assert found is not None
+        return found
+
+
+@pytest.mark.usefixtures("in_a_run")
+def test_a_restarted_silo_keeps_its_decision_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silo = Asked(tmp_path, monkeypatch)
+    silo.learn(2, 0)
+    assert (silo.weighed, silo.judgment().weighed_in) == (1, 2)
+    first = silo.judgment()
+    silo.learn(3, 1)
+    assert (silo.weighed, silo.judgment().weighed_in) == (1, 2)
+    assert silo.judgment().round == 3
+    # Made-up labels, which the columns do not tell; the records' own are.
+    fit = silo.judgment().labels_fit
+    assert fit == first.labels_fit is not None
+    assert abs(fit.auc - 0.5) < 0.2 < fit.own - 0.5
+    assert (silo.judgment().weight, silo.judgment().gain) == (first.weight, first.gain)
+    silo.learn(4, 40)
+    assert (silo.weighed, silo.judgment().weighed_in) == (2, 4)
+    silo.learn(2, 40, run=6)
+    assert (silo.weighed, silo.judgment().weighed_in) == (3, 2)
+
+
+@pytest.mark.usefixtures("in_a_run")
+def test_an_answer_that_nobody_took_leaves_no_decision(tmp_path: Path) -> None:
+    silo: Silo = silo_in(tmp_path, learner=GUARDED)
+    kept = tmp_path / "state" / f"judgment-{STUDY}.decision"
+    with asked(silo, 2, 1) as (_, afterwards):
+        assert not kept.exists()
+        for each in afterwards:
+            each()
+    assert kept.exists()

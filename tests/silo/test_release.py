@@ -4,25 +4,28 @@ import itertools
 import os
 import shutil
 import signal
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting import DpEvent, NoOpDpEvent
 from flwr.app import Context, RecordDict
 
 from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
+from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.silo import release
 from fedct_flwr.silo.release import STATE, approve_budget
 from fedct_flwr.silo.site import FolderState
-from fedct_flwr.types import Refusal
+from fedct_flwr.types import HardLabels, Refusal
 from fedct_flwr.wire.content import Instruction, Query
 from tests.hospitals import STUDY, restart
-from tests.silo import labelers
-from tests.silo.labelers import Drawing, drawing
 from tests.silo.real import RUN, TERMS, RealSilo, answered
 
 pytestmark = pytest.mark.usefixtures("without_gate")
@@ -30,9 +33,51 @@ pytestmark = pytest.mark.usefixtures("without_gate")
 PROTECTED: dict[str, Any] = {"protection": "dp-linear", "epsilon": 1.0}
 
 
+PRICE = 0.4
+
+
+class Drawing:
+    """Each answer costs ``PRICE`` and is random; after ``free_after`` of them the last one is given for nothing.
+
+    The dump is all answers that were drawn.
+    """
+
+    reads_votes = False
+
+    def __init__(self, free_after: int = 1000) -> None:
+        self._free_after = free_after
+        self.drawn: list[bytes] = []
+
+    def event(self, asked: Asked) -> DpEvent:
+        return pure(PRICE) if len(self.drawn) < self._free_after else NoOpDpEvent()
+
+    def answer(self, asked: Asked, noise: Noise) -> HardLabels:
+        if len(self.drawn) < self._free_after:
+            self.drawn.append(bytes(octet % 2 for octet in noise.octets(len(asked.positions))))
+        return np.frombuffer(self.drawn[-1], dtype=np.uint8).astype(np.int16)
+
+    def dump(self) -> bytes:
+        return b"".join(struct.pack("<I", len(drawn)) + drawn for drawn in self.drawn)
+
+    def restore(self, state: bytes) -> None:
+        self.drawn = []
+        while state:
+            (size,) = struct.unpack_from("<I", state)
+            self.drawn.append(state[4 : 4 + size])
+            state = state[4 + size :]
+
+    def reset(self) -> None:
+        self.drawn = []
+
+
+def drawing(*_: Any) -> Drawing:
+    """In place of ``labeler_for``."""
+    return Drawing()
+
+
 @pytest.fixture(autouse=True)
 def _set_up(in_a_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", drawing)
 
 
 class Silo(RealSilo):
@@ -110,7 +155,7 @@ def test_nothing_is_learned_when_the_budget_is_used_up_as_no_answer_leaves(silo:
 def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_labeler_has_drawn(
     silo: Silo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
     restart()
     assert silo.ask(1) == silo.ask(2)
     shutil.rmtree(silo.state / "privacy")
@@ -119,20 +164,8 @@ def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_label
     assert silo.charges == 1
 
 
-def test_a_question_costs_once_in_all_runs_and_after_a_restart(silo: Silo) -> None:
-    first = silo.ask(1)
-    assert silo.ask(1) == first
-    assert silo.ask(2, label=1) != first
-    assert silo.charges == 2
-    restart()
-    # Of another run, whose last answer is to another question than this silo's last.
-    assert silo.ask(1, run=2) == first
-    assert silo.ask(1, run=3) == first
-    assert silo.charges == len(silo.drawn) == 2
-
-
 def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
     restart()
     assert len({silo.ask(number) for number in range(1, 9)}) == 1
     assert silo.charges == 1
@@ -214,53 +247,6 @@ def test_killed_anywhere_it_has_paid_once_and_says_the_same(silo: Silo) -> None:
         if len(kept) == 2:  # drawn before it was killed: this is what it says
             assert first == kept[1], point
     assert killed > 10
-
-
-def killed_at(silo: Silo, owner: Any, name: str, *, after: bool = False) -> None:
-    """Ask the first question in a process that is killed before or after this step."""
-    child = os.fork()
-    if child == 0:
-        try:
-            inner = getattr(owner, name)
-
-            def last(*arguments: Any, **named: Any) -> Any:
-                if after:
-                    inner(*arguments, **named)
-                os.kill(os.getpid(), signal.SIGKILL)
-
-            setattr(owner, name, last)
-            silo.ask(1)
-        finally:
-            os._exit(0)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    restart()
-
-
-def test_killed_in_its_only_draw_it_has_not_lost_its_budget(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As dp-linear, which spends all of it at its first question, whichever that is."""
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
-    silo.protect(epsilon=0.5)
-    killed_at(silo, Drawing, "answer")
-    assert silo.charges == 1
-    answer = silo.ask(1, run=2, label=1)
-    assert [answer] == silo.drawn
-    assert silo.ask(1) == silo.ask(2) == answer
-    assert silo.charges == 1
-
-
-def test_killed_before_its_draw_a_question_is_answered_when_its_price_has_changed(
-    silo: Silo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As with teachers, which answered a part of it meanwhile, or with another plan."""
-    killed_at(silo, Drawing, "answer")
-    monkeypatch.setattr(labelers, "PRICE", 0.3)
-    first = silo.ask(1)
-    assert [first] == silo.drawn
-    assert silo.ask(1, run=2) == first
-    # What it was charged for at first waits for a question of that price.
-    monkeypatch.setattr(labelers, "PRICE", 0.4)
-    assert silo.ask(2) == silo.drawn[1]
-    assert silo.charges == 2
 
 
 def test_a_simulated_silo_without_a_runs_folder_promises_nothing_and_answers_nothing(tmp_path: Path) -> None:

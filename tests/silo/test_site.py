@@ -64,12 +64,3 @@ def test_a_learner_by_import_path_needs_its_package(tmp_path: Path, name: str) -
     package = name.partition(".")[0]
     with pytest.raises(ConfigError, match=f"not allowed at this silo: .* add '{package}' to packages"):
         open_real(tmp_path, learner={"name": name, "packages": ["another"]})
-
-
-def test_a_learner_of_a_package_that_the_silo_trusts_is_made_with_its_parameters(tmp_path: Path) -> None:
-    site = open_real(
-        tmp_path,
-        learner={"name": "sklearn.svm.SVC", "packages": ["sklearn"], "params": {"C": 2.5}, "pseudo-weight": 0.5},
-    )
-    assert site.settings.full_weight == 0.5
-    site.learner.fit(*site.private)

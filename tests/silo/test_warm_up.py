@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.learners.courses import Course
-from fedct_flwr.learners.stacked import _form
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.warm_up import warm_up
@@ -118,20 +116,3 @@ def test_records_of_one_patient_are_on_one_side() -> None:
     warm_up(replace(own, private=numbered), promised=False)
     inside = set(groups[learner.trained[0].X[:, 0].astype(int)])
     assert len(inside) * 3 == pytest.approx(learner.trained[0].size, abs=2)
-
-
-def test_a_network_that_has_warmed_up_knows_its_records_and_is_stacked_with_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    forms = []
-    for position in range(2):
-        own = site(position)
-        before = np.mean(own.learner.predict(own.private.X) == own.private.y)
-        warm_up(own, promised=False)
-        assert np.mean(own.learner.predict(own.private.X) == own.private.y) > max(before, 0.6)
-        courses: list[Course] = []
-        monkeypatch.setattr(own.learner, "take", courses.append)
-        monkeypatch.setattr(own.learner, "_finish", lambda course: None)
-        own.learner.advance(own.private, own.public.X, np.full(len(own.public), -1, dtype=np.int16), 1.0)
-        forms.append(_form(courses[0]))
-    assert forms[0] == forms[1]

@@ -136,10 +136,3 @@ def test_a_missing_column_of_events_and_classes_next_to_survival_are_refused(tmp
     (path.parent / "study" / "study.toml").write_text(tomli_w.dumps({**STUDY, "classes": ["a", "b"]}))
     with pytest.raises(ConfigError, match="without classes"):
         read_study(path.parent / "study")
-
-
-def test_another_algorithm_is_refused_for_such_a_study(tmp_path: Path) -> None:
-    tables, public = federation(size=50)
-    silos = {name: _silo(tmp_path, name, table, public) for name, table in tables.items()}
-    with pytest.raises(ConfigError, match="is not for time to an event"):
-        _run(tmp_path, silos, algorithm="fedct")

@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config.silo import Policy
-from fedct_flwr.secure_sum.votes import opened
+from fedct_flwr.consensus.counting import shares_of_votes
+from fedct_flwr.coordinator.questions import Asking, Learning
+from fedct_flwr.privacy.noise_shares import VoteShares
+from fedct_flwr.secure_sum.votes import opened, shape_of_votes
 from fedct_flwr.text.kinds import words_of
-from fedct_flwr.types import ABSTAIN, Refused
+from fedct_flwr.types import ABSTAIN, Refusal, Refused
+from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Query, Reply, Soft, SoftTargets, Terms
 from fedct_flwr.wire.kinds import (
     HARD,
     KINDS,
     NOISY_SUMS,
+    NOTHING,
     SHARES,
     SUMS,
     VALUES,
@@ -26,6 +31,7 @@ from fedct_flwr.wire.kinds import (
     kind_of_votes,
     kinds_let_out,
 )
+from fedct_flwr.wire.packing import Grid
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
 OF_A_QUANTITY = Terms("heart", bytes(32), 8, (), "days")
@@ -43,7 +49,7 @@ def question_of(kind: Kind) -> Instruction:
     return kind.question(3, Query(7, ASKED), nothing, STUDENTS, Soft())
 
 
-@every
+@pytest.mark.parametrize("kind", [*KINDS.values(), *SUMS.values()], ids=lambda kind: kind.name)
 def test_a_question_asks_for_this_kind_alone_and_arrives_as_it_was_sent(kind: Kind) -> None:
     terms, question = terms_of(kind), question_of(kind)
     assert kind_of(question, terms) is kind
@@ -132,3 +138,123 @@ def test_a_policy_knows_its_name_and_people_are_told_what_leaves(kind: Kind) -> 
 def test_a_policy_lets_out_what_its_study_can_ask_for_in_the_order_of_its_names() -> None:
     assert [kind.name for kind in kinds_let_out(["soft", "hard"], OF_CLASSES)] == ["probabilities", "hard"]
     assert kinds_let_out(["hard", "soft"], OF_A_QUANTITY) == [VALUES]
+
+
+# --- sums
+
+
+TERMS = Terms("study", bytes(32), 6, ("well", "ill", "unclear"))
+OF_A_NUMBER = Terms("study", bytes(32), 6, (), "days", Grid(0, 30, 0.5))
+QUERY = Query(5, 4)
+NOBODY = np.full(6, ABSTAIN, np.int16)
+every_kind = pytest.mark.parametrize("kind", SUMS.values(), ids=list(SUMS))
+
+
+def sum_question(kind: Summed) -> Instruction:
+    return kind.question(3, QUERY, NOBODY, 2 if kind.inner.name == "counts" else 0, Soft())
+
+
+@every_kind
+def test_the_reply_says_ready(kind: Summed) -> None:
+    reply = decode_reply(encode_reply(Reply(3, "a", NOTHING), TERMS), TERMS, sum_question(kind))
+    assert isinstance(reply.outcome, np.ndarray)
+    assert reply.outcome.size == 0
+
+
+@every_kind
+def test_a_sum_of_a_hundred_silos_has_room(kind: Summed) -> None:
+    shape_of_votes(kind, sum_question(kind), TERMS, bytes(32)).check_room(100)
+
+
+def test_probabilities_and_values_are_in_no_sum() -> None:
+    for terms in (TERMS, OF_A_NUMBER):
+        question = Instruction(3, QUERY, NOBODY, soft=Soft(), summed=True)
+        with pytest.raises(Refused) as refused:
+            kind_of(decode_instruction(encode_instruction(question, terms), terms), terms)
+        assert refused.value.reason is Refusal.QUERY
+
+
+@every_kind
+def test_a_sum_of_more_votes_than_silos_is_none_of_votes(kind: Summed) -> None:
+    question = sum_question(kind)
+    # Two silos vote, and one abstains on the last example.
+    honest = np.uint64([2, 0, 0, 1, 1, 0, 0, 0, 2, 1, 0, 0])
+    opened(kind, honest, question, TERMS, 2)
+    # A third one would have all classes win.
+    with pytest.raises(Refused) as refused:
+        opened(kind, honest + np.uint64(1), question, TERMS, 3)
+    assert refused.value.reason is Refusal.UNKNOWN_CLASS
+
+
+@pytest.mark.parametrize("noise", [0.5, 10.0, 10_000.0])
+@pytest.mark.parametrize("kind", NOISY_SUMS.values(), ids=list(NOISY_SUMS))
+def test_a_sum_of_random_numbers_is_none_of_votes_with_noise(kind: Summed, noise: float) -> None:
+    question = replace(sum_question(kind), summed=True, noise=noise)
+    rng = np.random.default_rng(0)
+    with pytest.raises(Refused) as refused:
+        opened(kind, rng.integers(0, 2**32, 12, dtype=np.uint64), question, TERMS, 4)
+    assert refused.value.reason is Refusal.UNKNOWN_CLASS
+    # Of three silos one noise is enough: four deviations of it are still believed, and ten are not.
+    shares = VoteShares(noise, 4, 3, 1)
+
+    def far(deviations: int) -> np.ndarray:
+        by = round(deviations * shares.share_scale * 3**0.5)
+        return np.array([3 * shares.grid + by, -by] + [0] * 10).astype(np.uint64) % 2**32
+
+    opened(kind, far(4), question, TERMS, 3, honest=1)
+    with pytest.raises(Refused):
+        opened(kind, far(10), question, TERMS, 3, honest=1)
+
+
+# --- labels whose votes silos learn the shares of
+
+
+NUM_PUBLIC = 6
+OF_SHARES = Terms("heart", bytes(32), NUM_PUBLIC, ("a", "b", "c"))
+SHARED_VOTES = {"oslo": np.int16([0, 0, 1, 2, ABSTAIN, 1]), "bern": np.int16([0, 1, 1, 2, ABSTAIN, 0])}
+RULE = shares_of_votes(3)
+
+
+def asked(server_round: int = 2) -> Instruction:
+    table = np.full(NUM_PUBLIC, ABSTAIN, dtype=np.int16)
+    state = RULE.init(["oslo", "bern"])
+    if server_round > 1:
+        table, state = RULE.apply(SHARED_VOTES.items(), table, state, np.random.default_rng(0))
+    asking = Asking(OF_SHARES, RULE, NUM_PUBLIC, 0, Learning(1.0), seed=1, answer=SHARES.name)
+    return asking.instruction(server_round, table, state)
+
+
+def test_silos_are_told_the_shares_of_the_votes_and_not_who_won() -> None:
+    sent = asked()
+    assert (sent.targets == ABSTAIN).all()
+    read = decode_instruction(encode_instruction(sent, OF_SHARES), OF_SHARES)
+    assert kind_of(read, OF_SHARES) is SHARES
+    assert read.soft is not None
+    assert read.soft.targets is not None
+    order = read.soft.targets.query.positions(NUM_PUBLIC)
+    told = np.empty((NUM_PUBLIC, 3))
+    told[order] = read.soft.targets.votes
+    assert told[:4].round(2).tolist() == [[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0], [0, 0, 1]]
+    assert np.ptp(told[4]) == 0
+    assert told[5].round(2).tolist() == [0.5, 0.5, 0]
+
+
+@pytest.mark.parametrize("soft", [True, False], ids=["next to shares", "in place of shares"])
+def test_labels_to_learn_are_refused(soft: bool) -> None:
+    message = labels_pb2.Instruction.FromString(encode_instruction(asked(), OF_SHARES))
+    if not soft:
+        message.ClearField("soft")
+    labeled = Instruction(2, Query(0, 3), np.zeros(OF_SHARES.num_public, np.int16))
+    message.targets.CopyFrom(labels_pb2.Instruction.FromString(encode_instruction(labeled, OF_SHARES)).targets)
+    with pytest.raises(Refused) as caught:
+        decode_instruction(message.SerializeToString(deterministic=True), OF_SHARES)
+    assert caught.value.reason is Refusal.MALFORMED
+
+
+@pytest.mark.parametrize("also", [{"answer": "nobody"}, {"answer": "hard"}, {"votes": 2}, {"summed": True}], ids=str)
+def test_a_name_of_no_such_kind_or_with_another_question_is_refused(also: dict[str, Any]) -> None:
+    message = labels_pb2.Instruction.FromString(encode_instruction(asked(1), OF_SHARES))
+    message.MergeFrom(labels_pb2.Instruction(**also))
+    with pytest.raises(Refused) as caught:
+        decode_instruction(message.SerializeToString(deterministic=True), OF_SHARES)
+    assert caught.value.reason in (Refusal.MALFORMED, Refusal.QUERY)

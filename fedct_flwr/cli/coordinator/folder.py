@@ -32,9 +32,6 @@ class CoordinatorFolder:
         self.clients_ca = self.path / "certificates" / "clients.crt"
         """Certificate by which the gateway knows silos."""
         self.clients_key = self.path / "certificates" / "clients.key"
-        self.next_ca = self.path / "certificates" / "ca.next.crt"
-        """Only between the two steps of a rotation: what ``ca`` will be."""
-        self.next_ca_key = self.path / "certificates" / "ca.next.key"
         self.secret = self.path / "secret"
         """Secret of a SuperExec for the SuperLink."""
         self.study = self.path / "study"
@@ -62,6 +59,9 @@ class CoordinatorFolder:
             if not file.is_file():
                 raise ConfigError(f"{path} is no coordinator's folder, as there is no {file}: make one with "
                                   "'fedct coordinator init'")  # fmt: skip
+        if folder.ca.with_name("ca.next.crt").exists():
+            raise ConfigError(f"{folder.ca.parent} holds authorities of a rotation: move ca.* and clients.* away, run "
+                              "'fedct coordinator init' again, and invite all silos again")  # fmt: skip
         return folder
 
     def keys(self) -> dict[str, Path]:
@@ -71,17 +71,6 @@ class CoordinatorFolder:
             if why := name_fault(name):
                 raise ConfigError(f"{path} is not named after a silo: rename it to NAME.pub as silo.toml says; {why}")
         return found
-
-    def former_keys(self) -> list[Path]:
-        """Keys that silos had, each as ``NAME@N.pub``."""
-        return sorted((self.silos / "former").glob("*@*.pub"))
-
-    def retire(self, name: str) -> None:
-        """Make a silo's key a former one."""
-        former = self.silos / "former"
-        former.mkdir(exist_ok=True, mode=0o700)
-        number = 1 + sum(path.name.startswith(f"{name}@") for path in self.former_keys())
-        (self.silos / f"{name}.pub").rename(former / f"{name}@{number}.pub")
 
     def config(self) -> CoordinatorConfig:
         """The coordinator's settings; a folder of before there were any has the usual ones. Raises ConfigError."""

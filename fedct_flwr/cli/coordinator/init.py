@@ -10,7 +10,7 @@ import typer
 from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, hosts_of, is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.coordinator.gateway import Gateway
-from fedct_flwr.cli.coordinator.invite import create_clients_authority, renew_kits
+from fedct_flwr.cli.coordinator.invite import create_clients_authority, invited, renew_kits
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import check_new, host_and_port
 from fedct_flwr.datasets.inspection.finding import gathered, refuse
@@ -58,15 +58,17 @@ def init(
     """Make a coordinator's folder: certificates, a secret, and a place for study, silos' keys and runs.
 
     Run again, it keeps what is there, and renews certificates: the server's where it is about to expire or lacks a
-    host, those of silos where they are about to expire.
+    host, those of silos where they are about to expire. Where certificates/ca.* and clients.* were moved away, it makes
+    new authorities, and all silos need a new invitation.
     """
-    out = Output()
+    out, known = Output(), CoordinatorFolder(folder).ca.is_file()
     coordinator, renewed = prepare(folder, host or ["localhost"], address, study, gateway)
     out.say(f"{folder} is ready{', with a new server certificate' if renewed else ''}")
     for finding in gathered(inspect_public(read_study(study)).suspicious) if study else ():
         out.warn(finding.sentence)
-    for silo in renew_kits(coordinator):
-        out.say(f"{silo} has a new certificate: fedct coordinator invite {in_shell(folder)} {silo} --again")
+    late = renew_kits(coordinator)
+    for silo in late if known else invited(coordinator):
+        out.say(f"{silo} needs new certificates: fedct coordinator invite {in_shell(folder)} {silo} --again")
     out.say(f"what a silo needs, you get by: fedct coordinator invite {in_shell(folder)} SILO")
 
 
@@ -84,7 +86,7 @@ def prepare(
     for option, given in (("--address", address), ("--gateway", gateway)):
         if given:
             host_and_port(given, option)
-    if not folder.ca.is_file():
+    if not folder.secret.is_file():
         check_new(folder.path)
     if study and study.is_dir():
         check_plain(study)

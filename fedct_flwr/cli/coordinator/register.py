@@ -17,7 +17,7 @@ from fedct_flwr.config.settings import check_name
 from fedct_flwr.flower.command import Node, SuperLink, Unreachable, list_nodes
 from fedct_flwr.hospital.keys import loaded
 from fedct_flwr.text.printable import suggest
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, RunError
 
 _WAIT_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 1.0
@@ -48,8 +48,8 @@ def register(
         key = node_key(path)
         if name in named and name in kept and key != node_key(kept[name]):
             raise ConfigError(
-                f"{kept[name]} holds another key: rotate it with 'fedct coordinator rotate', or take another name if "
-                "this is another hospital"
+                f"{kept[name]} holds another key: 'fedct coordinator unregister' that one first, or take another name "
+                "if this is another hospital"
             )
         if (other := names.setdefault(key, name)) != name:
             # To the SuperLink they would be one node.
@@ -58,7 +58,6 @@ def register(
                 "connection/node.key.pub, or take the wrong name away"
             )
     for name, path in named.items():
-        check_not_former(coordinator, path)
         if name not in kept:
             shutil.copyfile(path, coordinator.silos / f"{name}.pub")
     chosen = {name: path for name, path in coordinator.keys().items() if not named or name in named}
@@ -68,6 +67,13 @@ def register(
         for name, path in chosen.items():
             with out.doing(f"asking the SuperLink to admit {name}"):
                 new = admit(superlink, path, name)
+            if not new and nodes_of(coordinator)[0][name] is None:
+                if name not in kept:
+                    path.unlink()
+                raise RunError(
+                    f"the key of {name} was unregistered, and Flower never admits it again: ask {name} to move "
+                    "connection/node.key and node.key.pub away, to join again, and to send the new key"
+                )
             # Flower does not tell under which name.
             out.say(f"{name} is registered" if new else f"the key of {name} is registered already")
             registered.append({"silo": name, "new": new})
@@ -86,17 +92,6 @@ def named_keys(items: Iterable[str]) -> dict[str, Path]:
             raise ConfigError(f"{name} is named twice, with {found[name]} and with {path}: a silo has one key")
         found[name] = Path(path)
     return found
-
-
-def check_not_former(folder: CoordinatorFolder, path: Path) -> None:
-    """Raise ConfigError for a key that is no longer to be used."""
-    key = node_key(path)
-    for former in folder.former_keys():
-        if node_key(former) == key:
-            raise ConfigError(
-                f"{path} is a former key ({former.name}), which was rotated out or has departed: ask the silo for its "
-                "present connection/node.key.pub"
-            )
 
 
 def node_key(path: Path) -> bytes:
@@ -118,28 +113,25 @@ def admit(superlink: SuperLink, key: Path, name: str) -> bool:
             time.sleep(_POLL_SECONDS)
 
 
-def nodes_of(folder: CoordinatorFolder) -> tuple[dict[str, Node | None], dict[str, list[Node]], int]:
-    """Each silo's node, None where it is not registered; each silo's former nodes; how many nodes belong to no silo.
+def nodes_of(folder: CoordinatorFolder) -> tuple[dict[str, Node | None], int]:
+    """Each silo's node, None where it is not registered; how many nodes belong to no silo.
 
     Raises NoAnswer, RunError or ConfigError.
     """
     nodes = {node.key: node for node in list_nodes(folder.address(), folder.ca)}
     current = {name: nodes.pop(node_key(path), None) for name, path in folder.keys().items()}
-    former: dict[str, list[Node]] = {}
-    for path in folder.former_keys():
-        if node := nodes.pop(node_key(path), None):
-            former.setdefault(path.name.rpartition("@")[0], []).append(node)
-    return current, former, len(nodes)
+    return current, len(nodes)
 
 
 def unregister(
     folder: Folder,
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Silos that depart.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Silos that depart, or get a new key.")],
     json_: Json = False,
 ) -> None:
     """Let silos depart: the SuperLink no longer answers their keys, and the next run does not wait for them.
 
-    Their keys are kept in silos/former, so that they are not registered again by mistake. Their names become free.
+    Their names become free: invite a silo again under its name. It needs a new key, as an old one is never admitted
+    again.
     """
     out = Output(as_json=json_)
     coordinator = CoordinatorFolder.open(folder)
@@ -147,15 +139,15 @@ def unregister(
     for name in names:
         if name not in known:
             raise ConfigError(f"there is no silo {name!r}: {suggest(name, known)}" if known else "there are no silos")
-    current, former, _ = nodes_of(coordinator)
+    current, _ = nodes_of(coordinator)
     keys = coordinator.keys()
     with SuperLink(coordinator.address(), coordinator.ca) as superlink:
         for name in dict.fromkeys(names):
-            for node in filter(None, [current.get(name), *former.get(name, [])]):
+            if node := current.get(name):
                 superlink.unregister(node.node_id)
             # After the SuperLink: what is here says what is still to be done there.
             if name in keys:
-                coordinator.retire(name)
+                keys[name].unlink()
             shutil.rmtree(coordinator.kits / name, ignore_errors=True)
             (coordinator.invitations / f"{name}.zip").unlink(missing_ok=True)
             out.say(f"{name} has departed")

@@ -63,10 +63,10 @@ def _gateway(coordinator: CoordinatorFolder) -> dict[str, str | bool]:
 def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
     """All that there is to say. Raises ConfigError for a folder that cannot be read."""
     try:
-        current, former, others = nodes_of(coordinator)
+        current, others = nodes_of(coordinator)
         trouble = ""
     except RunError as error:
-        current, former, others, trouble = {}, {}, 0, str(error)
+        current, others, trouble = {}, 0, str(error)
     keys, now, silos = coordinator.keys(), datetime.now(UTC), []
     for name in invited(coordinator):
         node = current.get(name)
@@ -83,7 +83,6 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
                 "state": state,
                 "seen": seen.isoformat(timespec="seconds") if seen else None,
                 "seconds": max(0.0, (now - seen).total_seconds()) if seen else None,
-                "former_keys": len(former.get(name, [])),
                 "certificate_days": days_of(files_of(coordinator, name)["client.crt"]),
             }
         )
@@ -103,7 +102,6 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
                 ("authority of silos", coordinator.clients_ca),
             )
         },
-        "rotating": coordinator.next_ca.exists(),
         "database_bytes": sum(path.stat().st_size for path in coordinator.state.glob("*") if path.is_file()),
         # Each may be a disk of its own, above all in containers.
         "free_bytes": min(
@@ -128,15 +126,10 @@ def _table(report: dict[str, Any]) -> Table:
         table.add_row("gateway", answers)
     for silo in report["silos"]:
         seen = f", last seen {span(silo['seconds'])} ago" if silo["seconds"] is not None else ""
-        more = "; a former key is still good" if silo["former_keys"] else ""
-        state = f"{_LINES[silo['state']]}{seen}{more}{_lasting(silo['certificate_days'])}"
+        state = f"{_LINES[silo['state']]}{seen}{_lasting(silo['certificate_days'])}"
         table.add_row("silo", f"[bold]{escape(silo['silo'])}[/]: {state}")
     for name, days in report["certificate_days"].items():
         table.add_row("certificate", f"{name}{_lasting(days)}")
-    if report["rotating"]:
-        table.add_row(
-            "", "[yellow]old and new authorities are good: finish with fedct coordinator rotate --authorities[/]"
-        )
     table.add_row("database", f"{report['database_bytes'] / 1e6:,.1f} MB")
     few = report["free_bytes"] < FEW_BYTES
     free = f"{report['free_bytes'] / 1e9:,.1f} GB free"

@@ -3,7 +3,7 @@
 from fedct_flwr.cli.lazy import lazy_group
 
 COMMANDS = (
-    "join", "init", "renew", "rotate", "check", "audit", "approve", "connect", "start", "carry", "answer", "status",
+    "join", "init", "check", "audit", "approve", "connect", "start", "carry", "answer", "status",
     "verify", "released", "predict", "metrics", "revoke",
 )  # fmt: skip
 MODULES = {
@@ -11,9 +11,7 @@ MODULES = {
     "carry": "connect",
     "metrics": "status_report",
     "released": "verify",
-    "renew": "join",
     "revoke": "approve",
-    "rotate": "join",
 }
 
 app = lazy_group(

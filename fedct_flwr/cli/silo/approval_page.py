@@ -1,7 +1,7 @@
 """The page that a person reads before approving: what would leave, in plain words, as titles and sentences."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, Self
 
@@ -9,6 +9,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedct_flwr.cli.invitation import fingerprint_of
+from fedct_flwr.cli.promised import sheets_of
 from fedct_flwr.config.silo import Policy, SiloConfig
 from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.query import query_digest, query_text
@@ -17,7 +18,8 @@ from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_on_records
-from fedct_flwr.privacy.sheet import Answers, promise, promise_together, spent_words, together_words
+from fedct_flwr.privacy.budget import DATA_SET, unit_of, weak_delta
+from fedct_flwr.privacy.sheet import Sheet, together_words
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
@@ -248,63 +250,38 @@ class Page:
     # --- what differential privacy promises, or promised until now
 
     def _promises(self) -> list[str]:
-        of_sums = self.config.policy.sum_epsilon > 0
-        promises = self._of_silo() if of_sums else []
-        if self.config.promises:
-            promises += self._of_records()
-        elif approval.was_promised(self.entries, approval.covers_records):
-            promises.append(_NO_LONGER.format("differential privacy"))
-        if not of_sums and approval.was_promised(self.entries, approval.covers_silo):
-            promises.append(_NO_LONGER.format("noise in all sums for this silo as a whole"))
-        return promises
+        config, entries, promises = self.config, self.entries, approval.promises_of(self.config)
+        sheets = sheets_of(config, self.study, entries) if promises else {}
+        found = [line for name in sheets if name in promises for line in self._promised(promises[name], sheets[name])]
+        for name, covers, what in (
+            ("privacy", approval.covers_records, "differential privacy"),
+            ("sums", approval.covers_silo, "noise in all sums for this silo as a whole"),
+        ):
+            if name not in promises and approval.was_promised(entries, covers):
+                found.append(_NO_LONGER.format(what))
+        return found
 
-    def _of_records(self) -> list[str]:
-        """The promise of each record, and what is spent of it."""
-        from fedct_flwr.privacy.budget import budget_of
-
-        config, study = self.config, self.study
-        budget = budget_of(config.privacy, grouped=config.grouped)
-        weakness = budget.weakness(self.units.number)
-        bare = approval.bare_labels(self.entries, study.name, approval.covers_records)
-        plan = study.config.draw if config.draws else study.config.joint
-        if config.adds_noise and plan:
-            from fedct_flwr.silo.noisy_sum import together_in
-
-            what = promise_together(together_in(study, draws=config.draws), plan, config.privacy, budget.unit)
-        else:
-            what = promise(config.privacy, len(study.public), Answers.of(config), budget.unit)
+    def _promised(self, promise: approval.Promise, sheet: Sheet) -> list[str]:
+        """A promise, what is spent of its budget, and the former budget if that was another."""
+        config, account, bare = self.config, sheet.accounts[0], sheet.facts["unprotected"]
+        weakness, of_records = None, promise.account == DATA_SET
+        if of_records:
+            weakness = weak_delta(promise.delta, self.units.number, unit_of(grouped=config.grouped))
+        changed = (account.budget, account.delta) != (promise.epsilon, promise.delta)
+        left = max(0.0, promise.epsilon - account.epsilon)
+        spent = f"epsilon {account.epsilon:.3g} of {promise.epsilon:g}, {left:.3g} left"
         return _lines(
-            *what,
-            config.grouped
+            *sheet.promised,
+            of_records
+            and config.grouped
             and f"A patient has at most {self.units.most} records here, in the column that silo.toml names",
-            *self._account("privacy"),
+            f"Spent so far: {spent if account.charges else f'nothing of epsilon {promise.epsilon:g}'}",
+            together_words(account),
+            changed
+            and f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}; from now on it is "
+            f"{promise.epsilon:g} at {promise.delta:g}",
             bare and f"Warning: {bare:,} labels have left without protection; nothing here covers them",
             weakness and f"Warning: {weakness}",
-        )
-
-    def _of_silo(self) -> list[str]:
-        """The promise of the silo as a whole, and what is spent of it."""
-        policy, study = self.config.policy, self.study
-        may_collude = study.sums.may_collude if study.sums else policy.may_collude
-        bare = approval.bare_labels(self.entries, study.name, approval.covers_silo)
-        return _lines(
-            f"Unit: this silo as a whole, whatever its votes are. Epsilon {policy.sum_epsilon:g}, delta "
-            f"{policy.sum_delta:g}, in total over the whole study",
-            f"From whom: from everybody, the coordinator too, if at most {may_collude} silos collude with it",
-            *self._account("sums"),
-            bare and f"Warning: {bare:,} labels have left without noise; nothing here covers them",
-        )
-
-    def _account(self, name: str) -> list[str]:
-        """Spent part of a budget to approve, and its former value if that was another."""
-        promise = approval.promises_of(self.config)[name]
-        account = promise.spending(self.study.name)
-        before = f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}"
-        changed = (account.budget, account.delta) != (promise.epsilon, promise.delta)
-        return _lines(
-            spent_words(replace(account, budget=promise.epsilon)),
-            *together_words(account),
-            changed and f"{before}; from now on it is {promise.epsilon:g} at {promise.delta:g}",
         )
 
 
@@ -321,7 +298,6 @@ def _of_each_question(kind: Kind, policy: Policy) -> Iterator[tuple[str, list[st
             [
                 f"The coordinator can open only the sum of at least {policy.min_summands} silos",
                 f"The coordinator together with {policy.may_collude} of them learns no other silo's part",
-                *(_noise(policy) if policy.sum_epsilon else []),
             ],
         )
     if kind.for_numbers:
@@ -332,13 +308,3 @@ def _of_each_question(kind: Kind, policy: Policy) -> Iterator[tuple[str, list[st
                 "when its model learns from both"
             ],
         )
-
-
-def _noise(policy: Policy) -> list[str]:
-    """A silo's limit on sums with noise, in sentences."""
-    return [
-        "Opened are only sums with noise, of which each silo adds a share; sums without noise are refused",
-        f"All sums together cost epsilon {policy.sum_epsilon:g} at delta {policy.sum_delta:g} at most, for this silo "
-        "as a whole. What the budget does not cover is refused",
-        "From whom: from everybody, the coordinator too, if no more silos collude with it than the study counts with",
-    ]

@@ -1,28 +1,66 @@
 """``fedct silo check``: what is ready and what is not, safe to e-mail."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import typer
 
-from fedct_flwr.cli.doctor import required, this_python
-from fedct_flwr.cli.findings import Check, run_checks
+from fedct_flwr.cli.findings import FOUND_BAD, Finding, Mark, bad, show
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo import checks
 from fedct_flwr.cli.silo import checks_records as records
-from fedct_flwr.cli.silo.checks import Silo
+from fedct_flwr.cli.silo.checks import Silo, Unread
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.folder import Folder, silo_file
+from fedct_flwr.hospital.adding import check_sums
+from fedct_flwr.learners.catalog import check_allowed
+from fedct_flwr.types import FedctError
 
-_PACKAGES: Final = ("flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
 _MORE: Final = "fedct silo check --details says what is wrong"
 _NOT_A_TABLE: Final = "save it as CSV UTF-8 with a header and no column twice, or tell its form under [data.tables]"
 _MEANT: Final = (
     "fill them in, correct them, or say under [data.mapping] which class each means; of images, name folders like that"
 )
 
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the table of checks.
+
+    Where ``look`` ends with an error of ours, the finding says ``failed`` and ``fix``. The error's own text goes into
+    the details; an empty ``failed`` says it, so only where it tells nothing of records. A look that returns None has
+    nothing to say.
+    """
+
+    title: str
+    look: Callable[[Silo], Iterator[Finding] | None]
+    failed: str = ""
+    fix: str = ""
+
+    def findings(self, silo: Silo) -> Iterator[Finding]:
+        """The findings; never raises."""
+        try:
+            yield from self.look(silo) or ()
+        except Unread as what:
+            yield Finding(Mark.UNKNOWN, f"{self.title}: not looked at, as {what} cannot be read")
+        except Exception as error:
+            if self.fix and isinstance(error, FedctError | OSError):
+                yield bad(f"{self.title}: {self.failed or error}", self.fix, error)
+            else:
+                yield bad(f"{self.title}: could not be looked at ({type(error).__name__})", _MORE, error)
+
+
+def _allowed(silo: Silo) -> None:
+    check_allowed(silo.config.learner.name, silo.config.learner.packages)
+
+
+def _promised(silo: Silo) -> None:
+    check_sums(silo.config, silo.study)
+
+
 CHECKS: Final = (
-    Check[Silo]("Python", lambda _: this_python()),
-    Check[Silo]("packages", lambda _: required(_PACKAGES)),
+    Check("packages", checks.packages),
     Check("settings", checks.settings),
     Check("disk", checks.disk),
     Check("study", records.study, "its folder cannot be read", "ask the coordinator for the study's folder again"),
@@ -31,11 +69,11 @@ CHECKS: Final = (
     Check("data", records.inspection),
     Check("classes", records.class_counts),
     Check("duplicates", records.duplicates),
-    Check("package", records.package, fix="use a short name, or add its package to packages in silo.toml"),
+    Check("package", _allowed, fix="use a short name, or add its package to packages in silo.toml"),
     Check("learner", records.learner, "it cannot be trained on these records", f"correct [learner]; {_MORE}"),
     # These errors tell of settings and the study alone.
     Check("effects", records.effects, fix="correct silo.toml: what is written there and does nothing misleads"),
-    Check("promises", checks.promises, fix="install it where the agent runs, or correct silo.toml or study.toml"),
+    Check("promises", _promised, fix="install it where the agent runs, or correct silo.toml or study.toml"),
     Check("protection", checks.protection, "it cannot be set up for these records", f"correct [privacy]; {_MORE}"),
     Check("privacy", checks.privacy, "the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more"),
     Check("shared limits", checks.shared_limits, "what has left cannot be told, so nothing leaves", checks.LATEST),
@@ -75,11 +113,21 @@ def check(
     The output names no record, no label as the file writes it and no path outside the silo's folder, and hides
     small counts: it is safe to e-mail. Exit code 3 if anything is bad.
     """
-    out = Output(as_json=json_)
-    chosen = CHECKS if offline else (*CHECKS, *NETWORK_CHECKS)
-    subject = Silo(silo_file(folder))
-    code = run_checks(out, chosen, subject, more="fedct silo check --details", details=details)
+    out, silo, found = Output(as_json=json_), Silo(silo_file(folder)), list[Finding]()
+    for one in CHECKS if offline else (*CHECKS, *NETWORK_CHECKS):
+        with out.doing(f"looking at: {one.title}"):
+            findings = list(one.findings(silo))
+        if not json_:
+            for finding in findings:
+                show(out.console, finding, details=details)
+        found += findings
+    wrong, open_ = (sum(finding.mark is mark for finding in found) for mark in (Mark.BAD, Mark.WARNING))
+    said = [{"mark": one.mark.value, "said": one.message, "fix": one.fix, "code": one.code} for one in found]
+    out.show(
+        {"bad": wrong, "warnings": open_, "findings": said},
+        f"\n{wrong or 'nothing'} to be put right, {open_ or 'nothing'} to be looked at",
+    )
     if details:
         out.say("\nThis may quote files: do not e-mail it.")
-    if code:
-        raise typer.Exit(code)
+    if wrong:
+        raise typer.Exit(FOUND_BAD)

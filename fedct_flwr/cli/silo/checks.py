@@ -10,30 +10,33 @@ quote a file, goes into ``details``, which is shown only to who asks for it on t
 import http.client
 import ipaddress
 import os
+import platform
 import re
 import shutil
 import socket
 import ssl
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
+from importlib.metadata import distributions, requires, version
 from pathlib import Path
 from typing import Final, TypeVar
 
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from packaging.requirements import Requirement
 
 from fedct_flwr.cli.certificates import days_left
-from fedct_flwr.cli.findings import Finding, Unread, bad, good, warning
+from fedct_flwr.cli.findings import Finding, bad, good, warning
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.config.settings import split_address
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
-from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import promises_of
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, loaded, public_key_path
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state, lost_ledger, lost_line
@@ -55,8 +58,13 @@ _SECONDS: Final = 5.0
 _DAYS_LEFT: Final = 30
 _MOST_SKEW: Final = 30.0
 T = TypeVar("T")
+_PACKAGES: Final = ("fedct-flwr", "flwr", "numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
 # Names of containers on a network of their own.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+class Unread(Exception):
+    """A check needs something that cannot be read, which another finding tells already."""
 
 
 class Silo:
@@ -115,6 +123,19 @@ class Silo:
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else f"…/{path.name}"
 
 
+def packages(_: Silo) -> Iterator[Finding]:
+    """Python, and required packages of a version that does not do. Pip has installed all of them."""
+    needed = [one for one in map(Requirement, requires(_PACKAGES[0]) or []) if not one.marker]
+    wrong = [one for one in needed if not one.specifier.contains(version(one.name), prereleases=True)]
+    for one in wrong:
+        needs = f"{one.name}{one.specifier}"
+        yield bad(f"{one.name} {version(one.name)}, and {needs} is needed", f"pip install '{needs}'")
+    if not wrong:
+        there = {one.name: one.version for one in distributions() if one.name in _PACKAGES}
+        shown = ", ".join(f"{name} {there[name]}" for name in _PACKAGES if name in there)
+        yield good(f"Python {platform.python_version()} on {sys.platform}, {shown}")
+
+
 def settings(silo: Silo) -> Iterator[Finding]:
     """Whether ``silo.toml`` can be read."""
     try:
@@ -129,12 +150,8 @@ def disk(silo: Silo) -> Iterator[Finding]:
     state = silo.config.state
     free = shutil.disk_usage(next(folder for folder in (state, *state.parents) if folder.exists())).free // _MEGABYTE
     message = f"disk: {free:,} MB are free where the log and the model are kept"
-    enough = free >= _LEAST_DISK
-    yield (
-        good(message)
-        if enough
-        else bad(message, f"make room, at least {_LEAST_DISK} MB: what cannot be logged stays here")
-    )
+    fix = f"make room, at least {_LEAST_DISK} MB: what cannot be logged stays here"
+    yield good(message) if free >= _LEAST_DISK else bad(message, fix)
 
 
 # --- keys and the log
@@ -240,11 +257,6 @@ def _can_write(folder: Path) -> bool:
     except PermissionError:
         return False
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
-
-
-def promises(silo: Silo) -> None:
-    """Packages of what is promised, and terms of sums. Raises what is wrong."""
-    check_sums(silo.config, silo.study)
 
 
 def protection(silo: Silo) -> None:

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.cli.findings import Finding, Unread, bad, good, of_data, warning
-from fedct_flwr.cli.silo.checks import Silo
+from fedct_flwr.cli.findings import Finding, bad, good, of_data, warning
+from fedct_flwr.cli.silo.checks import Silo, Unread
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.excel import other_sheets
@@ -176,11 +176,6 @@ def class_counts(silo: Silo) -> Iterator[Finding]:
         yield warning(message, "nothing, if that is so, but a class with few records is hard to learn")
     else:
         yield good(message)
-
-
-def package(silo: Silo) -> None:
-    """Raise ConfigError where the learner's package may not run here."""
-    check_allowed(silo.config.learner.name, silo.config.learner.packages)
 
 
 def learner(silo: Silo) -> Iterator[Finding]:

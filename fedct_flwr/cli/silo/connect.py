@@ -32,7 +32,7 @@ _ENVIRONMENT: Final = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
 }
 
-NO_KIT: Final = "ask the coordinator for a new invitation, and take it with 'fedct silo renew'"
+NO_KIT: Final = "ask the coordinator for a new invitation, and take it with 'fedct silo join'"
 
 
 def connect(

@@ -1,4 +1,4 @@
-"""``fedct silo join``, ``renew`` and ``rotate``: a silo's folder, and later new certificates and keys for it."""
+"""``fedct silo join``: a silo's folder, and later new certificates for it."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import typer
 
 from fedct_flwr.cli.invitation import CERTIFICATES, COORDINATOR_KEY, Invitation, opened_invitation
 from fedct_flwr.cli.output import Output
-from fedct_flwr.cli.silo.folder import Folder, check_new, silo_file
+from fedct_flwr.cli.silo.folder import SILO_FILE, check_new
 from fedct_flwr.cli.silo.init import (
     Database,
     Label,
@@ -34,6 +34,7 @@ from fedct_flwr.text.printable import from_here, in_shell, printable
 from fedct_flwr.types import ConfigError
 
 _COMPOSE_FILES: Final = ("compose.yaml", "compose.gpu.yaml", "compose.limits.yaml")
+_RECORDS: Final = Path("records.csv")
 _IN_CONTAINER: Final = "/app/data"
 _SUPERNODE: Final = "runtime:9094"
 """Address of the SuperNode's container for the agent in another."""
@@ -42,7 +43,7 @@ _SUPERNODE: Final = "runtime:9094"
 def join(
     invitation: Annotated[Path, typer.Argument(help="The file from the coordinator.")],
     folder: NewFolder = Path("silo"),
-    data: Records = Path("records.csv"),
+    data: Records = _RECORDS,
     label: Label = "",
     learner: Learner = AUTO,
     containers: Annotated[
@@ -58,10 +59,18 @@ def join(
     """Make a silo's folder from the coordinator's invitation: settings, keys, certificates, and the study.
 
     An invitation that is forged or damaged, has expired, or has another fingerprint than the coordinator has told is
-    refused, and nothing is written. Nothing is overwritten. Exit code 1 if the fingerprint is declined.
+    refused, and nothing is written. Exit code 1 if the fingerprint is declined.
+
+    A folder that has joined takes the certificates of a new invitation from the same coordinator. Its settings, keys,
+    study, log and approval stay. For a new node key, move connection/node.key and node.key.pub away first.
     """
-    check_new(folder.absolute())
     out = Output()
+    if (folder / SILO_FILE).is_file():
+        if (data, label, learner, containers, database) != (_RECORDS, "", AUTO, False, ""):
+            raise ConfigError(f"{folder} has joined already: change its {SILO_FILE}, and give the invitation alone")
+        _renew(invitation, (folder / SILO_FILE).absolute(), fingerprint)
+        return
+    check_new(folder.absolute())
     check = partial(check_fingerprint, invitation, given=fingerprint)
     with opened_invitation(invitation, check) as (found, files):
         if read_study(files / "study").name != found.study:
@@ -124,21 +133,12 @@ def _compose_file(name: str) -> Path:
     return installed if installed.exists() else Path(__file__).parents[3] / "docker" / "silo" / name
 
 
-def renew(
-    invitation: Annotated[Path, typer.Argument(help="The new invitation from the coordinator.")],
-    folder: Folder = None,
-    fingerprint: Annotated[
-        str,
-        typer.Option(help="Fingerprint from the coordinator; only for a silo that has not joined by an invitation."),
-    ] = "",
-) -> None:
-    """Take the certificates of a new invitation: after a rotation, or before the old ones expire.
+def _renew(invitation: Path, file: Path, fingerprint: str) -> None:
+    """Take certificates for the silo of this ``silo.toml``, and make its node's key where there is none.
 
-    Settings, keys, study and log stay as they are, and so does the approval. Only an invitation of the coordinator that
-    the silo has joined is taken, for this silo and its study. The SuperNode has to be started again afterwards. If the
-    coordinator has moved, the command says which address to write into silo.toml.
+    Only an invitation for this silo and its study is taken, and where the silo knows its coordinator's key, only that
+    coordinator's. The address is part of what was approved, so a person changes it. Raises ConfigError.
     """
-    file = silo_file(folder)
     config = SiloConfig.read_toml(file)
     connection = config.connection
     pinned = connection.ca_certificate.with_name(COORDINATOR_KEY)
@@ -150,19 +150,20 @@ def renew(
                 f"{invitation} is for {found.silo} in study {found.study}, and this silo is {config.silo} in another "
                 "or under another name: name the right folder, or ask the coordinator"
             )
-        if known is None:
+        if known is None or fingerprint:
             check_fingerprint(invitation, found, given=fingerprint)
 
     with opened_invitation(invitation, check, known=known) as (found, files):
-        # The authorities first: with them the old certificate is as good as the new one while they overlap.
         targets = connection.ca_certificate, connection.client_certificate, connection.client_key
         for name, target in zip(CERTIFICATES, targets, strict=True):
             write_atomically(target, (files / name).read_bytes())
         write_atomically(pinned, found.signer)
-    out = Output()
+    out, public = Output(), connection.node_key.with_name(f"{connection.node_key.name}.pub")
     out.say(f"{in_shell(connection.ca_certificate.parent)} has the certificates of the invitation")
+    if not connection.node_key.exists():
+        create_node_key(connection.node_key)
+        out.say(f"Send to the coordinator: {in_shell(from_here(public))} (public, no secret)")
     if found.superlink != connection.superlink:
-        # It is part of what was approved, so a person changes it.
         out.say(
             printable(
                 f"The invitation names the address {found.superlink}, and this silo calls "
@@ -171,26 +172,3 @@ def renew(
             )
         )
     out.say("Next: start the SuperNode again (fedct silo connect, or: docker compose restart supernode)")
-
-
-def rotate(folder: Folder = None) -> None:
-    """Make a new key for the SuperNode, by which the coordinator knows this silo. The old one is kept as *.former.
-
-    A SuperNode that is running goes on with the old key. Start it again once the coordinator has admitted the new one.
-    """
-    key = SiloConfig.read_toml(silo_file(folder)).connection.node_key
-    public, new = key.with_name(f"{key.name}.pub"), key.with_name(f"{key.name}.new")
-    for path in (key, public):
-        if not path.is_file():
-            raise ConfigError(f"there is no key {path}: put back the one that was there")
-    for path in (new, new.with_name(f"{new.name}.pub")):
-        path.unlink(missing_ok=True)
-    create_node_key(new)
-    for path in (key, public):
-        path.with_name(f"{path.name}.former").unlink(missing_ok=True)
-        os.link(path, path.with_name(f"{path.name}.former"))
-    new.with_name(f"{new.name}.pub").replace(public)
-    new.replace(key)
-    out = Output()
-    out.say(f"Send to the coordinator: {in_shell(from_here(public))} (public, no secret)")
-    out.say("Once it says that both keys are good, start the SuperNode again: fedct silo connect")

@@ -11,7 +11,8 @@ from fedct_flwr.cli.output import Json, Output, check_new
 from fedct_flwr.cli.predict import Accept, CsvFile, columns_of, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import silo_file
 from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.datasets.inspections import quantiles, read_unlabeled
+from fedct_flwr.datasets.new_records import read_unlabeled
+from fedct_flwr.datasets.schema import quantiles
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.models.model_file import Recalibrated

@@ -1,0 +1,52 @@
+"""Promises of differential privacy by a real silo, in the words of its privacy sheet and of the page to approve."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.hospital.adding import check_sums
+from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo, promises_of
+from fedct_flwr.hospital.log_entry import LogEntry
+from fedct_flwr.privacy.sheet import Answers, Sheet
+from fedct_flwr.types import ConfigError
+
+
+def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry]) -> dict[str, Sheet]:
+    """The pages of a silo's promises, by their names in ``promises_of``; one of no promise where there is none.
+
+    ``entries`` are the log's lines so far. Raises ConfigError, LedgerError.
+    """
+    promises, found = promises_of(config), dict[str, Sheet]()
+    accounts = {name: [promise.spending(study.name)] for name, promise in promises.items()}
+    if config.policy.sum_epsilon:
+        check_sums(config, study)
+        from fedct_flwr.privacy.noise_shares import surely_honest
+
+        if study.sums is None:
+            raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
+        facts: dict[str, Any] = {"epsilon": promises["sums"].epsilon, "delta": promises["sums"].delta}
+        facts |= {"may_collude": study.sums.may_collude}
+        facts |= {"honest": surely_honest(study.sums.min_summands, study.sums.may_collude)}
+        facts |= {"unprotected": bare_labels(entries, study.name, covers_silo)}
+        found["sums"] = Sheet(
+            kind="sums", study=study.name, protection="noise in shares", accounts=accounts["sums"], facts=facts
+        )
+    unprotected, privacy = {"unprotected": bare_labels(entries, study.name, covers_records)}, config.privacy
+    if config.adds_noise:
+        from fedct_flwr.silo.noisy_sum import together_in
+
+        budget = {"epsilon": privacy.epsilon, "delta": privacy.delta, **unprotected}
+        found["privacy"] = Sheet(
+            kind="joint",
+            study=study.name,
+            protection="drawn public set" if config.draws else "joint labeler",
+            accounts=accounts["privacy"],
+            facts={**budget, "together": together_in(study, draws=config.draws)},
+        )
+    elif privacy.enabled or not found:
+        answers = replace(Answers.of(config), values=bool(study.schema.quantity))
+        more: dict[str, Any] = {"metrics": config.policy.metrics, "accounts": accounts.get("privacy", [])}
+        found["privacy"] = Sheet.of_labels(study.name, privacy, len(study.public), answers, facts=unprotected, **more)
+    return found

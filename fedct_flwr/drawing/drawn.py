@@ -1,0 +1,34 @@
+"""The public set to draw, as a user asks for it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A public set to draw, as ``public`` of ``simulate()``, where no real one exists.
+
+    ``epsilon`` and ``delta`` are what it tells about a record, besides what labels tell; with ``epsilon`` 0 it follows
+    from the dictionary alone. ``dictionary`` is a file (TOML, a frictionless Table Schema, REDCap's CSV) or a mapping
+    of columns to their form: ``{"age": {"kind": "integer", "range": [18, 100]}}``. Without one, ranges and categories
+    come from all tables, with a PrivacyWarning.
+    """
+
+    epsilon: float = 1.0
+    dictionary: Path | str | Mapping[str, Mapping[str, Any]] | None = None
+    rows: int = 2000
+    delta: float = 1e-5
+
+    def settings(self) -> dict[str, Any]:
+        """The values of the run config that lead to it."""
+        given = self.dictionary or ""
+        return {
+            "public": "drawn",
+            "draw-epsilon": float(self.epsilon),
+            "draw-rows": self.rows,
+            "draw-dictionary": json.dumps({"columns": given}) if isinstance(given, Mapping) else str(given),
+            **({"draw-delta": self.delta} if self.epsilon else {}),
+        }
