@@ -1,4 +1,4 @@
-"""What an integration may see of a run, and how it follows the rounds."""
+"""The monitor of a run: what an integration may see, and how it follows the rounds."""
 
 import json
 import math
