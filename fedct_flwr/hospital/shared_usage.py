@@ -17,6 +17,7 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from fedct_flwr import privacy
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.hospital.log_entry import TOTALS, Spent
@@ -123,10 +124,9 @@ def spent_epsilon(config: SiloConfig) -> float | None:
     """
     check_all_installed(config)
     try:
-        from fedct_flwr.privacy.ledger import common_budget
+        budget = privacy.common_budget(config)
     except ImportError:
         return None
-    budget = common_budget(config)
     return budget.spent(config.records.delta).upper if budget else 0.0
 
 
