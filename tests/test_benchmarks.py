@@ -36,18 +36,6 @@ def test_tables_of_results_in_pages_are_those_committed() -> None:
         assert table in (ROOT / path).read_text("utf-8")
 
 
-def test_networks_beside_bare_pytorch_and_silos_as_one_are_measured_and_labels_are_equal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["benchmarks", "stacked", "--fast"])
-    report.place(tmp_path)
-    function("stacked")(2, True)
-    lines = (tmp_path / "stacked-fast.md").read_text("utf-8").splitlines()
-    rows = [line for line in lines if line.startswith(("| MLP", "| small CNN", "| 5 silos"))]
-    assert len(rows) == 5
-    assert [row.split("|")[-2].strip() for row in rows] == ["-"] * 3 + ["100.0%"] * 2
-
-
 def test_one_gpu_is_measured_as_far_as_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["benchmarks", "gpu", "--fast"])
     monkeypatch.setattr("benchmarks.gpu._DEVICES", ("cpu",))
