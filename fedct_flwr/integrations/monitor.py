@@ -1,4 +1,4 @@
-"""The monitor of a run: what an integration may see, and how it follows the rounds."""
+"""A run for integrations: the files that they may see, and a monitor that follows the rounds."""
 
 import json
 import math
