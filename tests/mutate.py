@@ -98,7 +98,7 @@ FAULTS = [
     ),
     # The ledger: charged before it is drawn, once, within the budget that was approved.
     Fault("privacy/ledger.py", "if asked.epsilon > known.epsilon or", "if"),
-    Fault("privacy/ledger.py", "SELECT event, count(*) FROM", "SELECT event, 1 FROM"),
+    Fault("privacy/ledger_file.py", "SELECT event, count(*) FROM", "SELECT event, 1 FROM", "privacy/test_ledger.py"),
     Fault("privacy/ledger.py", "ComposedDpEvent([spent, more]) if more else spent", "spent"),
     # The budget over all studies: each charges it, and labels without a protection end it.
     Fault(

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+from fedct_flwr import silo
 from fedct_flwr.algorithms.fedct import JointLabeler
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.promised import sheets_of
@@ -100,9 +101,8 @@ def _drawn(run: RunFolder, config: RunConfig) -> dict[str, Any] | None:
     """Cost of a drawn public set for each record, if the run has one."""
     if config.public != "drawn" or not config.draw_epsilon:
         return None
-    from fedct_flwr.silo.noisy_sum import drawn_set
 
-    spent = accounts_of(run, config.model_copy(update={"study": drawn_set(config.study)}))
+    spent = accounts_of(run, config.model_copy(update={"study": silo.drawn_set(config.study)}))
     return {
         "epsilon": config.draw_epsilon,
         "delta": config.draw_delta,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from fedct_flwr import silo
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import check_sums
@@ -35,15 +36,13 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
         )
     unprotected, privacy = {"unprotected": bare_labels(entries, study.name, covers_records)}, config.privacy
     if config.adds_noise:
-        from fedct_flwr.silo.noisy_sum import together_in
-
         budget = {"epsilon": privacy.epsilon, "delta": privacy.delta, **unprotected}
         found["privacy"] = Sheet(
             kind="joint",
             study=study.name,
             protection="drawn public set" if config.draws else "joint labeler",
             accounts=accounts["privacy"],
-            facts={**budget, "together": together_in(study, draws=config.draws)},
+            facts={**budget, "together": silo.together_in(study, draws=config.draws)},
         )
     elif privacy.enabled or not found:
         answers = replace(Answers.of(config), values=bool(study.schema.quantity))

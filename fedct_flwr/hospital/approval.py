@@ -30,6 +30,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from fedct_flwr import silo
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.query import query_digest
 from fedct_flwr.datasets.study_folder import StudyFolder
@@ -196,15 +197,12 @@ class Promise:
     def spending(self, study: str) -> Spending:
         """Spending on a study, by the ledger. Raises ConfigError for a missing package, and LedgerError."""
         check_all_installed(self.config)
-        from fedct_flwr.silo.release import account_of
 
-        return account_of(self.config, study, self.account)
+        return silo.account_of(self.config, study, self.account)
 
     def approve(self, study: str, terms: bytes) -> None:
         """Put its budget in force, higher or lower, on the approval of these terms. Raises LedgerError."""
-        from fedct_flwr.silo.release import approve_budget
-
-        approve_budget(self.config, study, terms, self.account)
+        silo.approve_budget(self.config, study, terms, self.account)
 
 
 def promises_of(config: SiloConfig) -> dict[str, Promise]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from fedct_flwr import privacy
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
@@ -39,7 +40,6 @@ def open_gate(config: SiloConfig, study: StudyFolder, log: EgressLog, unchanged:
         shared.settle(spent(log.entries()), bare=has_bare_labels(log.entries()))
         if config.always_answers:
             check_all_installed(config)
-            from fedct_flwr.privacy.ledger import share
 
-            share(config)
+            privacy.share(config)
     return Gate(bounds, log, unchanged, shared, partial(adds, config, study, log.key))

@@ -12,18 +12,18 @@ import math
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
-from time import time
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from fedct_flwr import privacy
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.hospital.log_entry import TOTALS, Spent
 from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.privacy.budget import DATA_SET
-from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
+from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, charged, mark_in, put_charge
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import Refusal, Refused
 
@@ -33,7 +33,7 @@ _NO_BOUND: Final = '{"noise_parameter":0.0,"num_buckets":2,"type":"RandomizedRes
 """Event of an answer without noise: no epsilon covers it. As text, for studies without the packages of protections."""
 
 
-class SharedUsage:
+class SharedUsage(LedgerFile):
     """The usage file in a folder that several studies share, as one of them sees it. Made when first used.
 
     ``study`` is a name that no other study's silo folder has; ``limits`` are by field of the policy. ``mark`` is where
@@ -44,7 +44,7 @@ class SharedUsage:
     def __init__(
         self, folder: Path, study: str, limits: Mapping[str, int], mark: Path | None = None, *, bare: bool = False
     ) -> None:
-        self._kept = LedgerFile(folder, mark)
+        super().__init__(folder, mark)
         self._bare = bare
         self._study = study
         self._limits = limits
@@ -64,28 +64,24 @@ class SharedUsage:
         mark = mark_in(config.state, records.folder)
         return cls(records.folder, study, limits, mark, bare=not config.always_answers)
 
-    def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
-        self._kept.close()
-
     def settle(self, own: Spent, *, bare: bool) -> None:
         """See that at least ``own`` is counted for this study, such as what left before it shared its limits.
 
         ``bare``: labels have left that no promise covered. Raises LedgerError.
         """
-        with self._kept.transaction() as file:
-            counted = _sum(_rows(file, self._study))
+        with self.transaction() as file:
+            counted = _sum(charged(file, self._study, _DATA_SET))
             missing = Spent(*(max(0, one - other) for one, other in zip(own, counted, strict=True)))
             if any(missing):
                 self._write(file, missing)
             if bare:
-                self._insert(file, DATA_SET, _NO_BOUND)
+                put_charge(file, self._study, DATA_SET, _NO_BOUND)
 
     def charge(self, step: Spent, *, dry: bool = False) -> None:
         """Count a step; only if this returns may it happen. ``dry``: count nothing. Raises Refused (LIMIT, LEDGER)."""
         try:
-            with self._kept.transaction() as file:
-                self._check(_sum(_rows(file)), step)
+            with self.transaction() as file:
+                self._check(_sum(charged(file, None, _DATA_SET)), step)
                 if not dry:
                     self._write(file, step)
         except LedgerError as error:
@@ -94,12 +90,15 @@ class SharedUsage:
 
     def spent(self) -> tuple[Spent, int]:
         """Usage over all studies, and the number of studies. Makes no file. Raises LedgerError."""
-        if not self._kept.used:
+        if not self.used:
             return Spent(), 0
-        with self._kept.transaction() as file:
-            found = _rows(file)
+        with self.transaction() as file:
+            found = _sum(charged(file, None, _DATA_SET))
+            (studies,) = file.execute(
+                "SELECT count(DISTINCT study) FROM charges WHERE data_set = ?", (_DATA_SET,)
+            ).fetchone()
         self.close()
-        return _sum(found), len({study for study, _, _ in found})
+        return found, int(studies)
 
     def _check(self, counted: Spent, step: Spent) -> None:
         for field, cap in TOTALS.items():
@@ -113,15 +112,9 @@ class SharedUsage:
                 raise Refused(Refusal.LIMIT)
 
     def _write(self, file: sqlite3.Connection, step: Spent) -> None:
-        self._insert(file, _DATA_SET, json.dumps(step._asdict()))
+        put_charge(file, self._study, _DATA_SET, json.dumps(step._asdict()))
         if self._bare and step.queries:
-            self._insert(file, DATA_SET, _NO_BOUND)
-
-    def _insert(self, file: sqlite3.Connection, data_set: str, event: str) -> None:
-        file.execute(
-            "INSERT INTO charges (study, data_set, time, event) VALUES (?, ?, ?, ?)",
-            (self._study, data_set, time(), event),
-        )
+            put_charge(file, self._study, DATA_SET, _NO_BOUND)
 
 
 def spent_epsilon(config: SiloConfig) -> float | None:
@@ -131,10 +124,9 @@ def spent_epsilon(config: SiloConfig) -> float | None:
     """
     check_all_installed(config)
     try:
-        from fedct_flwr.privacy.ledger import common_budget
+        budget = privacy.common_budget(config)
     except ImportError:
         return None
-    budget = common_budget(config)
     return budget.spent(config.records.delta).upper if budget else 0.0
 
 
@@ -149,19 +141,10 @@ def spent_on_records(config: SiloConfig) -> str:
     return f"{most} at delta {records.delta:g} for each record, of which {spent}"
 
 
-def _rows(file: sqlite3.Connection, study: str | None = None) -> list[tuple[str, str, int]]:
-    """Study, what was counted, and how many times that was."""
-    return file.execute(
-        "SELECT study, event, count(*) FROM charges WHERE data_set = ?1 AND (?2 IS NULL OR study = ?2) "
-        "GROUP BY study, event",
-        (_DATA_SET, study),
-    ).fetchall()
-
-
-def _sum(rows: list[tuple[str, str, int]]) -> Spent:
+def _sum(steps: Mapping[str, int]) -> Spent:
     """Raises LedgerError for a line that this package did not write."""
     total = Spent()
-    for _, text, times in rows:
+    for text, times in steps.items():
         try:
             step = Spent(**json.loads(text))
             total = Spent(*(one + times * more for one, more in zip(total, step, strict=True)))

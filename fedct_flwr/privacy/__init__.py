@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         unit_of,
         weak_delta,
     )
-    from fedct_flwr.privacy.ledger import Ledger, common_budget
+    from fedct_flwr.privacy.ledger import Ledger, common_budget, share
     from fedct_flwr.privacy.mechanisms import ON_COUNTS, noisy_max, repeated
     from fedct_flwr.privacy.noise_shares import VoteShares, noisiest, shares_for, spent_on_sum, surely_honest
     from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ON_COUNTS", "SLOW_QUERIES", "WHOLE_SILO", "Budget", "Ledger", "PrivacyUnit", "PrivacyWarning", "SecureNoise",
     "SimulatedNoise", "VoteShares", "budget_of", "calibrate", "common_budget", "dear_partitions", "noise_for",
-    "noisiest", "noisy", "noisy_max", "repeated", "shares_for", "spent_by", "spent_on_sum", "surely_honest",
-    "tally_mechanism", "unit_of", "weak_delta",
+    "noisiest", "noisy", "noisy_max", "repeated", "share", "shares_for", "spent_by", "spent_on_sum",
+    "surely_honest", "tally_mechanism", "unit_of", "weak_delta",
 ]  # fmt: skip
 
 __getattr__ = importing(
@@ -33,7 +33,7 @@ __getattr__ = importing(
     {
         "accounting": ("SLOW_QUERIES", "calibrate"),
         "budget": ("Budget", "PrivacyUnit", "PrivacyWarning", "WHOLE_SILO", "budget_of", "unit_of", "weak_delta"),
-        "ledger": ("Ledger", "common_budget"),
+        "ledger": ("Ledger", "common_budget", "share"),
         "mechanisms": ("ON_COUNTS", "noisy_max", "repeated"),
         "noise_shares": ("VoteShares", "noisiest", "shares_for", "spent_on_sum", "surely_honest"),
         "randomness": ("SecureNoise", "SimulatedNoise"),

@@ -6,7 +6,6 @@ records may share a budget, ``CommonBudget``.
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -17,7 +16,7 @@ from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.privacy.accounting import Epsilon, epsilon, epsilon_in_time, fits
 from fedct_flwr.privacy.budget import DATA_SET, Budget, PrivacyUnit
 from fedct_flwr.privacy.events import check, from_json, to_json
-from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
+from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, charged, mark_in, put_charge
 from fedct_flwr.types import RunError
 
 
@@ -46,7 +45,7 @@ class SpentOn(NamedTuple):
     studies: frozenset[str]
 
 
-class Ledger:
+class Ledger(LedgerFile):
     """The ledger in a silo's state folder, which processes and threads may share. Made, and opened, when first used.
 
     Formal guarantees:
@@ -61,7 +60,7 @@ class Ledger:
     """
 
     def __init__(self, state: Path, common: "CommonBudget | None" = None) -> None:
-        self._kept = LedgerFile(state)
+        super().__init__(state)
         self._common = common
 
     def __enter__(self) -> Self:
@@ -71,8 +70,8 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
-        self._kept.close()
+        """Let go of the files; the next use opens them again."""
+        super().close()
         if self._common:
             self._common.close()
 
@@ -82,7 +81,7 @@ class Ledger:
         ``data_set`` is a name or digest of the records. Raises BudgetExceeded, LedgerError (unreadable, lost, older
         than its mark, budget raised without an approval, no disk space), or UnsupportedEventError.
         """
-        with self._kept.transaction() as ledger:
+        with self.transaction() as ledger:
             self._spend(ledger, study, data_set, budget, event, None)
 
     def answer(
@@ -109,21 +108,21 @@ class Ledger:
 
         Raises like ``charge``, and what ``draw`` raises.
         """
-        with self._kept.transaction() as ledger:
+        with self.transaction() as ledger:
             known = self._pay(ledger, study, data_set, budget, event, question)
         if known is not None:
             return known
         try:
             drawn = draw()
         except Exception:
-            with self._kept.transaction() as ledger:
+            with self.transaction() as ledger:
                 ledger.execute(
                     "UPDATE charges SET question = NULL WHERE study = ? AND data_set = ? AND question = ? "
                     "AND answer IS NULL",
                     (study, data_set, question),
                 )
             raise
-        with self._kept.transaction() as ledger:
+        with self.transaction() as ledger:
             # Once more: another question may have taken the charge over in the meantime.
             known = self._pay(ledger, study, data_set, budget, event, question)
             if known is not None:
@@ -136,24 +135,19 @@ class Ledger:
 
     def answered(self, study: str, data_set: str, question: bytes) -> bytes | None:
         """The answer that was given to this question, at no cost; None if none was. Raises LedgerError."""
-        with self._kept.transaction() as ledger:
+        with self.transaction() as ledger:
             found = ledger.execute(
                 "SELECT answer FROM charges WHERE study = ? AND data_set = ? AND question = ?",
                 (study, data_set, question),
             ).fetchone()
         return None if found is None or found[0] is None else bytes(found[0])
 
-    @property
-    def used(self) -> bool:
-        """Whether there is a ledger, or was one. Makes none, as all else does."""
-        return self._kept.used
-
     def approve(self, study: str, data_set: str, budget: Budget, approval: str) -> None:
         """Put this budget in force for the study, higher or lower, on an approval (a name, a digest).
 
         Earlier spending still counts. Raises LedgerError.
         """
-        with self._kept.transaction() as ledger:
+        with self.transaction() as ledger:
             _check_unit(ledger, study, data_set, _budget(ledger, study, data_set), budget)
             ledger.execute(
                 "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study, data_set) DO UPDATE SET epsilon = "
@@ -163,7 +157,7 @@ class Ledger:
 
     def spent(self, study: str, data_set: str) -> Spent | None:
         """The study's spending on the data set; None before its first charge or approval. Raises LedgerError."""
-        with self._kept.transaction() as ledger:
+        with self.transaction() as ledger:
             budget = _budget(ledger, study, data_set)
             if budget is None:
                 return None
@@ -172,7 +166,7 @@ class Ledger:
 
     def spent_on(self, data_set: str, delta: float) -> SpentOn:
         """Total spending of all studies on the data set, at ``delta``. Raises LedgerError."""
-        with self._kept.transaction() as ledger:
+        with self.transaction() as ledger:
             found = charged(ledger, None, data_set)
             studies = ledger.execute("SELECT DISTINCT study FROM charges WHERE data_set = ?", (data_set,)).fetchall()
         return SpentOn(epsilon_in_time(composed(found), delta), frozenset(study for (study,) in studies))
@@ -222,10 +216,7 @@ class Ledger:
         self._check_budget(ledger, study, data_set, budget, event)
         if self._common:
             self._common.charge(*_all_of(ledger), event)
-        ledger.execute(
-            "INSERT INTO charges (study, data_set, time, event, question) VALUES (?, ?, ?, ?, ?)",
-            (study, data_set, time.time(), to_json(event), question),
-        )
+        put_charge(ledger, study, data_set, to_json(event), question=question)
 
     def _check_budget(
         self, ledger: sqlite3.Connection, study: str, data_set: str, budget: Budget, more: DpEvent | None
@@ -281,16 +272,6 @@ def _all_of(ledger: sqlite3.Connection) -> tuple[str, dict[str, int]]:
     return str(name), charged(ledger, None, None)
 
 
-def charged(ledger: sqlite3.Connection, study: str | None, data_set: str | None) -> dict[str, int]:
-    """All events that were charged, as text, and how often each was; None: by all studies, in all accounts."""
-    rows = ledger.execute(
-        "SELECT event, count(*) FROM charges WHERE (?1 IS NULL OR data_set = ?1) AND (?2 IS NULL OR study = ?2) "
-        "GROUP BY event",
-        (data_set, study),
-    ).fetchall()
-    return {str(event): int(times) for event, times in rows}
-
-
 def composed(found: Mapping[str, int]) -> DpEvent:
     """Composition of these events. Raises LedgerError."""
     try:
@@ -299,7 +280,7 @@ def composed(found: Mapping[str, int]) -> DpEvent:
         raise LedgerError("the privacy ledger holds an unknown event; nothing is released") from None
 
 
-class CommonBudget:
+class CommonBudget(LedgerFile):
     """The budget of the records, over all studies that name the folder. Its file is made when first used.
 
     Each study's ledger charges there too, before its own charge is committed: a crash in between has spent what nothing
@@ -313,13 +294,9 @@ class CommonBudget:
     """
 
     def __init__(self, folder: Path, budget: Budget | None, mark: Path | None = None) -> None:
-        self._kept = LedgerFile(folder, mark)
+        super().__init__(folder, mark)
         self._budget = budget
         self._settled: set[str] = set()
-
-    def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
-        self._kept.close()
 
     def charge(self, ledger: str, own: Mapping[str, int], event: DpEvent | None) -> None:
         """Spend ``event`` for the ledger of this name, which has charged ``own`` so far: events as text, how often.
@@ -327,15 +304,12 @@ class CommonBudget:
         None: see that ``own`` is counted. Raises BudgetExceeded or LedgerError; then nothing is spent.
         """
         more = [(to_json(event), 1)] if event else []
-        with self._kept.transaction() as file:
+        with self.transaction() as file:
             # Import charges from before this folder was shared, once in a process.
             known = charged(file, ledger, DATA_SET) if ledger not in self._settled else own
             missing = {one: times - known.get(one, 0) for one, times in own.items() if times > known.get(one, 0)}
             for one, times in [*missing.items(), *more]:
-                file.executemany(
-                    "INSERT INTO charges (study, data_set, time, event) VALUES (?, ?, ?, ?)",
-                    [(ledger, DATA_SET, time.time(), one)] * times,
-                )
+                put_charge(file, ledger, DATA_SET, one, times)
             most = self._budget if event else None
             if most and not fits(composed(charged(file, None, DATA_SET)), most.epsilon, most.delta):
                 raise BudgetExceeded(
@@ -350,9 +324,9 @@ class CommonBudget:
 
         Raises LedgerError.
         """
-        if not self._kept.used:
+        if not self.used:
             return epsilon(composed({}), delta)
-        with self._kept.transaction() as file:
+        with self.transaction() as file:
             found = charged(file, None, DATA_SET)
         self.close()
         return epsilon_in_time(composed(found), delta)

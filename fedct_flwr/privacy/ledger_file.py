@@ -9,6 +9,7 @@ import hashlib
 import os
 import sqlite3
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -214,6 +215,26 @@ class LedgerFile:
                     mark.write(b"." * missing)
                     os.fsync(mark.fileno())
         ledger.execute("ROLLBACK")
+
+
+def put_charge(
+    ledger: sqlite3.Connection, study: str, data_set: str, event: str, times: int = 1, *, question: bytes | None = None
+) -> None:
+    """Write charges of an event, within a transaction."""
+    row = (study, data_set, time.time(), event, question)
+    ledger.executemany(
+        "INSERT INTO charges (study, data_set, time, event, question) VALUES (?, ?, ?, ?, ?)", [row] * times
+    )
+
+
+def charged(ledger: sqlite3.Connection, study: str | None, data_set: str | None) -> dict[str, int]:
+    """All events that were charged, as text, and how often each was; None: by all studies, in all accounts."""
+    rows = ledger.execute(
+        "SELECT event, count(*) FROM charges WHERE (?1 IS NULL OR data_set = ?1) AND (?2 IS NULL OR study = ?2) "
+        "GROUP BY event",
+        (data_set, study),
+    ).fetchall()
+    return {str(event): int(times) for event, times in rows}
 
 
 def _marked(mark: Path, name: str) -> int | None:

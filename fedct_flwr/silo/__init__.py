@@ -9,32 +9,50 @@ if TYPE_CHECKING:
         NoiseAdder,
         charge_simulated,
         drawn_in,
+        drawn_set,
         noisy_counts,
         noisy_gradient,
         plan_of,
+        together_in,
         with_noise,
     )
-    from fedct_flwr.silo.own import own_context, read_once
-    from fedct_flwr.silo.release import Answering, Purse, Release, by_students, own_budget, settings_digest
+    from fedct_flwr.silo.own import judgment_of, own_context, read_once, real_site
+    from fedct_flwr.silo.personal import Judgment, facts_of
+    from fedct_flwr.silo.release import (
+        Answering,
+        Purse,
+        Release,
+        account_of,
+        approve_budget,
+        by_students,
+        own_budget,
+        settings_digest,
+    )
     from fedct_flwr.silo.simulated import run_folder_of, simulated_context, simulated_silo
     from fedct_flwr.silo.simulated_sums import refused_sum, sums_at
     from fedct_flwr.silo.summing import Ready
 
 __all__ = [
-    "Answering", "NoiseAdder", "Purse", "Ready", "Release", "by_students", "charge_simulated", "drawn_in",
-    "noisy_counts", "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "refused_sum",
-    "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "sums_at", "with_noise",
+    "Answering", "Judgment", "NoiseAdder", "Purse", "Ready", "Release", "account_of", "approve_budget",
+    "by_students", "charge_simulated", "drawn_in", "drawn_set", "facts_of", "judgment_of", "noisy_counts",
+    "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site", "refused_sum",
+    "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "sums_at", "together_in",
+    "with_noise",
 ]  # fmt: skip
 
 __getattr__ = importing(
     __name__,
     {
         "noisy_sum": (
-            "NoiseAdder", "charge_simulated", "drawn_in", "noisy_counts", "noisy_gradient", "plan_of",
-            "with_noise",
+            "NoiseAdder", "charge_simulated", "drawn_in", "drawn_set", "noisy_counts", "noisy_gradient",
+            "plan_of", "together_in", "with_noise",
         ),
-        "own": ("own_context", "read_once"),
-        "release": ("Answering", "Purse", "Release", "by_students", "own_budget", "settings_digest"),
+        "own": ("judgment_of", "own_context", "read_once", "real_site"),
+        "personal": ("Judgment", "facts_of"),
+        "release": (
+            "Answering", "Purse", "Release", "account_of", "approve_budget", "by_students", "own_budget",
+            "settings_digest",
+        ),
         "simulated": ("run_folder_of", "simulated_context", "simulated_silo"),
         "simulated_sums": ("refused_sum", "sums_at"),
         "summing": ("Ready",),

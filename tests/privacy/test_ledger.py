@@ -318,7 +318,7 @@ class TestFailsClosed:
 
 def test_every_commit_is_synced_in_write_ahead_mode(ledger: Ledger) -> None:
     ledger.charge(*WHERE, ONE, TENTH)
-    with ledger._kept.transaction() as connection:
+    with ledger.transaction() as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from fedct_flwr import silo
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.draw import FILE, DrawnSet
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, coordinators_study
@@ -97,11 +98,10 @@ def _from_silos(
     folder: Path, epsilon: float | None, chosen: Mapping[str, Any], output: Path, resume: Path | None
 ) -> None:
     check_extra("privacy", "--epsilon")
-    from fedct_flwr.silo.noisy_sum import plan_of
 
     coordinator = CoordinatorFolder.open(folder)
     study = coordinators_study(coordinator.study)
-    if (plan := plan_of(study)).epsilon != epsilon:
+    if (plan := silo.plan_of(study)).epsilon != epsilon:
         raise ConfigError(
             f"[draw] in study.toml has epsilon {plan.epsilon:g}, which silos approve: give --epsilon {plan.epsilon:g}, "
             "or change [draw] and let them approve it"

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from fedct_flwr import silo
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.cli.silo.folder import Folder, silo_file
@@ -80,9 +81,7 @@ def approve(
         entries = list(read_entries(config.state))
         sections = Page(config, study, entries, Units.of(records, groups), found).sections()
         if config.draws:
-            from fedct_flwr.silo.noisy_sum import plan_of
-
-            outside = plan_of(study).form.place(records.X)[1] or "0 values outside of the data dictionary"
+            outside = silo.plan_of(study).form.place(records.X)[1] or "0 values outside of the data dictionary"
             sections["Values of this silo that the study does not foresee"] = [outside]
         for title, lines in sections.items():
             console.print(f"\n[bold]{title}[/]")

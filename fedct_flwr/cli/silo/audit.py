@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.markdown import Markdown
 
+from fedct_flwr import silo
 from fedct_flwr.cli.output import PANEL, Json, Output, check_new
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config.silo import SiloConfig
@@ -38,10 +39,9 @@ def audit(
     study, out = read_study(config.study), Output(as_json=json_)
     from fedct_flwr.audit.audit import How, rehearse
     from fedct_flwr.audit.words import document, page
-    from fedct_flwr.silo.own import real_site
 
     progress = partial(bar_of, what=_REHEARSING)
-    found = rehearse(real_site(config, study), How(refits, candidates, minutes, seed), progress=progress)
+    found = rehearse(silo.real_site(config, study), How(refits, candidates, minutes, seed), progress=progress)
     text = printable(page(study.name, found), keep="\n")
     if output:
         write_atomically(output, text.encode())

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from packaging.requirements import Requirement
 
+from fedct_flwr import labelers
 from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.findings import Finding, bad, good, warning
 from fedct_flwr.cli.silo.connect import NO_KIT
@@ -264,7 +265,6 @@ def protection(silo: Silo) -> None:
     config, agreed, promised = silo.config, silo.study, silo.config.privacy
     if not config.promises:
         return
-    from fedct_flwr.labelers.labeler import Start, labeler_for
     from fedct_flwr.silo.noisy_sum import together_in
 
     check_protected(silo.grouped[1], config.silo)
@@ -272,7 +272,7 @@ def protection(silo: Silo) -> None:
         together_in(agreed, draws=config.draws)
     elif promised.chosen.labeler:
         promised, size = promised.after(agreed.config.draw_epsilon), num_units(silo.records.size, silo.grouped[1])
-        labeler_for(Start(promised, config.learner, config.silo, agreed.schema, agreed.public, size))
+        labelers.labeler_for(labelers.Start(promised, config.learner, config.silo, agreed.schema, agreed.public, size))
 
 
 def privacy(silo: Silo) -> Iterator[Finding]:
@@ -288,7 +288,6 @@ def students(silo: Silo) -> Iterator[Finding]:
     config, agreed, records = silo.config, silo.study, silo.records
     if all(kind_in_policy(name).own_model for name in config.policy.kinds):
         return
-    from fedct_flwr.labelers.students import transfer_for
 
     transfer = config.transfer
     number = transfer.most_students(noisy=config.privacy.enabled)
@@ -296,7 +295,7 @@ def students(silo: Silo) -> Iterator[Finding]:
     X = records.X[: records.size - int(config.data.test_fraction * records.size)]
     units = num_units(len(X), None if silo.grouped[1] is None else silo.grouped[1][: len(X)])
     given = transfer, config.privacy, config.learner, config.silo, agreed.schema, agreed.public, X, number
-    transfer_for(*given, num_units=units)
+    labelers.transfer_for(*given, num_units=units)
     yield good(f"students: {number} can be taught on these records")
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from rich.markup import escape
 from rich.table import Table
 
+from fedct_flwr import silo
 from fedct_flwr.cli.certificates import days_of
 from fedct_flwr.cli.output import print_metrics
 from fedct_flwr.cli.silo.folder import Folder, silo_file
@@ -117,11 +118,8 @@ def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEn
 
 def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] | None:
     """The silo's judgment of the consensus, for itself alone; None where there is none that can be read."""
-    from fedct_flwr.silo.own import judgment_of
-    from fedct_flwr.silo.personal import Judgment, facts_of
-
-    found = _told(lambda: Judgment.read(judgment_of(config, study.name))) if study else None
-    return facts_of(found) if found else None
+    found = _told(lambda: silo.Judgment.read(silo.judgment_of(config, study.name))) if study else None
+    return silo.facts_of(found) if found else None
 
 
 def _over_studies(config: SiloConfig, folder: Path) -> dict[str, Any]:
