@@ -6,7 +6,6 @@ The store is that of MLFLOW_TRACKING_URI, or else an SQLite database in the run 
 import importlib.util
 import json
 import logging
-import math
 import os
 import re
 import time
@@ -15,10 +14,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from fedct_flwr.files import write_json
-from fedct_flwr.integrations.monitor import Monitor, contents
+from fedct_flwr.integrations.monitor import Monitor, contents, metrics_of
 from fedct_flwr.runs.run_folder import versions
-from fedct_flwr.runs.scores import FILE, TESTS, SiloScores, means, numbers
-from fedct_flwr.text.printable import json_text
+from fedct_flwr.runs.scores import FILE, TESTS, SiloScores, means
+from fedct_flwr.text.printable import json_text, plain
 from fedct_flwr.types import ConfigError
 
 STORE: Final = "MLFLOW_TRACKING_URI"
@@ -75,11 +74,10 @@ class MLflow(Monitor):
         self._client.set_terminated(self._run, _STATES[facts["status"]])
 
     def log_scores(self, rows: Sequence[SiloScores]) -> None:
-        """Add the scores of a run that was followed, as ``end/own_federated_auc/SILO``, and means."""
-        found = {f"end/{one.test}_{one.method}_{one.metric}/{one.silo}": one.value for one in numbers(rows)}
-        found |= {f"end/{test}_{method}/mean": mean for test in TESTS for method, mean in means(rows, test).items()}
-        known = {name: value for name, value in found.items() if math.isfinite(value)}
-        if known and (self.folder.path / RUN_FILE).is_file():
+        """Add the scores of a run that was followed: ``end/SILO/...`` as in ``scores.json``, and ``mean/own/...``."""
+        ends = {row.silo: plain(row) for row in rows}
+        known = dict(metrics_of({"end": ends, "mean": {test: means(rows, test) for test in TESTS}}))
+        if (self.folder.path / RUN_FILE).is_file():
             self.attempt(lambda: self.log(self.folder.rounds()[-1]["round"], known))
             text = contents(self.folder.path)[FILE].decode()
             self.attempt(lambda: self._client.log_text(self._run, text, FILE))
