@@ -23,7 +23,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
         SETTINGS,
         "subprocess.Popen",
     ),
-    "an option that went": (["--no-watch"], SETTINGS, "leave it out"),
+    "an option that went": (["--watch"], SETTINGS, "open that file"),
     "resuming what is not there": (["--resume", "nowhere"], RUN, "is no complete run folder"),
     "no such folder": (["--data-dir", "/nowhere", "--label", "y"], DATA, "/nowhere"),
 }
