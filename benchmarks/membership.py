@@ -20,17 +20,14 @@ from benchmarks.methods import one_thread_per_silo
 from benchmarks.sentiment import SENTIMENT
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.audit.adversaries import COORDINATOR, seen_in_model
-from fedct_flwr.audit.attacks import Observation
-from fedct_flwr.audit.audit import About, Audit, How, audit, conclude
-from fedct_flwr.audit.members import choose, draw, with_members
+from fedct_flwr.audit.adversaries import COORDINATOR, Seen, seen_in_model
+from fedct_flwr.audit.audit import About, Audit, How, audit, play
+from fedct_flwr.audit.members import Candidates, Members, with_members
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, take
 from fedct_flwr.evaluation.references import centralized, local_only
-from fedct_flwr.learners.base import Learner
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import SiloName
 
 _NAME: Final = "membership"
 _LONG: Final = 1e6
@@ -55,8 +52,6 @@ class Part(NamedTuple):
 
 
 _JOINT: Final = "FedCT, joint (eps 1)"
-_NOT_PLANTED: Final = "FedCT, not planted"
-_FORGED: Final = "FedCT, forged targets"
 _DP_PATE: Final = "DP-PATE, in secure sums (eps 1)"
 _LINEAR: Final = "DP-FedCT (dp-linear, eps 1)"
 _LEVEL_2: Final = "FedKT, level 2 (eps 1)"
@@ -66,8 +61,6 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
     "FedCT (DS)": {"algorithm": "fedct-dawid-skene"},
     "FedCT, in secure sums": {"algorithm": "fedct", "pseudo-weight": 1.0, "secure": True},
     _JOINT: {"algorithm": "fedct-joint", "pseudo-weight": 1.0, "epsilon": 1.0},
-    _FORGED: {"algorithm": "fedct", "pseudo-weight": 1.0},
-    _NOT_PLANTED: {"algorithm": "fedct", "pseudo-weight": 1.0},
     "PATE": {"algorithm": "pate"},
     "FedKT": {"algorithm": "fedkt", "teachers": 3},
     "DD": {"algorithm": "dd"},
@@ -200,7 +193,6 @@ def _audited(part: Part, method: str, seed: int, *, fast: bool) -> Audit:
     if method in GIVEN_AWAY:
         return _given_away(part, GIVEN_AWAY[method], how, fast=fast)
     config = config_of(part, METHODS[method], seed, fast=fast)
-    how = replace(how, planted=method != _NOT_PLANTED, forged=method == _FORGED)
     # Data do not depend on the method, and loaders of variants know plain FedCT alone.
     plain = config_of(part, METHODS["FedCT"], seed, fast=fast)
     return audit(config, _dataset(part, plain), how)
@@ -234,23 +226,13 @@ def _given_away(part: Part, train: Any, how: How, *, fast: bool) -> Audit:
     """Models without a federation: of each silo alone, or of all records in one place."""
     config = config_of(part, METHODS["FedCT"], how.seed, fast=fast)
     dataset = _dataset(part, config)
-    candidates = choose(dataset.silos, how.candidates, how.seed)
-    seen: list[Mapping[SiloName, Observation]] = []
-    drawn = []
-    for number in range(how.refits):
-        members = draw(candidates, dataset.silos, generator(how.seed, "members", number))
-        held = with_members(dataset, candidates, members, planted=False)
-        one = train(config, held, 0) if train is centralized else None
-        seen.append(
-            {
-                silo.name: _asked(one or train(config, held, place), dataset, take(silo.private, candidates[silo.name]))
-                for place, silo in enumerate(dataset.silos)
-            }
-        )
-        drawn.append(members)
-    about = About("given away", "none", None, config.delta)
-    return conclude(about, how, dataset.silos, candidates, {COORDINATOR: seen}, drawn, 0.0)
 
+    def see(candidates: Candidates, members: Members, number: int) -> Seen:
+        held = with_members(dataset, candidates, members)
+        one, found = train(config, held, 0) if train is centralized else None, {}
+        for place, silo in enumerate(dataset.silos):
+            records = take(silo.private, candidates[silo.name])
+            found[silo.name] = seen_in_model(one or train(config, held, place), records, len(dataset.schema.classes))
+        return {COORDINATOR: found}
 
-def _asked(model: Learner, dataset: FederatedDataset, records: Any) -> Observation:
-    return seen_in_model(model, records, dataset.test, dataset.public.X, len(dataset.schema.classes) - 1)
+    return play(About("given away", "none", None, config.delta), how, dataset.silos, see)

@@ -1,7 +1,7 @@
 """Membership inference in words and tables: one row for each method, seats side by side.
 
-An attack that is the strongest of nine on the records it was chosen on is better than it is. So each seed's attack is
-the one that works best on the other seeds, where there are some.
+An attack that is the strongest on the records it was chosen on looks better than it is. So each seed's attack is the
+one that works best on the other seeds, where there are some.
 """
 
 import math
@@ -12,14 +12,12 @@ from typing import Final, NamedTuple
 
 from benchmarks import report
 from benchmarks.federation import Runs
-from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
+from fedct_flwr.audit.adversaries import COORDINATOR, MODEL
 from fedct_flwr.audit.audit import Audit
-from fedct_flwr.audit.success import FALSE_POSITIVES
 from fedct_flwr.scoring.intervals import Z
 
 AUC: Final = "auc"
 ERROR: Final = "error"
-_FOUND: Final = tuple(f"found_at_{rate:g}" for rate in FALSE_POSITIVES)
 _CLAIMED: Final = 0.53
 _MORE: Final = "more than"
 _LESS: Final = "less than"
@@ -29,9 +27,6 @@ _HEADER: Final = (
     "VUL, coordinator (95%)",
     "strongest attack",
     "right of 100",
-    "found at 1% false alarms",
-    "at 0.1%",
-    "VUL, another silo",
     "VUL, final model",
     "epsilon proven (promised)",
     "paper's VUL",
@@ -75,26 +70,24 @@ def values_of(found: Audit) -> dict[str, float]:
     """All numbers of one seed's audit that the tables are made of."""
     values: dict[str, float] = {}
     for seat in found.seats:
-        values[f"{seat.seat}: right"] = seat.guesses.right.value
-        for name, success in seat.attacks.items():
-            values[f"{seat.seat}: {name}: {AUC}"] = success.auc.value
-            values[f"{seat.seat}: {name}: {ERROR}"] = (success.auc.high - success.auc.low) / (2 * Z)
-            for of, share in zip(_FOUND, success.true_positives, strict=True):
-                values[f"{seat.seat}: {name}: {of}"] = share.value
-    if found.epsilon is not None and found.lower_epsilon is not None:
-        values |= {"epsilon": found.epsilon, "lower_epsilon": found.lower_epsilon}
+        values[f"{seat.seat}: right"] = seat.right.value
+        for name, area in seat.attacks.items():
+            values[f"{seat.seat}: {name}: {AUC}"] = area.value
+            values[f"{seat.seat}: {name}: {ERROR}"] = (area.high - area.low) / (2 * Z)
+    if found.about.epsilon is not None and found.lower_epsilon is not None:
+        values |= {"epsilon": found.about.epsilon, "lower_epsilon": found.lower_epsilon}
     return values
 
 
-def best(runs: Runs, seat: str, of: str = AUC, by: str = "") -> Best | None:
-    """The strongest attack of a seat, chosen ``by`` that mark (default: ``of``); None for a seat that sees nothing."""
-    marks = {key.split(": ")[1]: values for key, values in runs.values.items() if _is(key, seat, by or of)}
+def best(runs: Runs, seat: str) -> Best | None:
+    """The strongest attack of a seat; None for a seat that sees nothing."""
+    marks = {key.split(": ")[1]: values for key, values in runs.values.items() if _is(key, seat, AUC)}
     if not marks:
         return None
     # A run that ended after one round shows no changes over rounds: an attack is for all seeds.
     seeds = max(map(len, marks.values()))
     chosen = _chosen({name: values for name, values in marks.items() if len(values) == seeds})
-    value = fmean(runs.values[f"{seat}: {name}: {of}"][seed] for seed, name in enumerate(chosen))
+    value = fmean(runs.values[f"{seat}: {name}: {AUC}"][seed] for seed, name in enumerate(chosen))
     errors = [runs.values[f"{seat}: {name}: {ERROR}"][seed] for seed, name in enumerate(chosen)]
     error = math.sqrt(sum(one**2 for one in errors)) / len(errors)
     return Best(value, error, Counter(chosen).most_common(1)[0][0])
@@ -117,15 +110,12 @@ def _chosen(marks: Mapping[str, Sequence[float]]) -> list[str]:
 
 def row(method: str, runs: Runs, paper: float | None) -> list[str]:
     """A row of a part's table."""
-    seats = {seat: best(runs, seat) for seat in (COORDINATOR, OTHER_SILO, MODEL)}
-    found = [best(runs, COORDINATOR, of, by=_FOUND[0]) for of in _FOUND]
-    first = seats[COORDINATOR]
+    first = best(runs, COORDINATOR)
     proven = f"{runs.mean('lower_epsilon'):.2f} ({runs.mean('epsilon'):g})" if "epsilon" in runs.values else ""
     return [
         method,
         *((str(first), first.attack, f"{100 * runs.mean(f'{COORDINATOR}: right'):.0f}") if first else ("", "", "")),
-        *(f"{100 * one.value:.1f}%" if one else "" for one in found),
-        *(str(seats[seat] or "") for seat in (OTHER_SILO, MODEL)),
+        str(best(runs, MODEL) or ""),
         proven,
         "" if paper is None else f"{paper:.2f}",
     ]
@@ -162,12 +152,12 @@ def _remarks(name: str, title: str, runs: Mapping[str, Runs]) -> list[str]:
         found = runs.get(f"{name}: {method}")
         return best(found, COORDINATOR) if found else None
 
-    hard, absent = of("FedCT"), of("FedCT, not planted")
-    if hard is None or absent is None:
+    hard = of("FedCT")
+    if hard is None:
         return []
     lines = [
         f"{title}: the claim that hard labels have a VUL of .51 to .53 {_held(hard)} where candidates stand in the "
-        f"public set ({hard.value:.3f}). It {_held(absent)} where they do not ({absent.value:.3f})."
+        f"public set ({hard.value:.3f})."
     ]
     others = {method: of(method) for method in ("FedAvg", "DD", "PredCons", "FedMD", "PATE", "FedKT")}
     for words in (_MORE, _LESS, _ALIKE):

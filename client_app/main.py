@@ -6,6 +6,7 @@ from typing import Final
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from fedct_flwr import silo
 from fedct_flwr.runs.records import keep_error
 from fedct_flwr.silo.opening import once_left, open_silo_context, run_of_simulation, silo_named
 from fedct_flwr.silo.round import answer
@@ -58,13 +59,11 @@ def train(message: Message, context: Context) -> Message:
 @app.query(ACTION)
 def add(message: Message, context: Context) -> Message:
     """Answer one message of a secure sum. Never raises, as above."""
-    from fedct_flwr.silo.simulated_sums import refused_sum, sums_at  # runs without sums do not load their rounds
-
     try:
-        return sums_at(context).answer(message)
+        return silo.sums_at(context).answer(message)
     except Exception:
         logger.exception("A silo takes no part in a secure sum")
-        return Message(to_record(refused_sum()), reply_to=message)
+        return Message(to_record(silo.refused_sum()), reply_to=message)
 
 
 def _tell(message: Message, context: Context, silo: SiloName, error: Exception) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedct_flwr import datasets
+from fedct_flwr import datasets, integrations, silo
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Roster, Study, Subject
@@ -63,9 +63,7 @@ def main(grid: Grid, context: Context) -> None:
         raise
     with contextlib.closing(folder):
         if dataset and config.public == "drawn" and config.draw_epsilon and not config.resume:
-            from fedct_flwr.silo.noisy_sum import charge_simulated  # needs the extra privacy
-
-            charge_simulated(config, dataset, folder)
+            silo.charge_simulated(config, dataset, folder)
         _run(algorithm, Study(config, dataset, subject, terms, roster, folder, checkpoint), _prompt(grid))
 
 
@@ -108,9 +106,8 @@ def _tracked(study: Study) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """The monitor of the run, if its config names one."""
     if study.config.tracking == "none":
         return contextlib.nullcontext({})
-    from fedct_flwr.integrations.mlflow import MLflow
 
-    return MLflow(study.folder).follow(resumed=study.checkpoint is not None)
+    return integrations.MLflow(study.folder).follow(resumed=study.checkpoint is not None)
 
 
 def _tell_scores(study: Study, dataset: "FederatedDataset") -> None:

@@ -131,15 +131,6 @@ def test_chances_of_a_runs_models_are_recalibrated_and_scored_by_group(run: Run)
         run.by_group("ward")
 
 
-def test_a_folder_gives_what_its_frames_give(tmp_path: Path, run: Run) -> None:
-    for silo, frame in frames().items():
-        frame.to_csv(tmp_path / f"{silo}.csv", index=False)
-    public().to_csv(tmp_path / "public.csv", index=False)
-    done = run_frames(silos=tmp_path, public=None, algorithm=FedCT(Qualified(0.9)), study="simulation")
-    assert (done.consensus == run.consensus).all()
-    pd.testing.assert_frame_equal(done.scores, run.scores)
-
-
 def test_no_record_is_written_anywhere(tmp_path: Path, temporary: Path) -> None:
     silos = frames()
     silos["essen"].loc[0, "crp"] = 2.345678901

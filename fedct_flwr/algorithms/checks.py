@@ -7,7 +7,7 @@ these declarations meet one run.
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from fedct_flwr import coordinator, secure_sum
+from fedct_flwr import coordinator, integrations, learners, secure_sum
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
@@ -90,9 +90,7 @@ def check_run(
     if asked := [key for key in given if key in of_learners - kept - as_others]:
         _refuse(config, asked, _of_learners(config, dataset, subject, student))
     if config.tracking == "mlflow":
-        from fedct_flwr.integrations.mlflow import check_extra
-
-        check_extra()
+        integrations.check_mlflow()
     return algorithm
 
 
@@ -144,9 +142,8 @@ def _student(config: RunConfig, subject: "Subject") -> "Learner | None":
     """The untrained student, None without one. Raises ConfigError if it cannot be made or saved, DataError."""
     if not config.student:
         return None
-    from fedct_flwr.coordinator.global_model import make_student  # loads what makes learners
 
-    return make_student(config, subject.schema, subject.public).learner
+    return coordinator.make_student(config, subject.schema, subject.public).learner
 
 
 def _of_learners(
@@ -159,9 +156,8 @@ def _of_learners(
         students.append(Choice("a network as student", chosen, {"network": _OF_STUDENTS}))
     if dataset is None:
         return [students]
-    from fedct_flwr.learners.build import named_learners
 
-    networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
+    networks = any(isinstance(learner, Resumable) for learner in learners.named_learners(config, dataset))
     of_students = [name for name, other in ALGORITHMS.items() if other.asks_students()]
     once = Needs(
         f"algorithm = {either(of_students)} or a network as student, which are trained once",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr import drawing, labelers
+from fedct_flwr import coordinator, drawing, labelers, silo
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.files import write_atomically
 from fedct_flwr.runs.run_folder import Checkpoint
@@ -57,9 +57,7 @@ class DrawnSet(Algorithm):
 
         A sum that was opened stays in the checkpoint, and is asked for no more.
         """
-        from fedct_flwr.silo.noisy_sum import plan_of
-
-        plan, rows = plan_of(cast("StudyFolder", study.subject.folder)), study.config.draw_rows
+        plan, rows = silo.plan_of(cast("StudyFolder", study.subject.folder)), study.config.draw_rows
         opened = study.checkpoint.state.get(_COUNTS) if study.checkpoint else None
         if opened is None:
             opened = self._opened(study, grid, plan)
@@ -69,10 +67,8 @@ class DrawnSet(Algorithm):
         return {"drawn": {**facts, "rows": rows, "note": note}}
 
     def _opened(self, study: "Study", grid: "Grid", plan: "Plan") -> NDArray[np.int64]:
-        from fedct_flwr.coordinator.questions import no_targets
-        from fedct_flwr.coordinator.summing import Lost, NoisySums
 
-        nothing, sums = no_targets(study.terms.num_public), NoisySums(study, grid, HISTOGRAMS)
+        nothing, sums = coordinator.no_targets(study.terms.num_public), coordinator.NoisySums(study, grid, HISTOGRAMS)
         asked = Histograms(cast("StudyFolder", study.subject.folder).digest, plan.noise.numbers)
         sums.wait()
         # Only a sum that silos have added to is a round: what too few were ready for is asked again, at no cost.
@@ -83,7 +79,7 @@ class DrawnSet(Algorithm):
                 Instruction(number, Query(0, len(nothing)), nothing, histograms=asked),
                 lambda total, silos: plan.wrong(total.view(np.int64), silos),
             ).view(np.int64)
-        except Lost as why:
+        except coordinator.Lost as why:
             raise RunError(
                 f"{why}; the silos have paid for it: see to them, let them approve a higher epsilon under "
                 "[privacy], then resume the run"

@@ -19,7 +19,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedct_flwr import labelers
+from fedct_flwr import coordinator, labelers, learners
 from fedct_flwr.config.method import methods
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import (
@@ -106,7 +106,7 @@ class DawidSkene(LabelSharing):
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """A consensus that knows how good each silo is at each class (Dawid & Skene 1979; FedCT: arXiv:2310.05696)."""
-        from fedct_flwr.consensus.dawid_skene import dawid_skene
+        from fedct_flwr.consensus.dawid_skene import dawid_skene  # needs SciPy
 
         return dawid_skene(num_classes)
 
@@ -122,9 +122,7 @@ class Shares(LabelSharing):
 
     @property
     def learning(self) -> "Learning":
-        from fedct_flwr.coordinator.questions import Learning
-
-        return Learning(weight=1.0)
+        return coordinator.Learning(weight=1.0)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Every silo's hard label counts, and shares are learned (arXiv:2310.05696; soft targets: arXiv:1503.02531)."""
@@ -281,12 +279,10 @@ class JointLabeler(JointSettings):
 
         Real silos' budget is that of their study, which their coordinator and each of them check.
         """
-        from fedct_flwr.learners.build import named_learners
-
         labelers.check_extra("privacy", f"algorithm {self.name!r}")
         if dataset is None:
             return
-        named_learners(config, dataset)
+        learners.named_learners(config, dataset)
         dataset.check_protected()
 
         step = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
@@ -300,6 +296,4 @@ class JointLabeler(JointSettings):
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Train the labeler, let silos learn its labels, and return what ``result.json`` tells. Raises RunError."""
-        from fedct_flwr.coordinator.joint import Training
-
-        return Training(self, study, grid).run()
+        return coordinator.Training(self, study, grid).run()

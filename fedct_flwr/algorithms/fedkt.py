@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from fedct_flwr import labelers
+from fedct_flwr import coordinator, labelers, privacy
 from fedct_flwr.config.privacy import IN_SHARES, MAX_PARTITIONS, MAX_TEACHERS, NoisePlan, TallyNoise, TransferSettings
 from fedct_flwr.config.run import RunConfig, of_run
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
@@ -18,6 +18,7 @@ from fedct_flwr.consensus.counting import Consensus, Decide, consistent, countin
 from fedct_flwr.coordinator.algorithm import ASKING, IN_SUMS, Summable
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.kinds import COUNTS, Kind
+from fedct_flwr.wire.packing import can_count
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import FederatedDataset
@@ -131,10 +132,7 @@ class FedKT(Summable):
         """And partitions that cost more than they are worth."""
         found = super().cautions(config, num_silos)
         if self.protects_silos:
-            # Needs the extra privacy, which an algorithm without noise does not.
-            from fedct_flwr.privacy.tally_noise import dear_partitions
-
-            dear = dear_partitions(self.privacy_level, self.votes, self.gamma)
+            dear = privacy.dear_partitions(self.privacy_level, self.votes, self.gamma)
             found += [dear] if dear else []
         return found
 
@@ -142,15 +140,13 @@ class FedKT(Summable):
         """Cost of L2 for each record of a simulated silo; real silos keep their own ledgers."""
         if dataset is None or not self.protects_records:
             return None
-        from fedct_flwr.coordinator.label_rounds import log_cost
-        from fedct_flwr.privacy.tally_noise import spent_by
 
         num_public = len(dataset.public)
         asked = config.asked_about(num_public)
         settings = self.transfer_settings(dataset.fewest_units)
         mechanism = labelers.teachers_noise(settings, config.privacy_settings(asked), num_public, self.votes)
-        spent = spent_by(mechanism, settings.lessons_for(asked, num_public), self.delta, partitions=self.votes)
-        log_cost("Votes protect each record of a silo", spent)
+        spent = privacy.spent_by(mechanism, settings.lessons_for(asked, num_public), self.delta, partitions=self.votes)
+        coordinator.log_cost("Votes protect each record of a silo", spent)
         return spent
 
     def check_silos(self, config: RunConfig, dataset: "FederatedDataset | None", learners: list["Learner"]) -> None:
@@ -165,8 +161,6 @@ class FedKT(Summable):
             )
         if dataset is None:
             return
-        from fedct_flwr.coordinator.label_rounds import check_delta
-        from fedct_flwr.wire.packing import can_count
 
         if not can_count(len(dataset.schema.classes), self.votes):
             raise ConfigError(f"{self.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
@@ -175,7 +169,7 @@ class FedKT(Summable):
         fewest = min(dataset.silos, key=lambda silo: silo.units)
         transfer = self.transfer_settings(fewest.units)
         if self.protects_records:
-            check_delta(transfer.noise, self.delta)
+            coordinator.check_delta(transfer.noise, self.delta)
         try:
             labelers.check_records(fewest.units, self.votes, max(1, transfer.teachers))
         except ConfigError as error:

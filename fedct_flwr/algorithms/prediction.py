@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
+from fedct_flwr import consensus, coordinator
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
@@ -73,15 +74,11 @@ class DistributedDistillation(ProbabilitySharing):
 
     @property
     def learning(self) -> "Learning":
-        from fedct_flwr.coordinator.questions import Learning
-
-        return Learning(self.consensus_weight)
+        return coordinator.Learning(self.consensus_weight)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """All learn the mean of all (Bistritz et al., NeurIPS 2020; [14] of arXiv:2305.18497)."""
-        from fedct_flwr.consensus.trust import naive
-
-        return _by_trust(naive, num_classes)
+        return _by_trust(consensus.naive, num_classes)
 
 
 @dataclass(frozen=True)
@@ -100,23 +97,20 @@ class PredictionConsensus(ProbabilitySharing):
 
     @property
     def learning(self) -> "Learning":
-        from fedct_flwr.coordinator.questions import Learning
-
-        return Learning(self.consensus_weight)
+        return coordinator.Learning(self.consensus_weight)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Each silo learns the others' probabilities by its trust in them (Fan et al., arXiv:2305.18497, Alg. 1)."""
-        from fedct_flwr.consensus.trust import TRUSTS
-
-        return _by_trust(TRUSTS[self.trust], num_classes)
+        return _by_trust(consensus.TRUSTS[self.trust], num_classes)
 
 
 def _by_trust(rule: "Callable[..., TrustRule]", num_classes: int) -> Consensus:
     """On probabilities, or without classes on the values of a quantity (arXiv:2305.18497, §3.2 and Appendix A)."""
-    from fedct_flwr.consensus.prediction import consensus_of_values, prediction_consensus
-    from fedct_flwr.consensus.trust import similarity_of_values
-
-    return prediction_consensus(num_classes, rule()) if num_classes else consensus_of_values(rule(similarity_of_values))
+    return (
+        consensus.prediction_consensus(num_classes, rule())
+        if num_classes
+        else consensus.consensus_of_values(rule(consensus.similarity_of_values))
+    )
 
 
 @dataclass(frozen=True)
@@ -128,16 +122,11 @@ class FedMD(ProbabilitySharing):
 
     @property
     def learning(self) -> "Learning":
-        from fedct_flwr.coordinator.questions import Learning
-
-        return Learning(0.0)
+        return coordinator.Learning(0.0)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """The mean of all probabilities (Li & Wang, arXiv:1910.03581, Alg. 1)."""
-        from fedct_flwr.consensus.prediction import prediction_consensus
-        from fedct_flwr.consensus.trust import naive
-
-        return prediction_consensus(num_classes, naive())
+        return consensus.prediction_consensus(num_classes, consensus.naive())
 
     def check_silos(self, config: "RunConfig", dataset: "FederatedDataset | None", learners: list["Learner"]) -> None:
         """Raise ConfigError for learners that do not go on learning."""

@@ -19,6 +19,8 @@ _MOST_OF_A_SILO: Final = 0.5
 
 Candidates: TypeAlias = Mapping[SiloName, NDArray[np.intp]]
 """Positions ``(n,)`` among each silo's private records."""
+Members: TypeAlias = Mapping[SiloName, NDArray[np.bool_]]
+"""Which of each silo's candidates ``(n,)`` it has."""
 
 
 def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:
@@ -40,22 +42,14 @@ def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:
     return found
 
 
-def draw(candidates: Candidates, silos: Sequence[SiloData], rng: Generator) -> dict[SiloName, NDArray[np.bool_]]:
+def draw(candidates: Candidates, silos: Sequence[SiloData], rng: Generator) -> Members:
     """Draw each candidate ``(n,)`` as a member with probability 1/2, independently."""
     return {silo.name: rng.random(len(candidates[silo.name])) < 0.5 for silo in silos}
 
 
-def with_members(
-    dataset: FederatedDataset,
-    candidates: Candidates,
-    members: Mapping[SiloName, NDArray[np.bool_]],
-    *,
-    planted: bool,
-) -> FederatedDataset:
-    """The data set with the members alone; ``planted``: all candidates stand at the end of the public set."""
+def with_members(dataset: FederatedDataset, candidates: Candidates, members: Members) -> FederatedDataset:
+    """The data set with the members alone; all candidates stand at the end of the public set, silo after silo."""
     silos = tuple(with_some(silo, candidates, members[silo.name]) for silo in dataset.silos)
-    if not planted:
-        return replace(dataset, silos=silos)
     records = [take(silo.private, candidates[silo.name]).X for silo in dataset.silos]
     public = PublicSet(np.concatenate([dataset.public.X, *records]))
     return replace(dataset, silos=silos, public=public, truth=None)

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,14 +38,10 @@ from fedct_flwr.wire.messages import (
     ARRAYS,
     asks_for_weights,
     from_record,
-    to_record,
     to_weights,
     without_control,
 )
 from server_app.main import app as server_app
-
-Forge = Callable[[SiloName, Instruction], Instruction]
-"""Replaces an instruction by a dishonest coordinator's."""
 
 _SOFT_AXES: Final = 2
 
@@ -60,28 +56,25 @@ class InSum(NamedTuple):
 
 @dataclass
 class OfSilo:
-    """One silo's instructions and answers, a row for each round in which it answered.
+    """One silo's answers, a row for each round in which it answered.
 
-    ``labels`` and ``targets`` are ``(num_public,)``, ``probabilities`` ``(num_public, classes)`` with NaN for other
-    examples; ``steps`` are those of the joint labeler's training, ``in_sums`` what it adds to sums with noise.
+    ``labels`` are ``(num_public,)``, ``probabilities`` ``(num_public, classes)`` with NaN for other examples; ``steps``
+    are those of the joint labeler's training, ``in_sums`` what it adds to sums with noise.
     """
 
     labels: list[HardLabels] = field(default_factory=list)
     probabilities: list[NDArray[np.float64]] = field(default_factory=list)
-    targets: list[HardLabels] = field(default_factory=list)
-    soft_targets: list[NDArray[np.float64]] = field(default_factory=list)
     weights: list[Mapping[str, NDArray[Any]]] = field(default_factory=list)
-    global_weights: list[Mapping[str, NDArray[Any]]] = field(default_factory=list)
     steps: list[Joint] = field(default_factory=list)
     in_sums: list[InSum] = field(default_factory=list)
 
 
 class Transcript:
-    """Listens at ``app``; ``self.app`` is to be run in its place. ``forge`` changes what each silo is asked."""
+    """Listens at ``app``; ``self.app`` is to be run instead."""
 
-    def __init__(self, app: ClientApp, terms: Terms, forge: Forge | None = None) -> None:
+    def __init__(self, app: ClientApp, terms: Terms) -> None:
         self.silos: dict[SiloName, OfSilo] = {}
-        self.terms, self._inner, self._forge = terms, app, forge
+        self.terms, self._inner = terms, app
         self.app = ClientApp()
         self.app.train()(self._train)
         # Messages of a secure sum look random.
@@ -90,20 +83,15 @@ class Transcript:
     def _train(self, message: Message, context: Context) -> Message:
         silo = silo_named(context)
         if asks_for_weights(message.content):
-            begun = without_control(to_weights(message.content.array_records[ARRAYS]))[0]
             reply = self._inner(message, context)
             if reply.has_content() and ARRAYS in reply.content.array_records:
-                kept = self.silos.setdefault(silo, OfSilo())
-                kept.global_weights.append(begun)
-                kept.weights.append(without_control(to_weights(reply.content.array_records[ARRAYS]))[0])
+                sent = without_control(to_weights(reply.content.array_records[ARRAYS]))[0]
+                self.silos.setdefault(silo, OfSilo()).weights.append(sent)
             return reply
         try:
-            instruction = decode_instruction(from_record(message.content), self.terms)
+            asked = decode_instruction(from_record(message.content), self.terms)
         except Refused:  # the message by which a coordinator gets to know the silos' names
             return self._inner(message, context)
-        asked = self._forge(silo, instruction) if self._forge else instruction
-        if asked is not instruction:
-            message.content = to_record(encode_instruction(asked, self.terms))
         reply = self._inner(message, context)
         if reply.has_content():
             answer = decode_reply(from_record(reply.content), self.terms, asked).outcome
@@ -121,33 +109,23 @@ class Transcript:
         if not isinstance(kind, Summed) or here.noise_adder_of is None:
             raise TypeError("noise is in sums of votes alone")
         shape = shape_of_votes(kind, asked, self.terms, hashlib.sha256(encode_instruction(asked, self.terms)).digest())
-        kept = self.silos.setdefault(silo, OfSilo())
-        kept.targets.append(asked.targets)
-        kept.in_sums.append(InSum(asked, Ready(here.state).vector(shape), here.noise_adder_of().honest))
+        added = InSum(asked, Ready(here.state).vector(shape), here.noise_adder_of().honest)
+        self.silos.setdefault(silo, OfSilo()).in_sums.append(added)
 
     def _keep(self, silo: SiloName, asked: Instruction, answer: Votes) -> None:
         kept, terms = self.silos.setdefault(silo, OfSilo()), self.terms
         positions = asked.query.positions(terms.num_public)
-        kept.targets.append(asked.targets)
         if asked.joint is not None:
             kept.steps.append(asked.joint)
             return
-        if targets := kind_of(asked, terms).soft_targets(asked):
-            soft = _nobody(terms)
-            soft[targets.query.positions(terms.num_public)] = targets.votes
-            kept.soft_targets.append(soft)
         if answer.ndim == _SOFT_AXES:
-            shares = _nobody(terms)
+            shares = np.full((terms.num_public, terms.num_classes), np.nan)
             shares[positions] = answer / np.maximum(answer.sum(axis=1, keepdims=True), 1e-12)
             kept.probabilities.append(shares)
             answer = answer.argmax(axis=1)
         labels = np.full(terms.num_public, ABSTAIN, dtype=LABEL_DTYPE)
         labels[positions] = answer
         kept.labels.append(labels)
-
-
-def _nobody(terms: Terms) -> NDArray[np.float64]:
-    return np.full((terms.num_public, terms.num_classes), np.nan)
 
 
 _NAME: Final = "audited"
@@ -172,9 +150,9 @@ class Refit:
     """Whether the coordinator sees no silo's answers but their sum."""
 
 
-def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge | None = None) -> Refit:
+def rerun(config: RunConfig, dataset: FederatedDataset, seed: int) -> Refit:
     """Run these settings on this data set, with another seed. Raises RunError where the run fails."""
-    transcript = Transcript(client_app, dataset.schema.terms(config.study, dataset.public), forge)
+    transcript = Transcript(client_app, dataset.schema.terms(config.study, dataset.public))
     with tempfile.TemporaryDirectory(prefix="fedct-audit-") as folder, _named(dataset), _silent():
         path = Path(folder) / "run"
         averages = isinstance(find_algorithm(config), WeightSharing)

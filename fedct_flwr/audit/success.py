@@ -1,12 +1,13 @@
 """How well an attack tells members from non-members, with intervals.
 
 Area under the ROC curve: DeLong's interval by clusters, as one record is attacked in several refits (N. Obuchowski,
-Biometrics 53, 1997). True positives at few false ones: Carlini et al., IEEE S&P 2022. Lower bounds on epsilon: Steinke,
-Nasr, Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, Theorem 5.2 and Algorithm 1.
+Biometrics 53, 1997). The area of guesses "member" or "not" is the mean of the shares of members and others guessed
+right. Lower bounds on epsilon: Steinke, Nasr, Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023,
+Theorem 5.2 and Algorithm 1.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,24 +16,11 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from fedct_flwr.scoring.assessment import delong
-from fedct_flwr.scoring.intervals import Estimate, area, proportion
-
-FALSE_POSITIVES: Final = (0.01, 0.001)
-"""False positive rates of the reported true positive rates."""
+from fedct_flwr.scoring.intervals import Estimate, area
 
 
-@dataclass(frozen=True)
-class Success:
-    """One attack: ``auc`` (the papers' VUL), and true positives at each rate of ``FALSE_POSITIVES``."""
-
-    auc: Estimate
-    true_positives: tuple[Estimate, ...]
-    members: int
-    non_members: int
-
-
-def success(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> Success:
-    """Success by scores ``(refits, candidates)`` and members: the paper's VUL (App. E.1). Raises ValueError."""
+def auc(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> Estimate:
+    """Area by scores ``(refits, candidates)`` and members: the paper's VUL (App. E.1). Raises ValueError."""
     found, truth = scores.ravel(), members.ravel()
     yes, no = int(truth.sum()), int((~truth).sum())
     if not yes or not no:
@@ -41,19 +29,7 @@ def success(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> Success:
     by_record = parts.reshape(scores.shape).sum(axis=0)
     records = max(2, len(by_record))
     variance = float((by_record**2).sum()) * records / (records - 1)
-    return Success(
-        area(value, variance, min(yes, no), max(yes, no)),
-        tuple(_true_positives(found, truth, rate) for rate in FALSE_POSITIVES),
-        yes,
-        no,
-    )
-
-
-def _true_positives(scores: NDArray[np.float64], members: NDArray[np.bool_], rate: float) -> Estimate:
-    """Members above the lowest threshold that at most this share of the others is above."""
-    others = np.sort(scores[~members])[::-1]
-    threshold = others[int(rate * len(others))]
-    return proportion(float((scores[members] > threshold).sum()), float(members.sum()))
+    return area(value, variance, min(yes, no), max(yes, no))
 
 
 def threshold_for(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> float:
@@ -67,37 +43,17 @@ def threshold_for(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> fl
     return float(ranked[best] + ranked[best + 1]) / 2 if best + 1 < len(ranked) else -np.inf
 
 
-@dataclass(frozen=True)
-class Guesses:
-    """How often guesses are right: the mean of the shares of members and of others that are guessed right."""
-
-    right: Estimate
-    by_refit: NDArray[np.bool_]
-    """``(refits, candidates)``: which guesses were right."""
-
-
-def guesses(attacks: dict[str, NDArray[np.float64]], members: NDArray[np.bool_]) -> Guesses:
+def guesses(attacks: Mapping[str, NDArray[np.float64]], members: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Guess members ``(refits, candidates)``: half of the refits chooses for the other. Raises ValueError below 2."""
-    refits = len(members)
-    if refits < 2:
-        raise ValueError(f"{refits} refits: guesses need 2, as one chooses the threshold for the other")
-    right = np.zeros(members.shape, dtype=bool)
-    for own in (np.arange(refits) % 2 == 0, np.arange(refits) % 2 == 1):
+    refits = np.arange(len(members))
+    if len(refits) < 2:
+        raise ValueError(f"{len(refits)} refits: guesses need 2, as one chooses the threshold for the other")
+    guessed = np.zeros(members.shape, dtype=bool)
+    for own in (refits % 2 == 0, refits % 2 == 1):
         truth = members[~own].ravel()
         best = max(attacks, key=lambda name: delong(truth, attacks[name][~own].ravel())[0])
-        cut = threshold_for(attacks[best][~own].ravel(), truth)
-        right[own] = (attacks[best][own] > cut) == members[own]
-    return Guesses(_balanced(right, members), right)
-
-
-def _balanced(right: NDArray[np.bool_], members: NDArray[np.bool_]) -> Estimate:
-    """Mean of the two shares, with an interval by records, which several refits have in common."""
-    weight = np.where(members, 0.5 / max(1, members.sum()), 0.5 / max(1, (~members).sum()))
-    value = float((weight * right).sum())
-    share = np.where(members, right[members].mean(), right[~members].mean())
-    by_record = (weight * (right - share)).sum(axis=0)
-    half = 1.96 * float(np.sqrt((by_record**2).sum()))
-    return Estimate(value, max(0.0, value - half), min(1.0, value + half))
+        guessed[own] = attacks[best][own] > threshold_for(attacks[best][~own].ravel(), truth)
+    return guessed
 
 
 CONFIDENCE: Final = 0.95

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from scipy.stats import binom
 
-from fedct_flwr.audit.adversaries import COORDINATOR, DRAWN, MODEL, OTHER_SILO
-from fedct_flwr.audit.audit import Audit, OfSeat, Promise
-from fedct_flwr.audit.success import CONFIDENCE, Success
+from fedct_flwr.audit.adversaries import COORDINATOR, MODEL
+from fedct_flwr.audit.audit import Audit, OfSeat
+from fedct_flwr.audit.success import CONFIDENCE
 from fedct_flwr.text.markdown import template
 from fedct_flwr.text.printable import plain, printable
 
@@ -15,30 +15,21 @@ PAGE: Final = "audit.md"
 
 SEES: Final = {
     COORDINATOR: "all that each silo sends, in every round",
-    OTHER_SILO: "all that the coordinator sends back to a silo",
     MODEL: "the model that a silo ends with, if it is given away",
-    DRAWN: "the opened counts of each column's values in each class, from which the public set is drawn",
 }
 _ATTACKS: Final = {
     "gap": "says *member* where the last label is right",
     "agreement": "counts the rounds in which the label is right",
-    "calibrated": "takes off how often silos without the record are right",
-    "near": "asks how the most similar public examples are labeled",
     "confidence": "reads the probability of the true class",
-    "boundary": "changes fields until the label flips",
     "gradient": "asks how much of the summed gradients points along the record's own",
-    "counts": "asks who explains the counts best, as the promised noise allows",
-    "exact counts": "the same, as if there were no noise",
     "lira": "compares with runs whose members it knows (likelihood ratio)",
-    "rmia": "compares with runs whose members it knows, and with strangers",
 }
 _OF_SUMS: Final = "the opened sum over all silos, with the silos' noise in it"
 
 
 def headline(seat: OfSeat) -> str:
     """The result of one seat in a sentence, for an attacker who knows all fields of each patient."""
-    found = seat.guesses.right
-    right, low, high = (round(100 * share) for share in (found.value, found.low, found.high))
+    right, low, high = (round(100 * share) for share in (seat.right.value, seat.right.low, seat.right.high))
     return (
         f"Of 100 patients, an attacker who knows all fields tells membership right for {right} "
         f"({low} to {high}, 95% interval); by guessing 50"
@@ -65,28 +56,23 @@ def page(study: str, found: Audit, *, short: bool = False) -> str:
         "short": short,
         "headline": headline(found.of(COORDINATOR)),
         "most_exposed": most_exposed(found) if found.exposed else "",
-        "sees": {**SEES, COORDINATOR: _OF_SUMS} if found.noisy_sums else SEES,
+        "sees": {**SEES, COORDINATOR: _OF_SUMS} if found.about.noisy_sums else SEES,
         "attacks": _ATTACKS,
-        "promised": Promise(found.epsilon or 0.0, found.delta, found.lower_epsilon or 0.0),
         "confidence": CONFIDENCE,
     }
     return template(__package__, "page.md").render(values)
 
 
-_TOLD: Final = (
-    "algorithm", "protection", "epsilon", "delta", "lower_epsilon", "refits", "candidates", "planted", "forged",
-)  # fmt: skip
-
-
 def document(study: str, found: Audit) -> Any:
     """The same as JSON; docs/reference/json.md explains the keys."""
+    about = found.about
     return plain(
         {
             "study": study,
-            **{name: getattr(found, name) for name in _TOLD},
+            **{name: getattr(about, name) for name in ("algorithm", "protection", "epsilon", "delta")},
+            **{name: getattr(found, name) for name in ("lower_epsilon", "refits", "candidates")},
             "seats": [_seat(seat) for seat in found.seats],
             "silos": found.silos,
-            "drawn": found.drawn and found.drawn._asdict(),
             "exposed": found.exposed,
             "seconds": found.seconds,
         }
@@ -98,19 +84,8 @@ def _seat(seat: OfSeat) -> dict[str, Any]:
     return {
         "seat": seat.seat,
         "strongest": name,
-        "vul": best.auc.value,
-        "right": seat.guesses.right,
+        "vul": best.value,
+        "right": seat.right,
         "sentence": headline(seat),
-        "attacks": {attack: _success(found) for attack, found in seat.attacks.items()},
-    }
-
-
-def _success(found: Success) -> dict[str, Any]:
-    one_percent, one_in_a_thousand = found.true_positives
-    return {
-        "auc": found.auc,
-        "tpr_at_1_percent": one_percent,
-        "tpr_at_01_percent": one_in_a_thousand,
-        "members": found.members,
-        "non_members": found.non_members,
+        "attacks": dict(seat.attacks),
     }

@@ -16,6 +16,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp import strategy
 
+from fedct_flwr import privacy
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing
 from fedct_flwr.config.run import RunConfig, of_run
 from fedct_flwr.seeding import random_state
@@ -130,9 +131,7 @@ def _least_noise(rounds: int, epsilon: float, delta: float) -> float:
     """Takes seconds, and is asked for before a run and in it."""
     from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
-    from fedct_flwr.privacy.accounting import calibrate
-
-    return calibrate(
+    return privacy.calibrate(
         lambda noise: SelfComposedDpEvent(GaussianDpEvent(noise / 2), rounds), epsilon, delta, _LEAST_NOISE, _MOST_NOISE
     )
 

@@ -17,6 +17,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from numpy.typing import NDArray
 
+from fedct_flwr import learners
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.questions import Questions
@@ -272,10 +273,7 @@ def _save(model: Saveable, path: Path) -> None:
 
 def network(config: "RunConfig", dataset: "FederatedDataset", position: int) -> Network:
     """The untrained network of the silo at this position. Raises ConfigError for a learner without weights."""
-    # Takes a second, for which a run config does not wait.
-    from fedct_flwr.learners.build import build_learner
-
-    learner = build_learner(config, dataset, position, dataset.silos[position].private.X)
+    learner = learners.build_learner(config, dataset, position, dataset.silos[position].private.X)
     if not isinstance(learner, Network):
         name = config.learner[position % len(config.learner)]
         raise ConfigError(

@@ -30,12 +30,6 @@ def audit(
     refits: Annotated[int, typer.Option(help="Repeat the run so often, with other members each time.")] = _REFITS,
     candidates: Annotated[int, typer.Option(help="Attack about this many records over all silos.")] = _CANDIDATES,
     minutes: Annotated[float, typer.Option(help="Begin no refit after this time, from the third on.")] = _MINUTES,
-    planted: Annotated[
-        bool, typer.Option("--planted/--not-planted", help="Put the attacked records into the public set.")
-    ] = True,
-    forge: Annotated[
-        bool, typer.Option("--forge", help="Let the coordinator send false labels of the attacked records.")
-    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of members and refits.")] = 0,
     package: Package = None,
     output: Annotated[
@@ -68,7 +62,7 @@ def audit(
     from fedct_flwr.audit.audit import audit as attack
     from fedct_flwr.audit.words import FILE, PAGE, document, page
 
-    how = How(refits, candidates, minutes, planted, forge, seed)
+    how = How(refits, candidates, minutes, seed)
     dataset, out = datasets.load(config), Output(as_json=json_)
     found = attack(config, dataset, how, progress=partial(bar_of, what=_ATTACKING))
     text, facts = page(config.study, found), document(config.study, found)

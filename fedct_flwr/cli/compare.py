@@ -1,8 +1,7 @@
 """``fedct compare``: algorithms and learners ranked on one's own data, and which differences mean nothing."""
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -23,6 +22,7 @@ from fedct_flwr.cli.run_options import (
     overrides,
     refuse_options,
 )
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, named_in, package
 from fedct_flwr.runs.run_folder import check_new, dated
 from fedct_flwr.runs.scores import Test
@@ -35,7 +35,7 @@ from fedct_flwr.simulation.comparing import (
     settings_for,
     verdict,
 )
-from fedct_flwr.simulation.repeats import Plan, at_once, is_repeated, planned_seeds, run_one, run_seeds, seed_folder
+from fedct_flwr.simulation.repeats import at_once, planned_seeds, run_one, run_seeds, seed_folder, seeds_in, settings_of
 from fedct_flwr.simulation.simulation import Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import from_here, in_shell
@@ -113,32 +113,33 @@ def compare(
         raise ConfigError(f"{ours} cannot be set here: {_INSTEAD[ours]}")
     settings = {**data_settings(context, data, data_dir, label, group, accept), **only(rounds), **named}
     pairs = pairs_of(_names(algorithms), _names(learners))
-    plan = Plan(settings, planned_seeds(_REPEATS if repeats is None else repeats, seed))
+    seeds = planned_seeds(_REPEATS if repeats is None else repeats, seed)
     folder = (run_dir or dated(Path("runs"), f"{settings['study']}-compared")).resolve()
-    if not any(map(is_repeated, folder.glob("*"))):
+    if not any(map(seeds_in, folder.glob("*"))):
         check_new(folder)
     kept, left_out = [], []
     for pair in pairs:
         try:
-            chosen = {**settings_for(settings, pair, [pair]), "seed": plan.seeds[0]}
+            chosen = {**settings_for(settings, pair, [pair]), "seed": seeds[0]}
             Simulation.checked(chosen, folder / pair.folder / "checked", named=named)
             kept.append(pair)
         except FedctError as error:
             left_out.append(LeftOut(str(pair), str(error)))
     if not kept:
         raise ConfigError(f"no method can be run; {left_out[0].name}: {left_out[0].reason}")
-    plans = {pair: Plan(settings_for(settings, pair, kept), plan.seeds) for pair in kept}
-    for pair, own in plans.items():
+    chosen_of = {pair: settings_for(settings, pair, kept) for pair in kept}
+    for pair, own in chosen_of.items():
         path = folder / pair.folder
-        if is_repeated(path) and Plan.read(path).settings != json.loads(json.dumps(own.settings)):
+        every = RunConfig.from_flower({**own, "seed": seeds[0]}).to_flower()
+        if any(settings_of(seed_folder(path, done)).items() - every.items() for done in seeds_in(path)[:1]):
             raise ConfigError(f"{path} holds runs with other settings: choose another --run-dir")
-    out.say(f"{len(kept)} methods, {len(plan.seeds)} seeds each, in {from_here(folder)}")
+    out.say(f"{len(kept)} methods, {len(seeds)} seeds each, in {from_here(folder)}")
     groups: dict[str, list[Path]] = {}
     try:
-        for pair, own in plans.items():
+        for pair, own in chosen_of.items():
             try:
-                _run(folder / pair.folder, own, named)
-                groups[str(pair)] = [seed_folder(folder / pair.folder, seed) for seed in plan.seeds]
+                _run(folder / pair.folder, own, seeds, named)
+                groups[str(pair)] = [seed_folder(folder / pair.folder, seed) for seed in seeds]
             except FedctError as error:
                 left_out.append(LeftOut(str(pair), str(error)))
     except BaseException:
@@ -154,13 +155,12 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _run(folder: Path, plan: Plan, named: Mapping[str, Any]) -> None:
+def _run(folder: Path, settings: Mapping[str, Any], seeds: Sequence[int], named: Mapping[str, Any]) -> None:
     # A learner named by an earlier folder is imported only if this command names it too.
-    trusted = [package(name) for name in named_in(plan.settings)]
-
-    begin = partial(run_one, plan.settings, "loopback", named, trusted)
-    with bar(folder.name, len(plan.seeds)) as advance:
-        run_seeds(folder, plan, begin, lambda run: advance(1), processes=at_once("loopback"))
+    trusted = [package(name) for name in named_in(settings)]
+    begin = partial(run_one, settings, "loopback", named, trusted)
+    with bar(folder.name, len(seeds)) as advance:
+        run_seeds(folder, seeds, begin, lambda run: advance(1), at_once("loopback"))
 
 
 def _show(out: Output, found: Standings) -> None:

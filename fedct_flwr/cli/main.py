@@ -42,6 +42,9 @@ PANELS = {
 GONE: Final = {
     ("simulate", "--watch"): "the run's report.html is written again after each round: open that file",
     ("simulate", "--no-watch"): "no page is served any more: leave it out",
+    ("audit", "--planted"): "candidates always stand in the public set: leave it out",
+    ("audit", "--not-planted"): "the coordinator sees nothing of records that are not public: leave it out",
+    ("audit", "--forge"): "an audit plays a coordinator that follows the protocol: leave it out",
 }
 """Commands and their options that went, each with what serves now."""
 

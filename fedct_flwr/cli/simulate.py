@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -43,14 +43,14 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
 from fedct_flwr.simulation.repeats import (
     TESTS,
-    Plan,
     Repeats,
     at_once,
-    is_repeated,
     planned_seeds,
     run_one,
     run_seeds,
     seed_folder,
+    seeds_in,
+    seeds_to_go_on_with,
     settings_of,
 )
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
@@ -63,7 +63,7 @@ _SIMULATED: Final = [name for name in ALGORITHMS if name != "draw"]
 """A simulation draws its public set before a run."""
 _SPLITS: Final = 8
 _SECONDS: Final = 60
-"""For all of them together: one split of some hundred patients is chance."""
+"""Time to begin them in: one split of some hundred patients is chance."""
 
 
 def simulate(
@@ -125,7 +125,7 @@ def simulate(
         int | None,
         typer.Option(
             help="Number of seeds to run, in a folder each; prints means with standard errors.",
-            show_default=f"{_SPLITS}, or as many as end in {_SECONDS} s; one with --seed, --rounds, --run-dir or "
+            show_default=f"{_SPLITS}, or as many as begin in {_SECONDS} s; one with --seed, --rounds, --run-dir or "
             "--on-engine",
             rich_help_panel=_METHOD,
         ),
@@ -160,7 +160,7 @@ def simulate(
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
     one_run = (seed, rounds, run_dir, resume) != (None,) * 4 or in_process is False
     several = repeats is not None or not one_run
-    repeated = several or (resume is not None and is_repeated(resume))
+    repeated = several or (resume is not None and bool(seeds_in(resume)))
     engine: Engine = "loopback" if in_process or (repeated and in_process is None) else "flower"
     if engine == "loopback":
         # As on the engine, silos have a thread each; torch looks when it is imported, for the first learner.
@@ -174,10 +174,11 @@ def simulate(
         allowed = again | {"repeats" if repeated else "rounds"}
         refuse_options(context, allowed=allowed, why="with --resume")
         if repeated:
-            before = Plan.read(resume)
-            settings = before.settings or settings_of(seed_folder(resume, before.seeds[0]))
-            plan = Plan(settings, planned_seeds(repeats or len(before.seeds), None, before))
-            _run_repeats(out, resume.resolve(), plan, engine, packages=trusted)
+            before = seeds_to_go_on_with(resume)
+            seeds = planned_seeds(repeats or max(2, len(before)), None, before)
+            _run_repeats(
+                out, resume.resolve(), settings_of(seed_folder(resume, before[0])), seeds, engine, packages=trusted
+            )
             return
         begun = RunFolder(resume.resolve()).settings()
         chosen = {**begun, **only(rounds), "resume": True}
@@ -203,8 +204,7 @@ def simulate(
         seeds = planned_seeds(repeats or _SPLITS, int(chosen["seed"]))
         # A fault of one seed is a fault of all, but for a split that leaves a silo without a class.
         _print_data(out, Simulation.checked(chosen, seed_folder(path, seeds[0]), named=other))
-        plan = Plan({key: value for key, value in chosen.items() if key != "seed"}, seeds)
-        _run_repeats(out, path, plan, engine, other, seconds=math.inf if repeats else _SECONDS)
+        _run_repeats(out, path, chosen, seeds, engine, other, seconds=math.inf if repeats else _SECONDS)
         return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun, packages=trusted)
     config, how, folder = simulation.config, simulation.algorithm, simulation.folder
@@ -227,7 +227,8 @@ def simulate(
 def _run_repeats(
     out: Output,
     folder: Path,
-    plan: Plan,
+    settings: Mapping[str, Any],
+    seeds: Sequence[int],
     engine: Engine,
     named: Collection[str] = (),
     packages: Collection[str] | None = None,
@@ -237,22 +238,15 @@ def _run_repeats(
 
     ``packages`` are as in ``Simulation.checked``; after ``seconds`` no other seed is begun.
     """
-    out.say(f"{len(plan.seeds)} seeds from {plan.seeds[0]} on, in {from_here(folder)}")
-    start = time.monotonic()
-
-    def enough(ended: int, next_ones: int) -> bool:
-        # The next ones take as long as those before.
-        return (time.monotonic() - start) * (ended + next_ones) / ended > seconds
-
-    begin = partial(run_one, plan.settings, engine, named, packages)
+    out.say(f"{len(seeds)} seeds from {seeds[0]} on, in {from_here(folder)}")
+    begin = partial(run_one, settings, engine, named, packages)
     try:
-        with bar("splits", len(plan.seeds)) as advance:
-            run_seeds(folder, plan, begin, lambda run: advance(1), enough, at_once(engine))
-    except BaseException as error:
-        if not isinstance(error, RunError) or folder.exists():
-            out.say(
-                f"stopped; to go on: fedct simulate --resume {in_shell(from_here(folder))}{trusting(plan.settings)}"
-            )
+        with bar("splits", len(seeds)) as advance:
+            run_seeds(folder, seeds, begin, lambda run: advance(1), at_once(engine), seconds)
+    except BaseException:
+        if seeds_in(folder):
+            again = f"--resume {in_shell(from_here(folder))} --repeats {len(seeds)}{trusting(settings)}"
+            out.say(f"stopped; to go on: fedct simulate {again}")
         raise
     found = Repeats(folder)
     out.show(found.document, "", found._table())

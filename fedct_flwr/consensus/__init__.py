@@ -1,1 +1,19 @@
 """Rules that decide a label for each public example from the votes of the silos."""
+
+from typing import TYPE_CHECKING
+
+from fedct_flwr import importing
+
+if TYPE_CHECKING:
+    from fedct_flwr.consensus.prediction import consensus_of_values, prediction_consensus
+    from fedct_flwr.consensus.trust import TRUSTS, naive, similarity_of_values
+
+__all__ = ["TRUSTS", "consensus_of_values", "naive", "prediction_consensus", "similarity_of_values"]
+
+__getattr__ = importing(
+    __name__,
+    {
+        "prediction": ("consensus_of_values", "prediction_consensus"),
+        "trust": ("TRUSTS", "naive", "similarity_of_values"),
+    },
+)

@@ -5,8 +5,24 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums, real_terms, sum_terms
+    from fedct_flwr.coordinator.global_model import make_student
+    from fedct_flwr.coordinator.joint import Training
+    from fedct_flwr.coordinator.label_rounds import check_delta, log_cost
+    from fedct_flwr.coordinator.questions import Learning, no_targets
+    from fedct_flwr.coordinator.summing import NOT_IN_SUM, Lost, NoisySums, Sums, real_terms, sum_terms
 
-__all__ = ["NOT_IN_SUM", "Sums", "real_terms", "sum_terms"]
+__all__ = [
+    "NOT_IN_SUM", "Learning", "Lost", "NoisySums", "Sums", "Training", "check_delta", "log_cost", "make_student",
+    "no_targets", "real_terms", "sum_terms",
+]  # fmt: skip
 
-__getattr__ = importing(__name__, {"summing": ("NOT_IN_SUM", "Sums", "real_terms", "sum_terms")})
+__getattr__ = importing(
+    __name__,
+    {
+        "global_model": ("make_student",),
+        "joint": ("Training",),
+        "label_rounds": ("check_delta", "log_cost"),
+        "questions": ("Learning", "no_targets"),
+        "summing": ("Lost", "NOT_IN_SUM", "NoisySums", "Sums", "real_terms", "sum_terms"),
+    },
+)

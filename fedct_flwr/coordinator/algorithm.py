@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, ca
 
 from pydantic import Field
 
+from fedct_flwr import privacy
 from fedct_flwr.config.method import Method
 from fedct_flwr.config.privacy import IN_SHARES
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, either, uses
@@ -64,9 +65,8 @@ class Algorithm(Method):
         """Settings of the silos' noise that are allowed but probably mistakes, a sentence each."""
         if not self.protects_silos:
             return []
-        from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
 
-        weakness = weak_delta(config.delta, num_silos, PrivacyUnit.SILO)
+        weakness = privacy.weak_delta(config.delta, num_silos, privacy.PrivacyUnit.SILO)
         return [weakness] if weakness else []
 
 

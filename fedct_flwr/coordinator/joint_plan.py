@@ -7,6 +7,7 @@ run has no say in it, and no silo tells how many records it has.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from fedct_flwr import privacy
 from fedct_flwr.config.run import RunConfig, of_run
 from fedct_flwr.coordinator.algorithm import Algorithm, Silos
 from fedct_flwr.types import ConfigError
@@ -40,15 +41,13 @@ class JointSettings(Algorithm):
 
 def simulated_plan(method: JointSettings, config: RunConfig, dataset: "FederatedDataset", num_silos: int) -> Joint:
     """The plan of a simulation with ``num_silos`` silos, without weights. Raises ConfigError."""
-    from fedct_flwr.privacy.noise_shares import surely_honest
-
     silos = [silo for silo in dataset.silos if not config.roster or silo.name in config.roster]
     return Joint(
         records=sum(silo.units for silo in silos),
         steps=STEPS,
         epsilon=method.epsilon,
         delta=method.delta,
-        honest=surely_honest(method.fewest_summands(num_silos), method.may_collude),
+        honest=privacy.surely_honest(method.fewest_summands(num_silos), method.may_collude),
         columns=0 if method.joint_labeler == "linear" else len(dataset.schema.without_texts),
         seed=config.seed,
     )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from flwr.serverapp import Grid
 
-from fedct_flwr import coordinator, labelers, learners, models
+from fedct_flwr import coordinator, labelers, learners, models, privacy
 from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.facts import empty_table
@@ -87,18 +87,15 @@ def _consensus(method: "LabelSharing", study: "Study") -> tuple["Consensus", "Sp
     noise = method.noise
     if not noise:
         return method.consensus(num_classes), method.spent_at_silos(config, study.dataset), 0.0
-    # Need the extra privacy, which an algorithm without noise does not.
-    from fedct_flwr.privacy.tally_noise import noise_for, noisy, spent_by, tally_mechanism
-
     for warning in method.cautions(config, len(study.roster.silos)):
         logger.warning("%s", warning)
     queries = config.asked_about(study.terms.num_public)
     if method.noise_in_shares:
         return _in_shares(method, noise, study, queries)
-    mechanism = tally_mechanism(noise, max(1, method.votes), queries)
-    spent = spent_by(mechanism, queries, noise.delta)
+    mechanism = privacy.tally_mechanism(noise, max(1, method.votes), queries)
+    spent = privacy.spent_by(mechanism, queries, noise.delta)
     log_cost("Labels protect each silo as a whole, not from the coordinator", spent)
-    decide = noisy(mechanism, noise_for(real=study.dataset is None))
+    decide = privacy.noisy(mechanism, privacy.noise_for(real=study.dataset is None))
     return method.consensus(num_classes, decide), spent, 0.0
 
 
@@ -106,16 +103,14 @@ def _in_shares(
     method: "LabelSharing", noise: NoisePlan, study: "Study", queries: int
 ) -> tuple["Consensus", "Spending", float]:
     """The same where silos add the noise: the coordinator adds none, and decides on what it opens."""
-    from fedct_flwr.privacy.noise_shares import noisiest, shares_for, spent_on_sum, surely_honest
-
     terms, votes, num_classes = coordinator.sum_terms(study), max(1, method.votes), study.terms.num_classes
-    honest = surely_honest(terms.min_summands, terms.may_collude)
-    shares = shares_for(noise, votes, queries, num_classes, honest)
-    spent = spent_on_sum(shares, votes, noise.delta, terms.may_collude)
+    honest = privacy.surely_honest(terms.min_summands, terms.may_collude)
+    shares = privacy.shares_for(noise, votes, queries, num_classes, honest)
+    spent = privacy.spent_on_sum(shares, votes, noise.delta, terms.may_collude)
     log_cost(
         f"Labels and counts protect each silo as a whole, from the coordinator too, if {honest} silos are honest", spent
     )
-    return method.consensus(num_classes, noisiest), spent, shares.scale
+    return method.consensus(num_classes, privacy.noisiest), spent, shares.scale
 
 
 def log_cost(what: str, spent: "Spending") -> None:

@@ -93,11 +93,9 @@ class References:
             silos, train = self._dataset.silos, partial(self._trained, local_only)
             learner = build_learner(self._config, self._dataset, position, silos[position].private.X)
             if isinstance(learner, Resumable):
-                from fedct_flwr.learners.stacked import Stacks  # needs torch
-
                 every = range(position, min(position + _AT_ONCE, len(silos)))
                 found = learners.together(
-                    [partial(train, each) for each in every], Stacks(self._config.silos_at_once).train
+                    [partial(train, each) for each in every], learners.Stacks(self._config.silos_at_once).train
                 )
                 self._alone |= dict(zip(every, found, strict=True))
             else:

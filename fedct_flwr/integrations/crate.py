@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedct_flwr.files import write_atomically
-from fedct_flwr.integrations import FILES, contents, is_plain
+from fedct_flwr.integrations.monitor import FILES, contents, is_plain
 from fedct_flwr.report.summary import Run
 from fedct_flwr.types import ConfigError, RunError
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from fedct_flwr.files import write_json
-from fedct_flwr.integrations import Monitor, contents
+from fedct_flwr.integrations.monitor import Monitor, contents
 from fedct_flwr.runs.run_folder import versions
 from fedct_flwr.runs.scores import FILE, TESTS, SiloScores, means, numbers
 from fedct_flwr.text.printable import json_text
@@ -27,7 +27,7 @@ RUN_FILE: Final = "mlflow.json"
 _STATES: Final = {"completed": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
-def check_extra() -> None:
+def check_mlflow() -> None:
     """Raise ConfigError, before anything runs, if the extra is not installed."""
     if importlib.util.find_spec("mlflow") is None:
         needed = "a package that is not installed: pip install -c constraints.txt -e '.[mlflow]'"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import torch
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
+from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
@@ -33,7 +34,15 @@ _NOISE_AT_ONCE: Final = 1 << 18
 """Gaussian numbers to draw in one go: small networks need few for a step."""
 _EXAMPLES_TO_CHECK: Final = 4
 _AT_ONCE: Final = 64
-"""Examples in one pass: the gradient of each is as large as the network."""
+"""Examples in one pass, where the gradient of each is made: it is as large as the network."""
+_BY_NORMS_AT_ONCE: Final = 512
+"""Examples in one pass, where only the norm of each gradient is."""
+_OWN_RECORD: Final = (
+    nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.LayerNorm, nn.GroupNorm, nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU,
+    nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Dropout, nn.Dropout2d, nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d,
+    nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d,
+)  # fmt: skip
+"""Layers whose output for a record depends on this record alone."""
 _SLACK: Final = 1e-4
 """Norms are computed in float32, to some 1e-6 of themselves: what is clipped to is so much less than the norm."""
 _TINY: Final = 1e-6
@@ -287,12 +296,13 @@ class DpSgdLabeler(TrainedNetwork):
                 group["lr"] = self._learning_rate / (1 + _DECLINE * done)
             self._optimizer.step()
 
-    def _clipped_sum(self, X: Tensor, y: Tensor, weights: Tensor, at_once: int = _AT_ONCE) -> list[Tensor]:
+    def _clipped_sum(self, X: Tensor, y: Tensor, weights: Tensor, at_once: int = 0) -> list[Tensor]:
         """The sum of the examples' clipped gradients, by parameter; ``weights`` ``(n,)`` count after clipping.
 
         An example adds nothing where its gradient is no number or the network raises an exception. There may be none.
         """
         sums = [torch.zeros_like(weight) for weight in self._trained]
+        at_once = at_once or (_BY_NORMS_AT_ONCE if _keeps_records_apart(self._network) else _AT_ONCE)
         for start in range(0, len(X), at_once):
             rows = slice(start, start + at_once)
             try:
@@ -307,14 +317,43 @@ class DpSgdLabeler(TrainedNetwork):
 
     def _clipped(self, X: Tensor, y: Tensor, weights: Tensor) -> list[Tensor]:
         """The same in one pass, of at least one example."""
+        if _keeps_records_apart(self._network):
+            return self._clipped_by_norms(X, y, weights)
         trained = {name: weight.detach() for name, weight in self._network.named_parameters() if weight.requires_grad}
         found = vmap(grad(self._loss), in_dims=(None, 0, 0))(trained, X, y)
         gradients = [gradient.flatten(1) for gradient in found.values()]
-        norms = torch.stack([gradient.norm(dim=1) for gradient in gradients]).norm(dim=0)
-        scales = weights * (self._clipping_norm * (1 - _SLACK) / (norms + _TINY)).clamp(max=1)
-        scales = scales.where(norms.isfinite(), 0)
+        scales = self._scales(torch.stack([gradient.norm(dim=1) for gradient in gradients]).norm(dim=0), weights)
         sums = [scales @ gradient.nan_to_num_(0, 0, 0) for gradient in gradients]
         return [part.view_as(weight) for part, weight in zip(sums, self._trained, strict=True)]
+
+    def _clipped_by_norms(self, X: Tensor, y: Tensor, weights: Tensor) -> list[Tensor]:
+        """The same without a gradient for each example: one pass for their norms, and one for the sum.
+
+        Ghost clipping: X. Li et al., "Large language models can be strong differentially private learners", ICLR 2022
+        (arXiv:2110.05679, section 4), as Opacus has it. Right only where no layer mixes examples.
+        """
+        hooked = GradSampleModuleFastGradientClipping(
+            self._network, max_grad_norm=self._clipping_norm, use_ghost_clipping=True, loss_reduction="sum"
+        )
+        try:
+            inputs = X.detach().requires_grad_()
+            losses = nn.functional.cross_entropy(hooked(inputs), y, reduction="none")
+            # The way back to the inputs passes each layer's hook.
+            torch.autograd.grad(losses.sum(), inputs, retain_graph=True)
+            norms = hooked.get_norm_sample().detach()
+        finally:
+            hooked.zero_grad()
+            hooked.remove_hooks()
+        fine = norms.isfinite()
+        if not fine.all():
+            # Not a weight of 0: what is no number stays none, times 0.
+            return self._clipped_sum(X[fine], y[fine], weights[fine])
+        return list(torch.autograd.grad((losses * self._scales(norms, weights)).sum(), self._trained))
+
+    def _scales(self, norms: Tensor, weights: Tensor) -> Tensor:
+        """Factors of the examples' gradients ``(n,)``, by their norms."""
+        scales = weights * (self._clipping_norm * (1 - _SLACK) / (norms + _TINY)).clamp(max=1)
+        return scales.where(norms.isfinite(), 0)
 
     def _loss(self, weights: dict[str, Tensor], x: Tensor, label: Tensor) -> Tensor:
         """Cross-entropy of one example."""
@@ -343,6 +382,15 @@ class DpSgdLabeler(TrainedNetwork):
 
     def _labels(self, y: HardLabels) -> Tensor:
         return torch.from_numpy(y.astype(np.int64)).to(self._device)
+
+
+def _keeps_records_apart(network: nn.Module) -> bool:
+    """Whether it is a sequence of layers that are known to treat each record of a batch by itself."""
+    for layer in network.modules():
+        flat = (type(layer) is nn.Flatten and layer.start_dim > 0) or (type(layer) is nn.Unflatten and layer.dim != 0)
+        if not (flat or type(layer) in (nn.Sequential, *_OWN_RECORD)):
+            return False
+    return True
 
 
 def _check_shape(asked: Asked) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _EXTRAS: Final = {
     "privacy": ("dp_accounting", "opendp"),
-    "dp-sgd": ("dp_accounting", "opendp", "torch"),
+    "dp-sgd": ("dp_accounting", "opendp", "opacus", "torch"),
 }
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr import privacy
 from fedct_flwr.config.privacy import OF_STUDENTS, PrivacySettings, TransferSettings
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.datasets.federated import PublicSet, take, unit_of_each
@@ -132,11 +133,9 @@ class Transfer(KeepsNothing):
 
         Raises ValueError without a mechanism.
         """
-        from fedct_flwr.privacy.mechanisms import repeated
-
         if self._mechanism is None:
             raise ValueError("votes without noise have no price")
-        return repeated(self._mechanism.event(self._lessons or num_asked), self._partitions)
+        return privacy.repeated(self._mechanism.event(self._lessons or num_asked), self._partitions)
 
     def answer(self, asked: Asked, noise: "Noise | None") -> VoteCounts:
         """For each queried example how many students vote for each class, ``(positions, classes)``.
@@ -210,9 +209,7 @@ class Transfer(KeepsNothing):
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
         """Labels by the vote of a partition's teachers."""
         if self._mechanism is not None:
-            from fedct_flwr.privacy.mechanisms import noisy_max
-
-            return noisy_max(self._mechanism, counts, _needed(noise))
+            return privacy.noisy_max(self._mechanism, counts, _needed(noise))
         if not counts.any():
             raise TrainingError(
                 f"none of the {self._teachers} teachers of partition {partition + 1} labeled any public example: set "
@@ -316,15 +313,12 @@ def _least_scale(noise_kind: str, num_queries: int, partitions: int, epsilon: fl
 
     Takes seconds, and a simulation has many silos with one plan.
     """
-    from fedct_flwr.privacy.accounting import SLOW_QUERIES, calibrate
-    from fedct_flwr.privacy.mechanisms import ON_COUNTS, repeated
-
     highest = 100 * num_queries * partitions / epsilon
-    return calibrate(
-        lambda scale: repeated(ON_COUNTS[noise_kind](scale).event(num_queries), partitions),
+    return privacy.calibrate(
+        lambda scale: privacy.repeated(privacy.ON_COUNTS[noise_kind](scale).event(num_queries), partitions),
         epsilon,
         delta,
         min(0.05, highest),
         highest,
-        quick=num_queries * partitions > SLOW_QUERIES,
+        quick=num_queries * partitions > privacy.SLOW_QUERIES,
     )

@@ -109,9 +109,7 @@ def learner_for(
     """
     seed = random_state(settings.seed, "learner", silo)
     if schema.follow_up:
-        from fedct_flwr.learners.survival import survival_learner
-
-        return survival_learner(settings, seed, silo, standard(schema, public.X, private))
+        return learners.survival_learner(settings, seed, silo, standard(schema, public.X, private))
     transformer = learners.transformer_for(settings, schema, public.X, private)
     # The trial uses public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, schema.classes, public.X[:2], transformer, total_steps=total_steps)
@@ -167,10 +165,8 @@ def untrained(
             in_memory=models_in_memory(name),
         )
 
-    from fedct_flwr.learners.torch_net import TorchLearner
-
     _check_augment(augment, examples)
-    learner = TorchLearner(
+    learner = learners.TorchLearner(
         lambda: make(name, params, **wanted),
         num_classes,
         settings.training,
@@ -246,11 +242,9 @@ def split_augment(params: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
 
 def _check_augment(names: Sequence[str], examples: Features) -> None:
     """Raise LearnerError for what is no way to change images, or no images."""
-    from fedct_flwr.learners.networks import AUGMENTATIONS
-
-    if unknown := next((name for name in names if name not in AUGMENTATIONS), None):
+    if unknown := next((name for name in names if name not in learners.AUGMENTATIONS), None):
         raise LearnerError(
-            f"{AUGMENT!r} in the learner's parameters names {unknown!r}: {suggest(unknown, AUGMENTATIONS)}"
+            f"{AUGMENT!r} in the learner's parameters names {unknown!r}: {suggest(unknown, learners.AUGMENTATIONS)}"
         )
     if names and examples.ndim != AXES:
         raise LearnerError(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from fedct_flwr import learners
 from fedct_flwr.files import DAMAGED, data_folder, digest_of
 from fedct_flwr.learners.catalog import EMBEDDING, LEARNER_FOLDER
 from fedct_flwr.text.printable import quoted
@@ -109,9 +110,8 @@ def transformers() -> Any:
     # Read when the package is imported: no model comes from a network.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    from fedct_flwr.learners.networks import mend_torchvision
 
-    mend_torchvision()
+    learners.mend_torchvision()
     with warnings.catch_warnings():
         # Of packages about each other, for their programmers.
         warnings.simplefilter("ignore")
@@ -195,10 +195,8 @@ class Sentences(_OfFolder):
 
     def transform(self, texts: Iterable[str]) -> NDArray[np.float64]:
         """Rows ``(n, layers * width)``. Raises LearnerError for another folder than the model was trained with."""
-        from fedct_flwr.learners.transformer import embedded
-
         folder = same_folder(self.folder, self.fingerprint_)
-        return embedded(list(texts), folder, self.fingerprint_, self.max_length, self.layers)
+        return learners.embedded(list(texts), folder, self.fingerprint_, self.max_length, self.layers)
 
 
 class Tokens(_OfFolder):

@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
+from fedct_flwr import learners
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.catalog import CLASSIFIERS, LIBRARIES, NOT_SOFT, SOME_REGRESSORS, package
 from fedct_flwr.learners.out_of_fold import balanced_weights
@@ -225,8 +226,6 @@ class SklearnLearner:
 
     def to_bytes(self) -> bytes:
         """Transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
-        from fedct_flwr.learners.skops_file import dumps
-
         try:
             kinds = [type(self._template), *map(type, self._template.get_params(deep=True).values())]
             names = [one.__qualname__ for one in kinds] + [one.__qualname__ for one in functions_in(self._template)]
@@ -234,7 +233,7 @@ class SklearnLearner:
                 raise ValueError("it holds a lambda, or what is defined within a function")
             if self._single:
                 raise ValueError("it holds a network of torch's, which a torch module as the learner would not")
-            return dumps(self._pipeline)
+            return learners.dumps(self._pipeline)
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
 
@@ -249,10 +248,8 @@ class SklearnLearner:
 
     @property
     def _pipeline(self) -> Pipeline:
-        from fedct_flwr.learners.skops_file import with_plain_numbers
-
         steps = [("transform", self._transformer)] if self._transformer is not None else []
-        return Pipeline([*steps, ("classify", with_plain_numbers(self._trained))])
+        return Pipeline([*steps, ("classify", learners.with_plain_numbers(self._trained))])
 
     def take_over(self, pipeline: Pipeline) -> Self:
         """Predict with the transformer and the classifier of a pipeline such as ``to_bytes`` writes."""
@@ -403,15 +400,13 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
     forged file could hold a tree that reads out of bounds: for a file from elsewhere there is ``model_file``. Raises
     DataError for other types or a damaged file.
     """
-    from fedct_flwr.learners.skops_file import read_object
-
     try:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read the model {path}: {error.strerror}") from None
     trusted = {"sklearn", "numpy", "scipy", "fedct_flwr", *packages}
     advice = "which is not trusted: load it only if you wrote it yourself"
-    return read_object(content, f"the model {path}", trusted, ["functools.partial"], advice)
+    return learners.read_object(content, f"the model {path}", trusted, ["functools.partial"], advice)
 
 
 class SklearnRegressor(SklearnLearner):

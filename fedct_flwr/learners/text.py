@@ -64,12 +64,9 @@ def transformer_for(settings: LearnerSettings, schema: "Schema", *references: Fe
     Raises LearnerError for a learner that cannot be made, or reads text alone where there is none or none where there
     is nothing else; DataError for features that cannot be preprocessed.
     """
-    if settings.name == AUTO and (references[0].ndim == AXES or settings.preprocessing != "none"):
-        # The candidates are made of learners, which import this.
-        from fedct_flwr.learners.feature_pipelines import views_for
-
-        if (views := views_for(schema, *references)) is not None:
-            return views
+    preprocessed = references[0].ndim == AXES or settings.preprocessing != "none"
+    if settings.name == AUTO and preprocessed and (views := learners.views_for(schema, *references)) is not None:
+        return views
     if not schema.texts and settings.name in _READINGS:
         raise LearnerError(
             f"learner {settings.name!r} reads columns of text, and none is named: name them in text-columns, or in "

@@ -7,10 +7,11 @@ from fedct_flwr import importing
 if TYPE_CHECKING:
     from fedct_flwr.models.card import STUDENT, as_markdown, card_of, promised, promised_by_noise, promised_together
     from fedct_flwr.models.model_file import Recalibrated, can_be_saved, describe, load_model, save_model
+    from fedct_flwr.models.onnx_export import to_onnx
 
 __all__ = [
     "STUDENT", "Recalibrated", "as_markdown", "can_be_saved", "card_of", "describe", "load_model", "promised",
-    "promised_by_noise", "promised_together", "save_model",
+    "promised_by_noise", "promised_together", "save_model", "to_onnx",
 ]  # fmt: skip
 
 __getattr__ = importing(
@@ -18,5 +19,6 @@ __getattr__ = importing(
     {
         "card": ("STUDENT", "as_markdown", "card_of", "promised", "promised_by_noise", "promised_together"),
         "model_file": ("Recalibrated", "can_be_saved", "describe", "load_model", "save_model"),
+        "onnx_export": ("to_onnx",),
     },
 )

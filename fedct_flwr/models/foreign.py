@@ -17,6 +17,7 @@ import numpy as np
 from joblib.externals.loky import ProcessPoolExecutor
 from numpy.typing import NDArray
 
+from fedct_flwr import models
 from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.text.printable import escape_warnings
@@ -115,9 +116,8 @@ def _begin() -> None:
 
 def _read(path: Path, packages: Collection[str]) -> tuple[ModelDescription, Schema]:
     global _model
-    from fedct_flwr.models.model_file import load_model
 
-    _model = load_model(path, packages)
+    _model = models.load_model(path, packages)
     return _model.description, _model.schema
 
 
@@ -126,6 +126,4 @@ def _predict(X: Features, raw: bool) -> tuple[Answers, NDArray[np.float64] | Non
 
 
 def _to_onnx() -> bytes:
-    from fedct_flwr.models.onnx_export import to_onnx
-
-    return to_onnx(_model)
+    return models.to_onnx(_model)

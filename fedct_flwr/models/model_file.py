@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr import learners
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Column, ImageForm, Schema, check_names
@@ -312,7 +313,6 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
     settings = LearnerSettings.read({"name": name, "params": params, "preprocessing": "none"}, what)
     try:
         from fedct_flwr.learners import trained_network as tensors
-        from fedct_flwr.learners.torch_net import num_values
     except ImportError:
         raise ConfigError(
             f"{what} is a network, which needs the extra 'torch': pip install -c constraints.txt -e '.[torch]'"
@@ -324,7 +324,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         # The names that torchvision knows say how large its networks are.
         if name in NETWORKS and name != TORCHVISION:
             wanted = wanted_of(len(description.classes), examples, transformer)
-            if num_values(lambda: make(name, settings.params, **wanted)) > len(content):
+            if learners.num_values(lambda: make(name, settings.params, **wanted)) > len(content):
                 raise DataError(f"{what} is damaged or forged: it describes a larger network than it holds")
         learner = untrained(settings, 0, description.classes, examples, transformer)
         if not isinstance(learner, Resumable):

@@ -5,8 +5,38 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.privacy.budget import PrivacyWarning, budget_of
+    from fedct_flwr.privacy.accounting import SLOW_QUERIES, calibrate
+    from fedct_flwr.privacy.budget import (
+        WHOLE_SILO,
+        Budget,
+        PrivacyUnit,
+        PrivacyWarning,
+        budget_of,
+        unit_of,
+        weak_delta,
+    )
+    from fedct_flwr.privacy.ledger import Ledger, common_budget
+    from fedct_flwr.privacy.mechanisms import ON_COUNTS, noisy_max, repeated
+    from fedct_flwr.privacy.noise_shares import VoteShares, noisiest, shares_for, spent_on_sum, surely_honest
+    from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
+    from fedct_flwr.privacy.tally_noise import dear_partitions, noise_for, noisy, spent_by, tally_mechanism
 
-__all__ = ["PrivacyWarning", "budget_of"]
+__all__ = [
+    "ON_COUNTS", "SLOW_QUERIES", "WHOLE_SILO", "Budget", "Ledger", "PrivacyUnit", "PrivacyWarning", "SecureNoise",
+    "SimulatedNoise", "VoteShares", "budget_of", "calibrate", "common_budget", "dear_partitions", "noise_for",
+    "noisiest", "noisy", "noisy_max", "repeated", "shares_for", "spent_by", "spent_on_sum", "surely_honest",
+    "tally_mechanism", "unit_of", "weak_delta",
+]  # fmt: skip
 
-__getattr__ = importing(__name__, {"budget": ("PrivacyWarning", "budget_of")})
+__getattr__ = importing(
+    __name__,
+    {
+        "accounting": ("SLOW_QUERIES", "calibrate"),
+        "budget": ("Budget", "PrivacyUnit", "PrivacyWarning", "WHOLE_SILO", "budget_of", "unit_of", "weak_delta"),
+        "ledger": ("Ledger", "common_budget"),
+        "mechanisms": ("ON_COUNTS", "noisy_max", "repeated"),
+        "noise_shares": ("VoteShares", "noisiest", "shares_for", "spent_on_sum", "surely_honest"),
+        "randomness": ("SecureNoise", "SimulatedNoise"),
+        "tally_noise": ("dear_partitions", "noise_for", "noisy", "spent_by", "tally_mechanism"),
+    },
+)

@@ -8,6 +8,7 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr import privacy
 from fedct_flwr.consensus.counting import tally, unanimous
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.types import Refusal, Refused, VoteCounts, Votes
@@ -58,11 +59,10 @@ def opened(
         if (votes.sum(axis=1) > num_silos).any():
             raise Refused(Refusal.UNKNOWN_CLASS)
         return votes
-    from fedct_flwr.privacy.noise_shares import VoteShares
 
     # The rule that decides may multiply them.
     signed = total.astype(np.uint32).view(np.int32).astype(np.int64).reshape(size)
-    shares = VoteShares(instruction.noise, *size, honest or num_silos)
+    shares = privacy.VoteShares(instruction.noise, *size, honest or num_silos)
     if not shares.could_be(signed, num_silos):
         raise Refused(Refusal.UNKNOWN_CLASS)
     return cast(VoteCounts, signed)

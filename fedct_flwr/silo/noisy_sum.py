@@ -75,8 +75,6 @@ def with_share(vector: NDArray[np.uint64], shares: VoteShares, noise: "Noise") -
 def together_in(study: "StudyFolder", *, draws: bool = False) -> Together:
     """How real silos train together in a study, for people, or count. Raises ConfigError or DataError."""
     if draws:
-        from fedct_flwr.silo.noisy_sum import drawn_in
-
         return drawn_in(study)
     joint, sums = study.joint, study.sums
     if joint is None or sums is None:

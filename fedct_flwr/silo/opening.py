@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flwr.app import Context
 
+from fedct_flwr import silo
 from fedct_flwr.config.run import NodeConfig, RunConfig
 from fedct_flwr.silo.site import SiloContext
 from fedct_flwr.types import ConfigError, SiloName
@@ -34,9 +35,8 @@ def silo_named(context: Context) -> SiloName:
     node = _node(context)
     if node.silo_file:
         return _own(node.silo_file).config.silo
-    from fedct_flwr.silo.simulated import simulated_silo
 
-    return simulated_silo(_run_config(context), node.partition_id or 0).name
+    return silo.simulated_silo(_run_config(context), node.partition_id or 0).name
 
 
 def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContext:
@@ -52,21 +52,18 @@ def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContex
                 "a real silo answers only through its gate: start its agent with 'fedct silo start', and the SuperNode "
                 "with 'fedct silo connect'"
             )
-        from fedct_flwr.silo.own import own_context
 
-        return own_context(_own(node.silo_file), context)
-    from fedct_flwr.silo.simulated import simulated_context
+        return silo.own_context(_own(node.silo_file), context)
 
-    return simulated_context(_run_config(context), node.partition_id or 0, context, resumable=resumable)
+    return silo.simulated_context(_run_config(context), node.partition_id or 0, context, resumable=resumable)
 
 
 def run_of_simulation(context: Context) -> "RunFolder | None":
     """The run's folder, if the silo is a simulated one and has it on this machine; a real silo has none."""
     if _node(context).silo_file:
         return None
-    from fedct_flwr.silo.simulated import run_folder_of
 
-    return run_folder_of(_run_config(context), context.run_id)
+    return silo.run_folder_of(_run_config(context), context.run_id)
 
 
 @contextmanager
@@ -92,9 +89,7 @@ def once_left(work: Callable[[], None]) -> None:
 
 def _own(silo_file: Path) -> "OwnSilo":
     """The silo of a message: the gate's, or without an agent the one that was read first. Raises ConfigError."""
-    from fedct_flwr.silo.own import read_once
-
-    return _OWN.get() or read_once(silo_file)
+    return _OWN.get() or silo.read_once(silo_file)
 
 
 def _run_config(context: Context) -> RunConfig:

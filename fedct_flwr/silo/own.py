@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 from flwr.app import Context
 
-from fedct_flwr import labelers, survival
+from fedct_flwr import labelers, privacy, silo, survival
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import SiloData, check_protected, split_silo
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
@@ -176,12 +176,8 @@ def _model_digest(config: SiloConfig) -> bytes:
 
 def _own_purse(config: SiloConfig, budget: "Budget") -> "Purse":
     """A real silo's: its ledger outlives runs, and its noise cannot be predicted."""
-    from fedct_flwr.privacy.ledger import Ledger, common_budget
-    from fedct_flwr.privacy.randomness import SecureNoise
-    from fedct_flwr.silo.release import Purse
-
-    ledger = Ledger(config.state, common=common_budget(config))
-    return Purse(ledger, budget, lambda question: SecureNoise(), real=True)
+    ledger = privacy.Ledger(config.state, common=privacy.common_budget(config))
+    return silo.Purse(ledger, budget, lambda question: privacy.SecureNoise(), real=True)
 
 
 def _own_release(config: SiloConfig, site: Site) -> "Callable[[Answering], Release]":
@@ -190,21 +186,15 @@ def _own_release(config: SiloConfig, site: Site) -> "Callable[[Answering], Relea
 
 
 def _own_purse_of_joint(config: SiloConfig) -> "Purse":
-    from fedct_flwr.silo.release import own_budget
-
-    return _own_purse(config, own_budget(config))
+    return _own_purse(config, silo.own_budget(config))
 
 
 def _own_noise_adder(here: OwnSilo) -> "NoiseAdder":
     """A real silo's, by its own policy and the study's terms of sums. Raises ConfigError where the study has none."""
     labelers.check_extra("privacy", "sum-epsilon")
-    from fedct_flwr.privacy.budget import WHOLE_SILO
-    from fedct_flwr.privacy.noise_shares import surely_honest
-    from fedct_flwr.silo.noisy_sum import NoiseAdder
-    from fedct_flwr.silo.release import own_budget
 
     own, sums = here.config, here.study.sums
     if sums is None:
         raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
-    purse = _own_purse(own, own_budget(own, WHOLE_SILO))
-    return NoiseAdder(purse, surely_honest(sums.min_summands, sums.may_collude))
+    purse = _own_purse(own, silo.own_budget(own, privacy.WHOLE_SILO))
+    return silo.NoiseAdder(purse, privacy.surely_honest(sums.min_summands, sums.may_collude))

@@ -110,15 +110,13 @@ def _added(question: Question, context: "SiloContext") -> bytes:
     if not isinstance(kind, NoisySum) or context.purse_of is None:
         raise Refused(Refusal.POLICY)
     if instruction.joint is not None:
-        from fedct_flwr.silo.noisy_sum import noisy_gradient
-
-        vector = noisy_gradient(site, instruction.joint, context.purse_of(), question.payload)
+        vector = silo.noisy_gradient(site, instruction.joint, context.purse_of(), question.payload)
     elif instruction.histograms is None or context.study_of is None:
         raise Refused(Refusal.POLICY)
     else:
-        from fedct_flwr.silo.noisy_sum import noisy_counts
-
-        vector = noisy_counts(site, context.study_of(), instruction.histograms, context.purse_of(), question.payload)
+        vector = silo.noisy_counts(
+            site, context.study_of(), instruction.histograms, context.purse_of(), question.payload
+        )
     shape = secure_sum.shape_of_records(kind, instruction, question.subject)
     silo.Ready(context.state).keep(vector, shape, context.runs_kept)
     return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
@@ -169,9 +167,8 @@ def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: 
         if instruction.noise:
             if context.noise_adder_of is None:
                 raise Refused(Refusal.POLICY)
-            from fedct_flwr.silo.noisy_sum import with_noise
 
-            vector = with_noise(vector, instruction, site.terms, context.noise_adder_of(), question.payload)
+            vector = silo.with_noise(vector, instruction, site.terms, context.noise_adder_of(), question.payload)
         silo.Ready(context.state).keep(vector, shape, context.runs_kept)
     if isinstance(kind, OnlyReady):
         votes = NOTHING

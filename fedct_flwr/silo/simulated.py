@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 
-from fedct_flwr import datasets
+from fedct_flwr import datasets, privacy, silo
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.learners.base import Resumable, Saveable
@@ -91,12 +91,10 @@ def _simulated_purse(
     config: RunConfig, site: Site, run: RunFolder | None, budget: "Budget", seed: str = "noise"
 ) -> "Purse":
     """A simulated silo's: all of it in the run's folder, the noise of a seed. Raises ConfigError without a folder."""
-    from fedct_flwr.privacy.ledger import Ledger
-    from fedct_flwr.privacy.randomness import SimulatedNoise
-    from fedct_flwr.silo.release import Purse
-
-    ledger = Ledger(_privacy_folder(config, site, run))
-    return Purse(ledger, budget, lambda asked: SimulatedNoise(generator(config.seed, seed, site.silo, asked.hex())))
+    ledger = privacy.Ledger(_privacy_folder(config, site, run))
+    return silo.Purse(
+        ledger, budget, lambda asked: privacy.SimulatedNoise(generator(config.seed, seed, site.silo, asked.hex()))
+    )
 
 
 def _simulated_release(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[Answering], Release]":
@@ -105,28 +103,24 @@ def _simulated_release(config: RunConfig, site: Site, run: RunFolder | None) -> 
 
 
 def _simulated_purse_of_joint(config: RunConfig, site: Site, run: RunFolder | None) -> "Purse":
-    from fedct_flwr.privacy.budget import Budget, unit_of
-
-    budget = Budget(config.epsilon, config.delta, unit_of(grouped=site.groups is not None))
+    budget = privacy.Budget(config.epsilon, config.delta, privacy.unit_of(grouped=site.groups is not None))
     return _simulated_purse(config, site, run, budget, "joint noise")
 
 
 def _simulated_noise_adder(config: RunConfig, site: Site, run: RunFolder | None) -> "NoiseAdder":
     """A simulated silo's, for the run's noise. Raises ConfigError without a folder."""
-    from fedct_flwr.privacy.budget import Budget, PrivacyUnit
-    from fedct_flwr.privacy.noise_shares import surely_honest
-    from fedct_flwr.silo.noisy_sum import NoiseAdder
-
     method: Any = config.method
     silos = len(config.roster) or len(datasets.load(config).silos)
     plan = method.noise
 
-    def as_gamma_says(shares: "VoteShares") -> Budget:
-        return Budget(shares.price(plan.delta).upper, plan.delta, PrivacyUnit.SILO)
+    def as_gamma_says(shares: "VoteShares") -> privacy.Budget:
+        return privacy.Budget(shares.price(plan.delta).upper, plan.delta, privacy.PrivacyUnit.SILO)
 
-    purse = _simulated_purse(config, site, run, Budget(plan.epsilon, plan.delta, PrivacyUnit.SILO), "noise in shares")
-    honest = surely_honest(method.fewest_summands(silos), method.may_collude)
-    return NoiseAdder(purse, honest, as_gamma_says if plan.gamma else None)
+    purse = _simulated_purse(
+        config, site, run, privacy.Budget(plan.epsilon, plan.delta, privacy.PrivacyUnit.SILO), "noise in shares"
+    )
+    honest = privacy.surely_honest(method.fewest_summands(silos), method.may_collude)
+    return silo.NoiseAdder(purse, honest, as_gamma_says if plan.gamma else None)
 
 
 def _privacy_folder(config: RunConfig, site: Site, run: RunFolder | None) -> Path:

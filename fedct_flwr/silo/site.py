@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from flwr.app import ConfigRecord, RecordDict
 
-from fedct_flwr import labelers
+from fedct_flwr import labelers, privacy, silo
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet, num_units
 from fedct_flwr.files import write_atomically
@@ -266,17 +266,15 @@ class SiloContext:
         """The release that answers instead of the personal model."""
         if self.release_of is None:
             return None
-        from fedct_flwr.silo.release import Answering
 
-        return self.release_of(Answering(self.site.labeler, {}))
+        return self.release_of(silo.Answering(self.site.labeler, {}))
 
     def release_of_students(self, votes: int) -> "Release | None":
         """The release that answers instead of bare students, with ``votes`` on each example."""
         if self.release_of is None:
             return None
-        from fedct_flwr.silo.release import by_students
 
-        return self.release_of(by_students(self.site, votes))
+        return self.release_of(silo.by_students(self.site, votes))
 
 
 def release_by(
@@ -288,9 +286,7 @@ def release_by(
 ) -> "Release":
     """Release of the answering model's labels, kept in ``folder``. Raises ConfigError where a package is missing."""
     labelers.check_installed(site.privacy)
-    from fedct_flwr.privacy.budget import budget_of
-    from fedct_flwr.silo.release import Release, settings_digest
 
-    purse, state = purse_of(budget_of(site.privacy, grouped=site.groups is not None)), FolderState(folder())
-    digest = settings_digest(site, labels, answering.decisive)
-    return Release(answering.labeler, purse, state, site.terms.study, digest)
+    purse, state = purse_of(privacy.budget_of(site.privacy, grouped=site.groups is not None)), FolderState(folder())
+    digest = silo.settings_digest(site, labels, answering.decisive)
+    return silo.Release(answering.labeler, purse, state, site.terms.study, digest)

@@ -26,7 +26,7 @@ from scipy import stats
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.datasets import loading
 from fedct_flwr.runs.scores import Test
-from fedct_flwr.simulation.repeats import Repeats, is_repeated, settings_of
+from fedct_flwr.simulation.repeats import Repeats, seeds_in, settings_of
 from fedct_flwr.simulation.run import Comparison, RichRepr, Run, read_run
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
@@ -242,7 +242,7 @@ def groups_of(paths: Sequence[Path]) -> dict[str, list[Path]]:
     """
     found: dict[str, list[Path]] = {}
     for path in paths:
-        for run in [one.path for one in Repeats(path).runs] if is_repeated(path) else [path]:
+        for run in [one.path for one in Repeats(path).runs] if seeds_in(path) else [path]:
             settings = {key: value for key, value in settings_of(run).items() if key not in ("baselines", "study")}
             found.setdefault(repr(sorted(settings.items())), []).append(run)
     names = Comparison([read_run(of_group[0]) for of_group in found.values()]).names

@@ -4,14 +4,12 @@ A seed draws the split into training and test records, and all that is random in
 how far the mean over these seeds may lie off the mean over all seeds; it does not say what other patients would give.
 """
 
-import json
 import math
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, stdev
@@ -26,7 +24,6 @@ from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation.references import methods_of
-from fedct_flwr.files import UNREADABLE, write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor
 from fedct_flwr.runs.run_folder import RunFolder, check_new
@@ -37,8 +34,6 @@ from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
-PLAN: Final = "repeats.json"
-"""File with the settings and seeds in a folder of repeats."""
 TESTS: Final = {"pooled": "pooled test", "own": "own test"}
 """The pooled test first: it has more records."""
 _FEWEST: Final = 2
@@ -78,41 +73,29 @@ class Mean(NamedTuple):
         return "gain" if self.mean > 2 * self.error else "loss" if self.mean < -2 * self.error else "nothing"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The settings of all runs, without a seed, and their seeds."""
-
-    settings: Mapping[str, Any]
-    seeds: tuple[int, ...]
-
-    @classmethod
-    def read(cls, folder: Path) -> "Plan":
-        """The plan of a folder of repeats. Raises RunError if it has none."""
-        try:
-            found = json.loads((folder / PLAN).read_text("utf-8"))
-            return cls(dict(found["settings"]), tuple(map(int, found["seeds"])))
-        except UNREADABLE:
-            raise RunError(f"{folder} is no folder of repeated runs: cannot read {PLAN}") from None
-
-    def write(self, folder: Path) -> None:
-        """Make the folder what ``read`` reads. Raises RunError where that cannot be."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_json(folder / PLAN, {"settings": dict(self.settings), "seeds": list(self.seeds)})
-        except OSError as error:
-            raise RunError(f"cannot write {folder / PLAN}: {error.strerror}") from error
+def seeds_in(folder: Path) -> tuple[int, ...]:
+    """Seeds that have a run folder here, in their order; none for a folder of something else."""
+    names = [path.name.removeprefix("seed-") for path in folder.glob("seed-*") if RunFolder(path).exists()]
+    return tuple(sorted(int(name) for name in names if name.isdecimal()))
 
 
-def planned_seeds(repeats: int, seed: int | None, begun: Plan | None = None) -> tuple[int, ...]:
+def seeds_to_go_on_with(folder: Path) -> tuple[int, ...]:
+    """The same. Raises RunError for a folder without any."""
+    if not (seeds := seeds_in(folder)):
+        raise RunError(f"{folder} is no folder of repeated runs: it has no run seed-0 or of another seed")
+    return seeds
+
+
+def planned_seeds(repeats: int, seed: int | None, begun: Sequence[int] = ()) -> tuple[int, ...]:
     """``repeats`` seeds from ``seed`` (0) on, and at least those that were ``begun``. Raises ConfigError."""
     if not isinstance(repeats, int):
         raise ConfigError("repeats comes first and is the number of seeds, as in repeat(5, silos, public, label=...)")
     if repeats < _FEWEST:
         raise ConfigError(f"repeats is {repeats}: a standard error needs {_FEWEST} seeds at least")
-    if begun and seed not in (None, begun.seeds[0]):
-        raise ConfigError(f"the repeats begin with seed {begun.seeds[0]} and not {seed}: leave the seed out")
-    first = begun.seeds[0] if begun else seed or 0
-    number = max(repeats, len(begun.seeds) if begun else 0)
+    if begun and seed not in (None, begun[0]):
+        raise ConfigError(f"the repeats begin with seed {begun[0]} and not {seed}: leave the seed out")
+    first = begun[0] if begun else seed or 0
+    number = max(repeats, begun[-1] - first + 1 if begun else 0)
     if not 0 <= first <= MAX_INT - number:
         raise ConfigError(f"{number} seeds from {first} on are no seeds: choose another one")
     return tuple(range(first, first + number))
@@ -123,11 +106,6 @@ def settings_of(folder: Path) -> dict[str, Any]:
     return {key: value for key, value in RunFolder(folder).settings().items() if key not in _OF_ONE_RUN}
 
 
-def is_repeated(folder: Path) -> bool:
-    """Whether it is a folder of repeats."""
-    return (folder / PLAN).is_file()
-
-
 def seed_folder(folder: Path, seed: int) -> Path:
     """Where the run of a seed is."""
     return folder / f"seed-{seed}"
@@ -135,43 +113,33 @@ def seed_folder(folder: Path, seed: int) -> Path:
 
 def run_seeds(
     folder: Path,
-    plan: Plan,
+    seeds: Sequence[int],
     begin: Begin,
     on_run: Callable[[Run], None],
-    enough: Callable[[int, int], bool] = lambda ended, next_ones: False,
     processes: int = 1,
+    seconds: float = math.inf,
 ) -> None:
-    """Run the seeds of a plan that have not ended, and tell each run, also those that had.
+    """Run the seeds that have no finished run in the folder, and tell each run, also those that had.
 
-    Where the first takes a while, the others run in ``processes`` at a time, and ``begin`` must be picklable.
-    ``enough`` is asked, with the numbers of those that ended and of those that would be next, whether the others are
-    left out.
-
-    A run that was stopped goes on from its checkpoint; one without any starts over. Raises RunError for the first run
-    that fails; the others stay, and the next call goes on there.
+    Where the first takes a while, the others run in ``processes`` at a time, and ``begin`` must be picklable; none
+    begins after ``seconds``. A run that was stopped goes on from its checkpoint; one without any starts over. Raises
+    RunError for a run that fails; the others stay, and the next call goes on there.
     """
-    plan.write(folder)
-    ended, at_once, start = 0, 1, time.monotonic()
-    try:
-        while seeds := plan.seeds[ended : ended + at_once]:
-            if ended and enough(ended, len(seeds)):
-                Plan(plan.settings, plan.seeds[:ended]).write(folder)
-                break
-            with parallel_config("loky", inner_max_num_threads=1):
-                work = delayed(_begin)
+    started = time.monotonic()
+
+    def tasks(part: Sequence[int]) -> Iterator[Any]:
+        for seed in part:
+            if seed == seeds[0] or time.monotonic() - started < seconds:
                 # Learners of one's own are imported from where this process finds them.
-                Parallel(n_jobs=len(seeds))(work(seed_folder(folder, seed), seed, begin, sys.path) for seed in seeds)
-            for seed in seeds:
-                _check_same(seed_folder(folder, plan.seeds[0]), seed_folder(folder, seed))
-                on_run(read_run(seed_folder(folder, seed)))
-            ended += len(seeds)
-            if time.monotonic() - start > _SECONDS_TO_START:
-                at_once = processes
-    except BaseException:
-        # Where nothing has begun, nothing is left behind.
-        if {path.name for path in folder.iterdir()} <= {PLAN}:
-            shutil.rmtree(folder)
-        raise
+                yield delayed(_begin)(seed_folder(folder, seed), seed, begin, sys.path)
+
+    for part in (seeds[:1], seeds[1:]):
+        slow = time.monotonic() - started > _SECONDS_TO_START
+        with parallel_config("loky", inner_max_num_threads=1):
+            parallel = Parallel(n_jobs=processes if slow else 1, return_as="generator", pre_dispatch="n_jobs")
+            for path in parallel(tasks(part)):
+                _check_same(seed_folder(folder, seeds[0]), path)
+                on_run(read_run(path))
 
 
 def is_complete(path: Path) -> bool:
@@ -181,10 +149,10 @@ def is_complete(path: Path) -> bool:
     return ended and (path / scores.FILE).is_file()
 
 
-def _begin(path: Path, seed: int, begin: Begin, search: list[str]) -> None:
+def _begin(path: Path, seed: int, begin: Begin, search: list[str]) -> Path:
     sys.path[:] = search
     if is_complete(path):
-        return
+        return path
     can_go_on = (path / "checkpoint.npz").is_file() and RunFolder(path).exists()
     if path.exists() and not can_go_on:
         # Nothing of it can be used.
@@ -193,6 +161,7 @@ def _begin(path: Path, seed: int, begin: Begin, search: list[str]) -> None:
         begin(path, seed, can_go_on)
     except FedctError as error:
         raise type(error)(f"with seed {seed}: {error}") from error
+    return path
 
 
 def _check_same(first: Path, path: Path) -> None:
@@ -229,8 +198,7 @@ class Repeats(RichRepr):
 
     def __init__(self, path: Path, *, held: Sequence[object] = (), packages: Collection[str] | None = ()) -> None:
         self.path, self._held, self._packages = path, held, packages
-        self.plan = Plan.read(path)
-        self.seeds = tuple(seed for seed in self.plan.seeds if is_complete(seed_folder(path, seed)))
+        self.seeds = tuple(seed for seed in seeds_to_go_on_with(path) if is_complete(seed_folder(path, seed)))
         """Seeds whose runs have ended."""
         if not self.seeds:
             raise RunError(f"no run in {path} has ended yet: go on with it")
@@ -333,9 +301,7 @@ class Repeats(RichRepr):
 
     def _headline(self) -> str:
         how = find_algorithm(self.first.config)
-        missing = len(self.plan.seeds) - len(self.seeds)
-        left = f", {missing} not run yet" if missing else ""
-        return f"{how.full_title}: {len(self.seeds)} seeds{left}, in {self.path}"
+        return f"{how.full_title}: {len(self.seeds)} seeds, in {self.path}"
 
     @property
     def lines(self) -> list[tuple[str, list[tuple[str, dict[str, Mean]]]]]:
@@ -414,8 +380,7 @@ def repeat(
 
     Raises what ``simulate`` does, and ConfigError for fewer than two repeats.
     """
-    begun = Plan.read(Path(resume)) if resume else None
-    seeds = planned_seeds(repeats, seed, begun)
+    seeds = planned_seeds(repeats, seed, seeds_to_go_on_with(Path(resume)) if resume else ())
     if isinstance(split := arguments.get("partition"), IID | Dirichlet):
         # All seeds are about the same silos.
         label = arguments.get("time") or arguments.get("label", "")
@@ -424,7 +389,7 @@ def repeat(
         del arguments["partition"]
     own = None if run_dir or resume else OwnFolder()
     folder = own.path / "repeats" if own else Path(run_dir or resume or "").resolve()
-    if begun is None:
+    if not resume:
         check_new(folder)
 
     def begin(path: Path, seed: int, goes_on: bool) -> None:
@@ -433,10 +398,10 @@ def repeat(
 
     try:
         on_run = progress if callable(progress) else lambda run: None
-        run_seeds(folder, Plan(begun.settings if begun else {}, seeds), begin, on_run)
+        run_seeds(folder, seeds, begin, on_run)
     except BaseException:
         # Runs that are not returned leave nothing behind.
         if own:
             own.remove()
         raise
-    return Repeats(folder, held=[own], packages=None if begun is None else packages)
+    return Repeats(folder, held=[own], packages=packages if resume else None)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from warnings import warn
 
-from fedct_flwr import datasets, drawing, flower, privacy
+from fedct_flwr import datasets, drawing, flower, integrations, learners, privacy
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.study import Subject
@@ -131,9 +131,8 @@ class Simulation:
             networks = any(isinstance(learner, Resumable) for learner in named_learners(self.config, self.dataset))
             if not networks:
                 return partial(run_in_process, outlives=outlives)
-            from fedct_flwr.learners.stacked import Stacks  # needs torch
 
-            return partial(run_in_process, train=Stacks(self.config.silos_at_once).train, outlives=outlives)
+            return partial(run_in_process, train=learners.Stacks(self.config.silos_at_once).train, outlives=outlives)
         flower.check_interpreter()
         flower.check_cluster()
         return partial(flower.run_on_engine, more=variables) if variables else flower.run_on_engine
@@ -187,9 +186,7 @@ class Simulation:
             write_json(self.folder.path / TABLE_ONE, {"rows": self.table_one.document()})
         scoreboard.save_gains(scoreboard.who_gained(rows, self.folder, self.dataset), self.folder)
         if self.config.tracking == "mlflow":
-            from fedct_flwr.integrations.mlflow import MLflow
-
-            MLflow(self.folder).log_scores(rows)
+            integrations.MLflow(self.folder).log_scores(rows)
         return rows
 
     def _keep(self, log: Path) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
+from fedct_flwr.audit.adversaries import COORDINATOR, MODEL
 from fedct_flwr.audit.audit import Audit, How, audit
 from fedct_flwr.audit.members import choose, draw, with_members
 from fedct_flwr.audit.words import most_exposed, page
@@ -62,13 +62,13 @@ def by_heart() -> Audit:
 
 
 def test_a_tree_that_learns_by_heart_gives_all_members_away_to_the_coordinator(by_heart: Audit) -> None:
-    name, success = by_heart.of(COORDINATOR).strongest
-    assert success.auc.low > 0.6
-    assert by_heart.of(COORDINATOR).guesses.right.value > 0.65
+    name, area = by_heart.of(COORDINATOR).strongest
+    assert area.low > 0.6
+    assert by_heart.of(COORDINATOR).right.value > 0.65
     assert name in by_heart.of(COORDINATOR).attacks
     assert by_heart.candidates == 60
     assert set(by_heart.silos) == set(by_heart.records)
-    assert by_heart.exposed[0].right == 4
+    assert [one.right for one in by_heart.exposed] == [4] * 10
     first = by_heart.exposed[0]
     assert f"number {first.record} of {first.silo}, is guessed right in 4 of 4 trainings" in most_exposed(by_heart)
     assert "the luckiest of 60 records would be in about 4" in most_exposed(by_heart)
@@ -78,38 +78,29 @@ def test_a_tree_that_learns_by_heart_gives_all_members_away_to_the_coordinator(b
 
 
 def test_a_model_given_away_tells_what_it_learned_by_heart(by_heart: Audit) -> None:
-    assert by_heart.of(MODEL).attacks["gap"].auc.low > 0.6
-    assert "boundary" in by_heart.of(MODEL).attacks
-
-
-def test_a_forged_consensus_shows_who_resists_it() -> None:
-    settings = {"learner": "nearest-neighbors", "pseudo_weight": "auto", "algorithm": "fedct", "num_server_rounds": 2}
-    found = audited(How(refits=2, candidates=60, forged=True), **settings)
-    assert found.forged
-    assert found.of(COORDINATOR).attacks["gap"].members > 0
+    assert by_heart.of(MODEL).attacks["gap"].low > 0.6
 
 
 def test_protected_labels_tell_little_and_no_bound_exceeds_the_promise() -> None:
     found = audited(How(refits=2, candidates=60), protection="dp-linear", epsilon=1.0, algorithm="fedct")
     assert found.lower_epsilon is not None
     assert found.lower_epsilon <= 1.0
-    assert found.of(COORDINATOR).guesses.right.value < 0.65
+    assert found.of(COORDINATOR).right.value < 0.65
 
 
 def test_probabilities_are_attacked_by_confidence() -> None:
     found = audited(How(refits=3, candidates=60), algorithm="dd", learner="naive-bayes", num_server_rounds=2)
-    assert {"confidence", "lira", "rmia"} <= set(found.of(COORDINATOR).attacks)
+    assert {"confidence", "lira"} <= set(found.of(COORDINATOR).attacks)
 
 
 def test_members_are_trained_on_and_all_candidates_are_public_where_planted() -> None:
     dataset = noisy()
     candidates = choose(dataset.silos, 30, seed=0)
     members = draw(candidates, dataset.silos, generator(0, "test"))
-    held = with_members(dataset, candidates, members, planted=True)
+    held = with_members(dataset, candidates, members)
     out = sum(int((~bits).sum()) for bits in members.values())
     assert sum(s.private.size for s in held.silos) == sum(s.private.size for s in dataset.silos) - out
     assert len(held.public) == len(dataset.public) + sum(map(len, candidates.values()))
-    assert with_members(dataset, candidates, members, planted=False).public is dataset.public
 
 
 def test_too_few_candidates_are_refused() -> None:
@@ -128,25 +119,18 @@ def test_a_quantity_is_refused() -> None:
 def test_the_sums_of_the_joint_labeler_are_attacked_too(dataset: FederatedDataset) -> None:
     settings: dict[str, Any] = {"algorithm": "fedct-joint", "num_server_rounds": 16, "epsilon": 1.0}
     found = audited(How(refits=3, candidates=60), dataset, **settings)
-    for seat in (COORDINATOR, OTHER_SILO):
-        assert {"gradient", "confidence", "lira", "rmia"} <= set(found.of(seat).attacks)
-    assert found.of(COORDINATOR).guesses.right.low < 0.6
-    assert found.epsilon == 1.0
+    assert {"gradient", "confidence", "lira"} <= set(found.of(COORDINATOR).attacks)
+    assert found.of(COORDINATOR).right.low < 0.6
+    assert found.about.epsilon == 1.0
     assert found.lower_epsilon is not None
     assert found.lower_epsilon <= 1.0
-
-
-def test_forged_labels_are_refused_where_silos_train_together() -> None:
-    """Each silo adds to what all were asked alike: the audit ended after three sums that nobody could open."""
-    with pytest.raises(ConfigError, match="without --forge"):
-        audited(How(refits=2, candidates=60, forged=True), algorithm="fedct-joint", num_server_rounds=16, epsilon=1.0)
 
 
 def test_a_candidate_patient_is_in_or_out_with_all_records() -> None:
     dataset = visited(noisy())
     candidates = choose(dataset.silos, 30, seed=0)
     members = draw(candidates, dataset.silos, generator(0, "test"))
-    held = with_members(dataset, candidates, members, planted=True)
+    held = with_members(dataset, candidates, members)
     for before, after in zip(dataset.silos, held.silos, strict=True):
         assert before.groups is not None
         assert after.groups is not None
@@ -154,8 +138,3 @@ def test_a_candidate_patient_is_in_or_out_with_all_records() -> None:
         assert len(set(out)) == len(out)
         assert set(before.groups) - set(after.groups) == set(out)
         assert after.private.size == before.private.size - 5 * len(out)
-
-
-def test_what_is_not_planted_is_not_forged() -> None:
-    with pytest.raises(ConfigError, match="plant them there"):
-        How(planted=False, forged=True)

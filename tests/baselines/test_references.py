@@ -12,6 +12,8 @@ from fedct_flwr.datasets.federated import PublicSet, pool
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.types import Examples
 
+Baseline = Callable[[RunConfig, FederatedDataset, int], Any]
+
 
 def run_config(**settings: Any) -> RunConfig:
     raw = {"study": "s", "data": "heart-disease", "learner": "decision-tree", "learner-params": '{"max_depth": 3}'}
@@ -28,14 +30,10 @@ def relabeled(silo: SiloData, *, private: bool = False, test: bool = False) -> S
     return replace(silo, **turned)
 
 
-def predictions(learners: list[Any], dataset: FederatedDataset) -> list[list[int]]:
+def predictions(baseline: Baseline, config: RunConfig, dataset: FederatedDataset) -> list[list[int]]:
+    """Each silo's, of all test records."""
+    learners = [baseline(config, dataset, position) for position in range(len(dataset.silos))]
     return [learner.predict(dataset.test.X).tolist() for learner in learners]
-
-
-def for_all(
-    baseline: Callable[[RunConfig, FederatedDataset, int], Any], config: RunConfig, dataset: FederatedDataset
-) -> list[Any]:
-    return [baseline(config, dataset, position) for position in range(len(dataset.silos))]
 
 
 def test_alone_each_silo_knows_only_its_own_private_records() -> None:
@@ -44,8 +42,8 @@ def test_alone_each_silo_knows_only_its_own_private_records() -> None:
     others_changed = replace(
         dataset, silos=(dataset.silos[0], *(relabeled(silo, private=True) for silo in dataset.silos[1:]))
     )
-    before = predictions(for_all(local_only, config, dataset), dataset)
-    after = predictions(for_all(local_only, config, others_changed), dataset)
+    before = predictions(local_only, config, dataset)
+    after = predictions(local_only, config, others_changed)
     assert before[0] == after[0]
     assert all(old != new for old, new in zip(before[1:], after[1:], strict=True))
 
@@ -53,46 +51,40 @@ def test_alone_each_silo_knows_only_its_own_private_records() -> None:
 def test_central_training_knows_every_silos_private_records() -> None:
     config = run_config()
     dataset = load(config)
-    before = predictions(for_all(centralized, config, dataset), dataset)
+    before = predictions(centralized, config, dataset)
     for position in range(len(dataset.silos)):
         silos = list(dataset.silos)
         silos[position] = relabeled(silos[position], private=True)
-        after = predictions(for_all(centralized, config, replace(dataset, silos=tuple(silos))), dataset)
+        after = predictions(centralized, config, replace(dataset, silos=tuple(silos)))
         assert all(old != new for old, new in zip(before, after, strict=True))
 
 
 @pytest.mark.parametrize("baseline", [local_only, centralized])
-def test_no_baseline_learns_from_test_records(baseline: Any) -> None:
+def test_no_baseline_learns_from_test_records(baseline: Baseline) -> None:
     config = run_config()
     dataset = load(config)
     silos = tuple(relabeled(silo, test=True) for silo in dataset.silos)
     changed = replace(dataset, silos=silos, test=pool([silo.test for silo in silos]))
-    assert predictions(for_all(baseline, config, dataset), dataset) == predictions(
-        for_all(baseline, config, changed), dataset
-    )
+    assert predictions(baseline, config, dataset) == predictions(baseline, config, changed)
 
 
 @pytest.mark.parametrize("baseline", [local_only, centralized])
-def test_a_baseline_learns_from_public_examples_no_more_than_how_to_scale(baseline: Any) -> None:
+def test_a_baseline_learns_from_public_examples_no_more_than_how_to_scale(baseline: Baseline) -> None:
     config = run_config(preprocessing="none")
     dataset = load(config)
     changed = replace(dataset, public=PublicSet(dataset.public.X[:1] * 100))
-    assert predictions(for_all(baseline, config, dataset), dataset) == predictions(
-        for_all(baseline, config, changed), dataset
-    )
+    assert predictions(baseline, config, dataset) == predictions(baseline, config, changed)
 
 
 def test_one_deterministic_learner_on_all_data_is_the_same_at_every_silo() -> None:
     config = run_config(learner="logistic-regression", learner_params="{}")
     dataset = load(config)
-    first, *others = predictions(for_all(centralized, config, dataset), dataset)
+    first, *others = predictions(centralized, config, dataset)
     assert all(other == first for other in others)
 
 
 def test_a_silo_that_colludes_has_records_that_can_be_pooled() -> None:
     config = run_config(bad_silos="cleveland", corruption="collusion")
     dataset = load(config)
-    assert predictions([centralized(config, dataset, 0)], dataset) == predictions(
-        [centralized(run_config(), dataset, 0)], dataset
-    )
+    assert predictions(centralized, config, dataset) == predictions(centralized, run_config(), dataset)
     assert len(set(local_only(config, dataset, 0).predict(dataset.test.X).tolist())) == 1

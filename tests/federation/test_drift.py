@@ -103,7 +103,7 @@ def reached(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> Callable
         return Quadratic(CURVATURES[position], OPTIMA[position])
 
     monkeypatch.setattr(simulated, "build_learner", build)
-    monkeypatch.setattr("fedct_flwr.learners.build.build_learner", build)
+    monkeypatch.setattr("fedct_flwr.learners.build_learner", build)
 
     def run(algorithm: str, rounds: int, **settings: Any) -> Vector:
         path = federation.path / algorithm

@@ -41,11 +41,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class SlowGrid(Grid):
-    """The node with id ``n`` replies after ``delays[n]`` seconds on the clock; one without an entry, never."""
+    """The node with id ``n`` replies after ``delays[n]`` seconds on the clock; one without an entry, never.
 
-    def __init__(self, clock: Clock, delays: dict[int, float], unsent: frozenset[int] = frozenset()) -> None:
-        self._clock, self._delays, self._unsent = clock, delays, unsent
+    A message is named after its node and the number of its sending. ``refused``: so often no part is taken.
+    """
+
+    def __init__(
+        self, clock: Clock, delays: dict[int, float], unsent: frozenset[int] = frozenset(), refused: int = 0
+    ) -> None:
+        self._clock, self._delays, self._unsent, self._refused = clock, delays, unsent, refused
         self._messages: dict[str, tuple[Message, float]] = {}
+        self.sendings: list[list[int]] = []
         self.asked_for: list[set[str]] = []
         self.of_run: Run | None = None
 
@@ -68,10 +74,13 @@ class SlowGrid(Grid):
         return [NodeInfo(node_id=node, name=f"silo-{node}") for node in self._delays]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        names = []
+        names, messages = [], list(messages)
+        self.sendings.append([message.metadata.dst_node_id for message in messages])
+        if len(self.sendings) <= self._refused:
+            raise ObjectPushError("part", 1, "session")
         for message in messages:
             node = message.metadata.dst_node_id
-            name = "" if node in self._unsent else f"message-{node}"
+            name = "" if node in self._unsent else f"{node}.{len(self.sendings)}"
             message.metadata.__dict__["_message_id"] = name
             self._messages[name] = message, self._clock.now
             names.append(name)
@@ -115,8 +124,8 @@ def test_the_deadline_holds_and_a_reply_of_the_last_moment_counts(clock: Clock) 
 def test_a_reply_that_is_there_is_not_asked_for_again(clock: Clock) -> None:
     slow = SlowGrid(clock, {1: 0.0, 2: 1.0})
     PollingGrid(slow).send_and_receive(messages(1, 2), timeout=10)
-    assert slow.asked_for[0] == {"message-1", "message-2"}
-    assert set(map(frozenset, slow.asked_for[1:])) == {frozenset({"message-2"})}
+    assert slow.asked_for[0] == {"1.1", "2.1"}
+    assert set(map(frozenset, slow.asked_for[1:])) == {frozenset({"2.1"})}
 
 
 def test_a_message_that_could_not_be_sent_is_not_waited_for(clock: Clock) -> None:
@@ -124,74 +133,42 @@ def test_a_message_that_could_not_be_sent_is_not_waited_for(clock: Clock) -> Non
     assert senders(grid.send_and_receive(messages(1, 2))) == [1]
 
 
-class RefusesParts(SlowGrid):
-    """A part of what is sent is refused the first times."""
-
-    def __init__(self, clock: Clock, times: int) -> None:
-        super().__init__(clock, {1: 0.0, 2: 0.0})
-        self.times = times
-        self.sendings: list[list[int]] = []
-
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        messages = list(messages)
-        self.sendings.append([message.metadata.dst_node_id for message in messages])
-        if len(self.sendings) <= self.times:
-            raise ObjectPushError("part", 1, "session")
-        return super().push_messages(messages)
-
-
 def test_where_the_superlink_does_not_take_a_part_all_are_sent_again(clock: Clock) -> None:
-    refuses = RefusesParts(clock, 2)
+    refuses = SlowGrid(clock, {1: 0.0, 2: 0.0}, refused=2)
     # Messages that can be read once, as strategies may give them.
     assert sorted(senders(PollingGrid(refuses).send_and_receive(iter(messages(1, 2)), timeout=10))) == [1, 2]
     assert refuses.sendings == [[1, 2]] * 3
 
 
 def test_a_part_that_is_never_taken_is_not_sent_for_ever(clock: Clock) -> None:
-    refuses = RefusesParts(clock, 100)
+    refuses = SlowGrid(clock, {1: 0.0}, refused=100)
     with pytest.raises(ObjectPushError):
         PollingGrid(refuses).send_and_receive(messages(1), timeout=10)
     assert len(refuses.sendings) == 5
 
 
 class Restarting(SlowGrid):
-    """The first node starts anew ``after`` so many seconds, and has then lost what it was asked; ``kept``: it has not.
+    """The first node starts anew ``after`` so many seconds, and has then lost what it was asked.
 
-    Whatever it is asked afterwards it answers 4 s later.
+    Whatever it is asked afterwards it answers 4 s later. ``set_back``: seconds by which the clock went back. Then it
+    started at a time that is still to come, has lost nothing, and takes a minute for an answer.
     """
 
-    def __init__(self, clock: Clock, after: float, *, kept: bool = False) -> None:
+    def __init__(self, clock: Clock, after: float, set_back: float = 0.0) -> None:
         super().__init__(clock, {1: 0.0, 2: 0.0})
-        self._after, self._kept, self._ahead = clock.now + after, kept, 0.0
-        self._asked: dict[str, tuple[Message, float]] = {}
-        self.sendings: list[list[int]] = []
-
-    def set_back(self, seconds: float) -> None:
-        """The clock goes back. The node started at a time that is now to come, and takes a minute for an answer."""
-        self._ahead, self._kept = seconds, True
+        self._after, self._ahead = clock.now + after, set_back
 
     def get_nodes(self) -> list[NodeInfo]:
-        self.looks = getattr(self, "looks", 0) + 1
         restarted = datetime.fromtimestamp(self._after + self._ahead, UTC).isoformat()
         return [NodeInfo(node_id=1, last_activated_at=restarted if self._clock.now >= self._after else ""),
                 NodeInfo(node_id=2)]  # fmt: skip
 
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        messages = list(messages)
-        self.sendings.append([message.metadata.dst_node_id for message in messages])
-        names = []
-        for message in messages:
-            names.append(f"{message.metadata.dst_node_id}.{len(self.sendings)}")
-            message.metadata.__dict__["_message_id"] = names[-1]
-            self._asked[names[-1]] = message, self._clock.now
-        return names
-
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         there = []
         for name in sorted(message_ids):
-            message, sent = self._asked[name]
+            message, sent = self._messages[name]
             restarted = sent >= self._after and not self._ahead
-            seconds = 0.0 if name.startswith("2.") else 4.0 if restarted else 60.0 if self._kept else 1e9
+            seconds = 0.0 if name.startswith("2.") else 4.0 if restarted else 60.0 if self._ahead else 1e9
             if sent + seconds <= self._clock.now:
                 there.append(Message(message.content, reply_to=message))
         return there
@@ -211,7 +188,6 @@ def test_a_node_that_starts_anew_in_a_round_is_asked_again_and_answers_in_it(clo
 
 def test_a_node_is_asked_again_once_where_the_clock_was_set_back(clock: Clock) -> None:
     """By the clock, it will start four minutes from now. Each question would cost its silo an answer."""
-    grid = Restarting(clock, after=0)
-    grid.set_back(240)
+    grid = Restarting(clock, after=0, set_back=240)
     assert senders(PollingGrid(grid).send_and_receive(messages(1, 2), timeout=600)) == [2, 1]
     assert grid.sendings == [[1, 2], [1]]

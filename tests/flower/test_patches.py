@@ -68,8 +68,7 @@ class SuperLink:
     def ask(self, node: int, content: bytes) -> str:
         """Let the run ask a silo something. Returns the message's id."""
         handlers: Any = importlib.import_module("flwr.superlink.servicer.runtime.runtime_handlers")
-        message = Message(RecordDict({"question": ConfigRecord({"bytes": content})}), node, "train", ttl=60)
-        message.metadata.__dict__["_message_id"] = message.object_id
+        message = named(Message(RecordDict({"question": ConfigRecord({"bytes": content})}), node, "train", ttl=60))
         tree, objects = get_object_tree(message), get_all_nested_objects(message)
         request = PushAppMessagesRequest(messages_list=[message_to_proto(bare(message))], message_object_trees=[tree])
         told = handlers.push_messages(request, self.state, self.task)
@@ -80,6 +79,11 @@ class SuperLink:
             )  # fmt: skip
             handlers.push_object(piece, self.state, self.task)
         return str(message.metadata.message_id)
+
+
+def named(message: Message) -> Message:
+    message.metadata.__dict__["_message_id"] = message.object_id
+    return message
 
 
 def bare(message: Message) -> Message:
@@ -124,23 +128,27 @@ class Silo:
         message.content = content.content
         return message
 
+    def announce(self, reply: Message, tree: ObjectTree | None = None, **told: float | int | str) -> Any:
+        """What the SuperLink says to an announcement that may tell something else than it should."""
+        request = PushMessagesRequest(node=self.node, messages_list=[message_to_proto(bare(reply))])
+        request.message_object_trees.append(tree or get_object_tree(reply))
+        for name, value in told.items():
+            setattr(request.messages_list[0].metadata, name, value)
+        return self.client.PushMessages(request)
+
+    def push(self, session: str, name: str, content: bytes) -> bool:
+        """Whether the SuperLink takes a part."""
+        piece = PushObjectRequest(
+            node=self.node, run_id=self.run, object_id=name, object_content=content, session_id=session
+        )
+        return bool(self.client.PushObject(piece).stored)
+
     def answer(self, message: Message, content: bytes) -> Message:
         """Push an answer with all parts that the SuperLink asks for."""
-        reply = Message(RecordDict({"answer": ConfigRecord({"bytes": content})}), reply_to=message)
-        reply.metadata.__dict__["_message_id"] = reply.object_id
-        tree, objects = get_object_tree(reply), get_all_nested_objects(reply)
-        told = self.client.PushMessages(
-            PushMessagesRequest(
-                node=self.node, messages_list=[message_to_proto(bare(reply))], message_object_trees=[tree]
-            )
-        )
+        reply = named(Message(RecordDict({"answer": part_of(content)}), reply_to=message))
+        told, objects = self.announce(reply), get_all_nested_objects(reply)
         for name in told.objects_to_push:
-            self.client.PushObject(
-                PushObjectRequest(
-                    node=self.node, run_id=self.run, object_id=name, object_content=objects[name].deflate(),
-                    session_id=told.session_id,
-                )
-            )  # fmt: skip
+            self.push(told.session_id, name, objects[name].deflate())
         return reply
 
 
@@ -200,29 +208,17 @@ def test_a_silo_that_announces_what_another_has_sent_learns_nothing_by_that(
     told = []
     for number, votes in enumerate(VOTES):
         part = guessed(votes)
-        reply = Message(RecordDict({"answer": ConfigRecord({"number": number})}), reply_to=question)
-        reply.metadata.__dict__["_message_id"] = reply.object_id
+        reply = named(Message(RecordDict({"answer": ConfigRecord({"number": number})}), reply_to=question))
         tree = get_object_tree(reply)
         # As if it had no parts of its own: of another tree than the one that the SuperLink has, if it has one.
         tree.children.append(ObjectTree(object_id=part.object_id))
-        request = PushMessagesRequest(node=liar.node, messages_list=[message_to_proto(bare(reply))])
-        request.message_object_trees.append(tree)
-        answer = liar.client.PushMessages(request)
-        piece = PushObjectRequest(
-            node=liar.node, run_id=liar.run, object_id=part.object_id, object_content=part.deflate(),
-            session_id=answer.session_id,
-        )  # fmt: skip
-        wrong = PushObjectRequest(
-            node=liar.node, run_id=liar.run, object_id=part.object_id, object_content=b"another",
-            session_id=answer.session_id,
-        )  # fmt: skip
+        answer = liar.announce(reply, tree)
         told.append(
             (
                 [part.object_id if name == part.object_id else "own" for name in answer.objects_to_push].count("own"),
                 part.object_id in answer.objects_to_push,
                 list(answer.results.values()),
-                liar.client.PushObject(wrong).stored,
-                liar.client.PushObject(piece).stored,
+                *(liar.push(answer.session_id, part.object_id, sent) for sent in (b"another", part.deflate())),
             )
         )
         # Each answer may be the first to the question.
@@ -244,28 +240,18 @@ def test_an_answer_of_many_parts_holds_up_nobody(superlink: SuperLink) -> None:
     """One that announced 20,000 parts kept the database at work for 30 s, and other silos' calls failed."""
     silo = Silo(superlink)
     superlink.ask(silo.node_id, b"question")
-    reply = Message(RecordDict({"answer": part_of(VOTES[0])}), reply_to=silo.fetch(silo.pull()))
-    reply.metadata.__dict__["_message_id"] = reply.object_id
+    reply = named(Message(RecordDict({"answer": part_of(VOTES[0])}), reply_to=silo.fetch(silo.pull())))
     tree = get_object_tree(reply)
     names = [part_of(b"%d" % number).object_id for number in range(MOST_PARTS)]
     tree.children.extend(ObjectTree(object_id=name) for name in names)
-    request = PushMessagesRequest(node=silo.node, messages_list=[message_to_proto(bare(reply))])
-    request.message_object_trees.append(tree)
-    assert not silo.client.PushMessages(request).objects_to_push
+    assert not silo.announce(reply, tree).objects_to_push
     # None of them is noted.
     assert {superlink.state.object_store.get(name) for name in names} == {None}
     silo.client.close()
 
 
 def announced(silo: Silo, question: Message, **told: float | int | str) -> Any:
-    """What the SuperLink says to an answer whose announcement tells something else than it should."""
-    reply = Message(RecordDict({"answer": part_of(VOTES[0])}), reply_to=question)
-    reply.metadata.__dict__["_message_id"] = reply.object_id
-    request = PushMessagesRequest(node=silo.node, messages_list=[message_to_proto(bare(reply))])
-    request.message_object_trees.append(get_object_tree(reply))
-    for name, value in told.items():
-        setattr(request.messages_list[0].metadata, name, value)
-    return silo.client.PushMessages(request)
+    return silo.announce(named(Message(RecordDict({"answer": part_of(VOTES[0])}), reply_to=question)), **told)
 
 
 @pytest.mark.parametrize("name", ["created_at", "ttl"])
@@ -293,34 +279,16 @@ def test_a_silo_answers_for_itself_alone(superlink: SuperLink) -> None:
         silo.client.close()
 
 
-class Loop:
-    """Flower's loop in a SuperNode, a look at a time."""
-
-    def __init__(self, api: RuntimeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._module: Any = importlib.import_module("flwr.supernode.start_client_internal")
-        self._api = api
-        monkeypatch.setattr(self._module, "_pull_and_store_message", lambda **_: None)
-        self.looks = 0
-        supernode.send_what_waits(self._looked)
-
-    def _looked(self) -> None:
-        self.looks += 1
-
-    def sends(self) -> bool:
-        """Whether the loop would send what it has."""
-        return self._module._pull_and_store_message(state=self._api.state) is not None
-
-
 def test_a_reply_that_is_not_waited_for_leaves_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = RuntimeApi()
+    loop: Any = importlib.import_module("flwr.supernode.start_client_internal")
+    monkeypatch.setattr(loop, "_pull_and_store_message", lambda **_: None)
+    api, looks = RuntimeApi(), list[bool]()
+    supernode.send_what_waits(lambda: looks.append(True))
     try:
-        loop = Loop(api, monkeypatch)
         question = api.ask(odd_record())
-        assert not loop.sends(), "there is no reply yet"
-        reply = Message(RecordDict(), reply_to=question)
-        reply.metadata.__dict__["_message_id"] = reply.object_id
-        api.state.store_message(reply)
-        assert loop.sends()
-        assert loop.looks == 2
+        assert loop._pull_and_store_message(state=api.state) is None, "there is no reply yet"
+        api.state.store_message(named(Message(RecordDict(), reply_to=question)))
+        assert loop._pull_and_store_message(state=api.state) is not None
+        assert len(looks) == 2
     finally:
         api.close()

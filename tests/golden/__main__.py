@@ -13,8 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.golden import approvals, runs
-from tests.golden.checked import ELSEWHERE, machines, same_machine
-from tests.golden.compare import machine
+from tests.golden.compare import ELSEWHERE, machine, machines, same_machine
 from tests.golden.files import RECORDED, path_of, to_text
 from tests.golden.record import record
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from tests.golden.files import path_of
 from tests.golden.record import Record
 
 SAME: Final = 0.0
@@ -20,6 +21,8 @@ LAST_DIGITS: Final = 1e-5
 """Between CPUs: of numbers alone, relative."""
 ROUNDED: Final = 0.02
 """Between CPUs, where rounding decides about labels or bytes: of numbers, and the share of labels that may differ."""
+
+ELSEWHERE: Final = "elsewhere"
 
 _DIGESTS: Final = ("sha256", "base64", "question")
 
@@ -46,6 +49,18 @@ def _model() -> list[str]:
     lines = about.read_text(encoding="utf-8").partition("\n\n")[0].splitlines() if about.exists() else []
     facts = dict(line.replace("\t", "").split(":", 1) for line in lines if ":" in line)
     return [facts.get(name, "").strip() for name in ("vendor_id", "cpu family", "model")]
+
+
+def same_machine(name: str = "") -> bool:
+    """Whether numbers are rounded here as where this run was recorded; without a name: as where most of them were."""
+    recorded = machines()
+    return bool(recorded.pop(ELSEWHERE, {}).get(name, recorded) == machine())
+
+
+def machines() -> dict[str, Any]:
+    """Where most runs were recorded; and under ``ELSEWHERE``, by name, where single runs were that came later."""
+    recorded: dict[str, Any] = json.loads(path_of("machine").read_text(encoding="utf-8"))
+    return recorded
 
 
 def tolerance(*, same_machine: bool, floats: bool) -> float:

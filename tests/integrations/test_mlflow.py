@@ -87,4 +87,4 @@ def test_a_tracker_that_fails_in_the_middle_ends_nothing_and_says_so_once(
 def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracking.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"-e '\.\[mlflow\]'"):
-        tracking.check_extra()
+        tracking.check_mlflow()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fedct_flwr.labelers import dp_sgd
 from fedct_flwr.labelers.dp_sgd import DpSgdLabeler
 from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.learners import networks
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
@@ -61,7 +62,7 @@ def seeded(seed: int = 0) -> SimulatedNoise:
 def gradient(model: DpSgdLabeler, X: Any, y: Any) -> Tensor:
     """The clipped gradients' sum as one vector."""
     inputs, labels = torch.from_numpy(np.array(X, np.float32)), torch.from_numpy(np.array(y, np.int64))
-    model._network.train()
+    model._ready_to_train()
     gradients = model._clipped_sum(inputs, labels, torch.ones(len(labels)))
     return torch.cat([part.flatten() for part in gradients])
 
@@ -339,3 +340,31 @@ def test_an_example_that_the_network_raises_an_exception_for_adds_nothing(at_onc
 class Codes(nn.Module):
     def forward(self, X: Tensor) -> Tensor:
         return X.long()
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [(networks.fashion_mnist_mlp, (784,)), (CONVOLUTIONS, (4,)), (network, (4,))],
+)
+def test_norms_alone_clip_as_each_records_own_gradient_does(
+    monkeypatch: pytest.MonkeyPatch, make: Any, shape: tuple[int, ...]
+) -> None:
+    model = labeler(make, clipping_norm=0.1)
+    assert dp_sgd._keeps_records_apart(model._network)
+    model._ready_to_train()
+    rng = torch.Generator().manual_seed(0)
+    X, weights = torch.randn((70, *shape), generator=rng), torch.rand(70, generator=rng)
+    y = torch.randint(2, (70,), generator=rng)
+    X[3] = math.nan
+    found = model._clipped_sum(X, y, weights)
+    monkeypatch.setattr(dp_sgd, "_keeps_records_apart", lambda network: False)
+    for one, other in zip(found, model._clipped_sum(X, y, weights), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    assert not any(parameter.grad is not None for parameter in model._network.parameters())
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Flatten(0), nn.Unflatten(0, (1, -1)), nn.LSTM(4, 2), nn.Softmax(dim=0), nn.MultiheadAttention(4, 1)]
+)
+def test_layers_that_may_mix_records_get_a_gradient_for_each(layer: nn.Module) -> None:
+    assert not dp_sgd._keeps_records_apart(nn.Sequential(nn.Linear(4, 4), layer))

@@ -149,7 +149,7 @@ def test_with_noise_a_record_more_changes_one_vote_of_each_partition(monkeypatch
         counts.append(votes)
         return np.zeros(len(votes), np.int16)
 
-    monkeypatch.setattr("fedct_flwr.privacy.mechanisms.noisy_max", spy)
+    monkeypatch.setattr("fedct_flwr.privacy.noisy_max", spy)
     drawn = RNG.integers(0, 8, 100)
     for left_out in range(0, 100, 7):
         keep = np.arange(100) != left_out

@@ -3,7 +3,9 @@
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -98,3 +100,182 @@ def load(folder: Path, **settings: object) -> FederatedDataset:
     given = {key.replace("_", "-"): value for key, value in settings.items()}
     config = {"study": "messy", "data": "files", "data-dir": str(folder), "label-column": LABEL, **given}
     return datasets.load(RunConfig.from_flower(config))
+
+
+# --- things that can be wrong, one at a time, and the finding that says so
+
+
+class Case(NamedTuple):
+    """What is done to healthy patients, and the finding: its name, its column, and its silo (empty: the public set)."""
+
+    spoil: Callable[[Patients], object]
+    code: str
+    column: str = ""
+    silo: str = ""
+
+
+def _comma(cell: str) -> str:
+    return cell.replace(".", ",")
+
+
+def _day(name: str, row: int, form: str = "%d.%m.%Y") -> str:
+    return (date(2020, 1, 1) + timedelta(days=(row * 7 + len(name)) % 1500)).strftime(form)
+
+
+def _name(name: str, row: int) -> str:
+    first = ("Erika", "Max", "Ida", "Otto", "Anna", "Karl", "Mia", "Jan", "Lea", "Tom")
+    return f"{first[row % 10]} Mustermann-{name}-{row}"
+
+
+def _from(words: dict[str, str]) -> Callable[[str], str]:
+    return lambda cell: words.get(cell, cell)
+
+
+def _of_label(p: Patients, name: str, row: int, ill: tuple[str, ...], well: tuple[str, ...]) -> str:
+    """A word that depends on the record's label; in public, where none is, on the record's number."""
+    is_ill = row % 2 == 0 if name == PUBLIC else p.tables[name][LABEL][row] == "yes"
+    words = ill if is_ill else well
+    return words[row // 2 % len(words)]
+
+
+def drawn(name: str, row: int, key: int = 0) -> np.random.Generator:
+    """A generator of its own for each record."""
+    return np.random.default_rng([*map(ord, name), row, key])
+
+
+def _labels(p: Patients, words: dict[str, str]) -> Patients:
+    return p.change(SILOS, LABEL, words.__getitem__)
+
+
+def _is_ill(p: Patients, name: str, row: int) -> bool:
+    """Whether a record's label says so; by chance in public, where it has none."""
+    return bool(drawn(name, row, 5).random() < 0.5) if name == PUBLIC else p.tables[name][LABEL][row] == "yes"
+
+
+def _middle(inside: bool, rng: np.random.Generator) -> str:
+    return f"{rng.uniform(-1, 1) if inside else rng.choice([-1, 1]) * rng.uniform(1.1, 3):.3f}"
+
+
+REFUSED: Final[dict[str, Case]] = {
+    "decimal comma in public": Case(lambda p: p.change(PUBLIC, "crp", _comma), "number-as-text", "crp"),
+    "decimal comma at a silo": Case(lambda p: p.change("essen", "crp", _comma), "number-as-text", "crp", "essen"),
+    "labels in upper and lower case, by silo": Case(
+        lambda p: p.change("essen", LABEL, str.upper).change("koeln", LABEL, str.title),
+        "label-spellings",
+        LABEL,
+        "essen",
+    ),
+    "other classes at a silo": Case(
+        lambda p: p.change("koeln", LABEL, _from({"yes": "stage 2", "no": "stage 1"})), "no-common-class", "", "koeln"
+    ),
+    "several labels in a cell": Case(
+        lambda p: p.change(SILOS, LABEL, _from({"yes": "a", "no": "b"})).some("essen", LABEL, range(40), "a;b"),
+        "labels-in-a-cell",
+        LABEL,
+        "essen",
+    ),
+    "numbers to predict": Case(
+        lambda p: p.relabel(lambda silo, row: f"{np.random.default_rng(row).gamma(2, 3):.2f}"),
+        "number-to-predict",
+        LABEL,
+    ),
+    "names as labels": Case(
+        lambda p: p.relabel(_name),
+        "many-classes",
+        LABEL,
+    ),
+    "dates as labels": Case(lambda p: p.relabel(_day), "dates-as-text", LABEL),
+    "names": Case(lambda p: p.add("name", _name), "one-per-record", "name"),
+    "an index without a name": Case(lambda p: p.add("", lambda name, row: str(row), first=True), "index-column", ""),
+    "an index by another name": Case(lambda p: p.add("row", lambda name, row: str(row + 1)), "index-column", "row"),
+    "dates as text": Case(lambda p: p.add("admitted", _day), "dates-as-text", "admitted"),
+    "other words at a silo": Case(
+        lambda p: p.change("essen", "sex", _from({"m": "male", "f": "female"})), "unknown-values", "sex", "essen"
+    ),
+}
+
+SAID: Final[dict[str, Case]] = {
+    "a constant column": Case(lambda p: p.add("unit", lambda name, row: "mg"), "constant-column", "unit"),
+    "one class at a silo": Case(lambda p: p.change("koeln", LABEL, lambda cell: "no"), "one-class", "", "koeln"),
+    "a class of one silo": Case(lambda p: p.some("koeln", LABEL, range(50), "maybe"), "class-at-one-silo", "", "koeln"),
+    "unknown labels": Case(
+        lambda p: p.some("koeln", LABEL, range(30), "unknown").some("essen", LABEL, range(30), "unknown"),
+        "missing-as-class",
+        LABEL,
+    ),
+    "a code for a missing label": Case(
+        lambda p: (
+            _labels(p, {"yes": "1", "no": "2"})
+            .some("koeln", LABEL, range(30), "9")
+            .some("essen", LABEL, range(30), "9")
+        ),
+        "missing-as-class",
+        LABEL,
+    ),
+    "another unit at a silo": Case(
+        lambda p: p.change("essen", "glucose", lambda cell: f"{float(cell) * 18.02:.0f}"),
+        "other-scale",
+        "glucose",
+        "essen",
+    ),
+    "another unit in public": Case(
+        lambda p: p.change(PUBLIC, "glucose", lambda cell: f"{float(cell) * 18.02:.0f}"), "other-scale", "glucose"
+    ),
+    "labels of the row before": Case(
+        lambda p: p.relabel(lambda silo, row: p.tables[silo][LABEL][row - (silo == "essen")]),
+        "labels-do-not-fit",
+        "",
+        "essen",
+    ),
+    "labels sorted by themselves": Case(
+        lambda p: p.tables["essen"].update({LABEL: sorted(p.tables["essen"][LABEL])}), "labels-do-not-fit", "", "essen"
+    ),
+    "a sentinel": Case(lambda p: p.some("essen", "crp", range(12), "-999"), "missing-as-number", "crp", "essen"),
+    "a sentinel in public": Case(lambda p: p.some(PUBLIC, "age", range(12), "999"), "missing-as-number", "age"),
+    "the same records again": Case(
+        lambda p: p.copy("essen", "essen", 100),
+        "repeated-records",
+        "",
+        "essen",
+    ),
+    "records in public": Case(
+        lambda p: p.copy("koeln", PUBLIC, 100),
+        "shared-records",
+        "",
+        "koeln",
+    ),
+    "a code that tells the label": Case(
+        lambda p: p.add("icd", lambda name, row: _of_label(p, name, row, ("I21", "I22"), ("Z00", "Z01"))),
+        "tells-the-label",
+        "icd",
+    ),
+    "spellings of a word": Case(
+        lambda p: p.some("essen", "ward", range(40), "ICU "), "value-spellings", "ward", "essen"
+    ),
+    "the label column in public": Case(
+        lambda p: p.tables[PUBLIC].update({LABEL: ["no"] * len(p.tables[PUBLIC]["age"])}), "label-in-public", LABEL
+    ),
+    "a silo of two records": Case(
+        lambda p: p.tables["essen"].update({k: v[:2] for k, v in p.tables["essen"].items()}), "few-records", "", "essen"
+    ),
+    "a number in the middle tells the label": Case(
+        lambda p: p.add("z", lambda name, row: _middle(_is_ill(p, name, row), drawn(name, row))),
+        "tells-the-label",
+        "z",
+    ),
+    "a label copied at one silo": Case(
+        lambda p: p.add("copy", lambda name, row: str(int(_is_ill(p, name if name == "essen" else PUBLIC, row)))),
+        "tells-the-label",
+        "copy",
+        "essen",
+    ),
+    "a typing error at a silo": Case(lambda p: p.some("essen", "height", [7], "1700"), "far-number", "height", "essen"),
+    "minus one for a missing sign at a silo": Case(
+        lambda p: p.add("icu", lambda name, row: str(drawn(name, row, 6).integers(2))).some(
+            "essen", "icu", range(0, 400, 20), "-1"
+        ),
+        "missing-as-number",
+        "icu",
+        "essen",
+    ),
+}

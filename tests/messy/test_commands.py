@@ -14,8 +14,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.silo.own import real_site
 from fedct_flwr.types import DataError
 from tests.cli.runner import Outcome
-from tests.messy.cases import REFUSED, SAID
-from tests.messy.patients import LABEL, PUBLIC, Patients, patients
+from tests.messy.patients import LABEL, PUBLIC, REFUSED, SAID, Patients, patients
 
 Fedct = Callable[..., Outcome]
 

@@ -20,8 +20,7 @@ from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.types import ConfigError, DataError
-from tests.messy.cases import REFUSED, SAID, Case
-from tests.messy.patients import LABEL, PUBLIC, SILOS, load, patients
+from tests.messy.patients import LABEL, PUBLIC, REFUSED, SAID, SILOS, Case, load, patients
 
 
 def findings(folder: Path, **settings: object) -> tuple[Finding, ...]:

@@ -19,26 +19,23 @@ def as_lists(correction: Correction) -> tuple[float, list[float]]:
     return correction.pull, correction.shift["w"].tolist() if correction.shift else []
 
 
-def test_fedprox_pulls_and_keeps_nothing() -> None:
-    drift = proximal(0.3)
-    assert as_lists(drift.correction(OWN)) == (0.3, [])
-    assert drift.change(BEGUN, REACHED) == {}
-    assert not drift.sends_change
-
-
-def test_scaffold_exchanges_the_silos_gradient_and_keeps_the_mean_of_the_rounds() -> None:
-    drift = control_variates(CONTROL, reach=2.0)
-    assert as_lists(drift.correction(OWN)) == (0.0, pytest.approx([-0.4, 0.2, 0.8]))
-    # Option II: c_i - c + (x - y) / (K eta), less c_i.
-    assert drift.change(BEGUN, REACHED)["w"].tolist() == pytest.approx([0.4, -0.2, -0.8])
-    assert drift.sends_change
-
-
-def test_feddyn_pulls_and_keeps_the_gradient_where_it_ended() -> None:
-    drift = dynamic(0.5)
-    assert as_lists(drift.correction(OWN)) == (0.5, [-0.5, 0.0, 0.5])
-    assert drift.change(BEGUN, REACHED)["w"].tolist() == [0.5, 0.0, -0.5]
-    assert not drift.sends_change
+@pytest.mark.parametrize(
+    ("drift", "pull", "shift", "kept", "sends"),
+    [
+        (proximal(0.3), 0.3, [], [], False),
+        # Option II: c_i - c + (x - y) / (K eta), less c_i. The gradient is exchanged, and the mean of the rounds kept.
+        (control_variates(CONTROL, reach=2.0), 0.0, [-0.4, 0.2, 0.8], [0.4, -0.2, -0.8], True),
+        # The gradient where it ended.
+        (dynamic(0.5), 0.5, [-0.5, 0.0, 0.5], [0.5, 0.0, -0.5], False),
+    ],
+    ids=["fedprox", "scaffold", "feddyn"],
+)
+def test_what_pulls_what_shifts_and_what_is_kept(
+    drift: Drift, pull: float, shift: list[float], kept: list[float], sends: bool
+) -> None:
+    assert as_lists(drift.correction(OWN)) == (pull, pytest.approx(shift))
+    assert [*drift.change(BEGUN, REACHED).get("w", [])] == pytest.approx(kept)
+    assert drift.sends_change is sends
 
 
 @pytest.mark.parametrize(

@@ -4,29 +4,75 @@ import itertools
 import os
 import shutil
 import signal
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting import DpEvent, NoOpDpEvent
 from flwr.app import Context, RecordDict
 
 from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
+from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.silo import release
 from fedct_flwr.silo.release import STATE, approve_budget
 from fedct_flwr.silo.site import FolderState
-from fedct_flwr.types import Refusal
+from fedct_flwr.types import HardLabels, Refusal
 from fedct_flwr.wire.content import Instruction, Query
 from tests.hospitals import STUDY, restart
-from tests.silo.labelers import Drawing, drawing
 from tests.silo.real import RUN, TERMS, RealSilo, answered
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 
 PROTECTED: dict[str, Any] = {"protection": "dp-linear", "epsilon": 1.0}
+
+
+PRICE = 0.4
+
+
+class Drawing:
+    """Each answer costs ``PRICE`` and is random; after ``free_after`` of them the last one is given for nothing.
+
+    The dump is all answers that were drawn.
+    """
+
+    reads_votes = False
+
+    def __init__(self, free_after: int = 1000) -> None:
+        self._free_after = free_after
+        self.drawn: list[bytes] = []
+
+    def event(self, asked: Asked) -> DpEvent:
+        return pure(PRICE) if len(self.drawn) < self._free_after else NoOpDpEvent()
+
+    def answer(self, asked: Asked, noise: Noise) -> HardLabels:
+        if len(self.drawn) < self._free_after:
+            self.drawn.append(bytes(octet % 2 for octet in noise.octets(len(asked.positions))))
+        return np.frombuffer(self.drawn[-1], dtype=np.uint8).astype(np.int16)
+
+    def dump(self) -> bytes:
+        return b"".join(struct.pack("<I", len(drawn)) + drawn for drawn in self.drawn)
+
+    def restore(self, state: bytes) -> None:
+        self.drawn = []
+        while state:
+            (size,) = struct.unpack_from("<I", state)
+            self.drawn.append(state[4 : 4 + size])
+            state = state[4 + size :]
+
+    def reset(self) -> None:
+        self.drawn = []
+
+
+def drawing(*_: Any) -> Drawing:
+    """In place of ``labeler_for``."""
+    return Drawing()
 
 
 @pytest.fixture(autouse=True)
@@ -116,18 +162,6 @@ def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_label
     (silo.state / "ledger.mark").unlink()
     silo.ask(3)
     assert silo.charges == 1
-
-
-def test_a_question_costs_once_in_all_runs_and_after_a_restart(silo: Silo) -> None:
-    first = silo.ask(1)
-    assert silo.ask(1) == first
-    assert silo.ask(2, label=1) != first
-    assert silo.charges == 2
-    restart()
-    # Of another run, whose last answer is to another question than this silo's last.
-    assert silo.ask(1, run=2) == first
-    assert silo.ask(1, run=3) == first
-    assert silo.charges == len(silo.drawn) == 2
 
 
 def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:

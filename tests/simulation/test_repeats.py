@@ -1,6 +1,5 @@
 """Runs that differ in their seed alone: what is run, what is kept, and the means."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from fedct_flwr import ConfigError, RunError, repeat, simulate
 from fedct_flwr.scoring.intervals import Verdict
 from fedct_flwr.simulation import repeats as repeats_module
-from fedct_flwr.simulation.repeats import Plan, Repeats, run_seeds
+from fedct_flwr.simulation.repeats import Repeats, run_seeds
 from fedct_flwr.simulation.run import Run
 
 
@@ -106,7 +105,6 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         repeated(2, run_dir=tmp_path / "r")
     with pytest.raises(RunError, match="no folder of repeated runs"):
         repeated(2, resume=tmp_path / "r")
-    (tmp_path / "r" / "repeats.json").write_text(json.dumps({"settings": {}, "seeds": "x"}))
     with pytest.raises(RunError, match="no folder of repeated runs"):
         Repeats(tmp_path / "r")
 
@@ -134,15 +132,14 @@ def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path
     worst = [min(row.pooled["federated"] for row in rows) for rows in found.rows]
     assert found.of_worst("pooled")["federated"].mean == pytest.approx(np.mean(worst))
     assert [name for name, _ in found.lines[0][1]] == ["a", "b", "mean", "worst silo", "mean AUC"]
-    run_seeds(
-        tmp_path / "r", Plan({}, (0, 1, 2)), lambda *_: pytest.fail("enough"), lambda run: None, lambda n, _: n == 2
-    )
-    assert Repeats(tmp_path / "r").plan.seeds == (0, 1)
+    ended: list[Run] = []
+    run_seeds(tmp_path / "r", (0, 1, 2), lambda *_: pytest.fail("enough"), ended.append, seconds=0)
+    assert len(ended) == 1
 
 
 def test_repeats_that_began_with_another_seed_are_refused() -> None:
     with pytest.raises(ConfigError, match="the repeats begin with seed 3 and not 5"):
-        repeats_module.planned_seeds(4, 5, Plan({}, (3, 4, 5)))
+        repeats_module.planned_seeds(4, 5, (3, 4, 5))
 
 
 def test_test_tables_next_to_a_named_data_set_are_refused() -> None:

@@ -296,6 +296,17 @@ OF_VALUES: Changes = {
 }
 
 
+OF_REFUSALS: Changes = {
+    "terms": (lambda message: setattr(message.terms, "study", "patient 12"), Refusal.MALFORMED),
+    "scores": (lambda message: setattr(message.scores, "own_accuracy", 0.5), Refusal.MALFORMED),
+    "another-round": (lambda message: setattr(message, "round", 1_234_567_890), Refusal.MALFORMED),
+    **{
+        f"no-reason-{number}": (lambda message, number=number: setattr(message, "refusal", number), Refusal.MALFORMED)
+        for number in (0, 99, -1, 2**31 - 1)
+    },
+}
+
+
 def of_answers(field: str) -> Changes:
     """Other numbers of answers than were asked for, no bytes for them, none at all, and labels in their place."""
     return {
@@ -316,6 +327,7 @@ QUESTIONS: list[tuple[bytes, Terms, Changes]] = [
     (ASKS_VALUES_BYTES, OF_A_QUANTITY, OF_QUESTIONS_FOR_VALUES),
 ]
 ANSWERS: list[tuple[bytes, Terms, Instruction, Changes]] = [
+    (REFUSAL_BYTES, TERMS, INSTRUCTION, OF_REFUSALS),
     (REPLY_BYTES, TERMS, INSTRUCTION, {**OF_LABELS, **of_answers("votes")}),
     (COUNTS_BYTES, TERMS, ASKS_VOTES, of_answers("counts")),
     (PROBABILITIES_BYTES, TERMS, ASKS_PROBABILITIES, of_answers("probabilities")),
@@ -416,26 +428,9 @@ class TestRefused:
             with refused(Refusal.MALFORMED):
                 read_reply(encode_reply(replace(REPLY, scores=Scores(*values)), TERMS))
 
-    @pytest.mark.parametrize("number", [0, 99, -1, 2**31 - 1])
-    def test_a_refusal_for_no_known_reason(self, number: int):
-        with refused(Refusal.MALFORMED):
-            read_reply(changed(REFUSAL_BYTES, labels_pb2.Reply, lambda message: setattr(message, "refusal", number)))
-
 
 class TestNothingBesideTheMessage:
     """Whatever could carry something else out, or be written in two ways, is refused."""
-
-    def test_a_refusal_with_terms(self):
-        with refused(Refusal.MALFORMED):
-            read_reply(changed(REFUSAL_BYTES, labels_pb2.Reply, lambda m: setattr(m.terms, "study", "patient 12")))
-
-    def test_a_refusal_with_scores(self):
-        with refused(Refusal.MALFORMED):
-            read_reply(encode_reply(replace(REPLIES["refusal"], scores=SCORES), TERMS))
-
-    def test_a_refusal_with_a_number_that_is_not_this_round(self):
-        with pytest.raises(Refused):
-            read_reply(encode_reply(replace(REPLIES["refusal"], round=1_234_567_890), TERMS))
 
     @pytest.mark.parametrize("bits", [0x7FF8_0000_0000_0001, 0xFFF8_0000_0000_0000, 0x7FF0_0000_DEAD_BEEF])
     def test_a_missing_score_in_another_spelling(self, bits: int):

@@ -41,7 +41,7 @@ def audit(
     from fedct_flwr.silo.own import real_site
 
     progress = partial(bar_of, what=_REHEARSING)
-    found = rehearse(real_site(config, study), How(refits, candidates, minutes, seed=seed), progress=progress)
+    found = rehearse(real_site(config, study), How(refits, candidates, minutes, seed), progress=progress)
     text = printable(page(study.name, found), keep="\n")
     if output:
         write_atomically(output, text.encode())

@@ -15,7 +15,7 @@ from fedct_flwr.privacy.mechanisms import (
 )
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.types import ConfigError
-from tests.privacy.mechanisms import audit
+from tests.privacy.mechanisms import cases
 from tests.privacy.mechanisms.cases import ALL, CASES, IDS, Case, release
 
 every_case = pytest.mark.parametrize(("name", "case"), ALL, ids=IDS)
@@ -35,7 +35,7 @@ def test_a_negative_number_of_queries_gives_nothing_back(name: str) -> None:
 
 @every_case
 def test_no_output_is_more_likely_than_claimed_on_adjacent_inputs(name: str, case: Case) -> None:
-    assert not audit.breaks_its_ratio(case)
+    assert not cases.breaks_its_ratio(case)
 
 
 @every_case
@@ -45,16 +45,16 @@ def test_its_event_costs_what_is_claimed(name: str, case: Case) -> None:
 
 @every_case
 def test_one_query_keeps_to_its_event(name: str, case: Case) -> None:
-    assert not audit.breaks_its_event(case)
+    assert not cases.breaks_its_event(case)
 
 
 @pytest.mark.parametrize("source", SOURCES)
 @every_case
 def test_releases_are_distributed_as_described(name: str, case: Case, source: str) -> None:
-    few = 5_000 if name in {"laplace", "gaussian"} else audit.RUNS
+    few = 5_000 if name in {"laplace", "gaussian"} else cases.RUNS
     for vote in (case.adjacent[0][0], case.adjacent[-1][1]):
-        seen = audit.outputs(case, vote, SOURCES[source](), few)
-        assert not audit.is_distributed_otherwise(seen, case.probabilities(vote))
+        seen = cases.outputs(case, vote, SOURCES[source](), few)
+        assert not cases.is_distributed_otherwise(seen, case.probabilities(vote))
 
 
 @every_mechanism
@@ -82,7 +82,7 @@ def test_laplace_noise_on_one_count_is_no_better_than_on_two() -> None:
         pairs = {(x, y): one[x] * one[y] for x in range(-70, 71) for y in range(-70, 71)}
         moved = {(x, y): one[x - 1] * one[y + 1] for x, y in pairs}
         for eps in np.linspace(0, 2 / scale, 9):
-            assert audit.divergence(pairs, moved, eps) <= audit.divergence(one, shifted, eps) + 1e-9
+            assert cases.divergence(pairs, moved, eps) <= cases.divergence(one, shifted, eps) + 1e-9
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf])

@@ -9,7 +9,7 @@ import pytest
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.mechanisms import Gumbel, Laplace, RandomizedResponse, Xor
 from fedct_flwr.privacy.randomness import SecureNoise
-from tests.privacy.mechanisms import audit
+from tests.privacy.mechanisms import cases
 from tests.privacy.mechanisms.cases import CASES, Case, Input
 
 
@@ -66,13 +66,13 @@ def broken(kind: type, name: str, number: int = 0) -> Case:
 def test_a_price_for_half_the_bits_is_found(number: int) -> None:
     case = broken(HalfPrice, "xor", number)
     assert epsilon(case.mechanism.event(1), 0).upper < case.claim
-    assert audit.breaks_its_event(case)
+    assert cases.breaks_its_event(case)
     cheap = dataclasses.replace(case, claim=case.claim / 2)
-    assert audit.breaks_its_ratio(cheap)
+    assert cases.breaks_its_ratio(cheap)
 
 
 def test_a_price_for_half_the_sensitivity_is_found() -> None:
-    assert audit.breaks_its_event(broken(SensitivityOne, "laplace"))
+    assert cases.breaks_its_event(broken(SensitivityOne, "laplace"))
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_noise_that_is_too_small_or_left_out_is_found_by_its_distribution(
     kind: type, name: str, number: int, vote: Input
 ) -> None:
     case = broken(kind, name, number)
-    assert audit.is_distributed_otherwise(audit.outputs(case, vote, SecureNoise()), case.probabilities(vote))
+    assert cases.is_distributed_otherwise(cases.outputs(case, vote, SecureNoise()), case.probabilities(vote))
