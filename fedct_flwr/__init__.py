@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fedct_flwr.drawing.drawn import Drawn
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.repeats import Repeats, repeat
-    from fedct_flwr.simulation.run import Comparison, Run, SiloModel, read_run
+    from fedct_flwr.simulation.run import Run, SiloModel, read_run
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
     from fedct_flwr.version import __version__ as __version__
@@ -40,7 +40,7 @@ _WHERE: Final = {
     "drawing.drawn": ("Drawn",),
     "privacy.budget": ("PrivacyWarning",),
     "simulation.repeats": ("Repeats", "repeat"),
-    "simulation.run": ("Comparison", "Run", "SiloModel", "read_run"),
+    "simulation.run": ("Run", "SiloModel", "read_run"),
     "simulation.simulate": ("simulate",),
     "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
     "version": ("__version__",),
@@ -48,7 +48,7 @@ _WHERE: Final = {
 """The public names by module."""
 
 __all__ = [
-    "IID", "PATE", "Comparison", "ConfigError", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
+    "IID", "PATE", "ConfigError", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
     "DistributedDistillation", "Drawn", "FedAvg", "FedCT", "FedDF", "FedDyn", "FedKT", "FedMD", "FedProx",
     "FedctError", "FederatedDataset", "JointLabeler", "LearnerError", "Plurality", "PredictionConsensus",
     "PrivacyWarning", "PrivateFedAvg", "PrivatePATE", "Qualified", "Repeats", "Run", "RunError", "Scaffold",

@@ -1,7 +1,6 @@
 """``fedct compare``: algorithms and learners ranked on one's own data, and which differences mean nothing."""
 
 import os
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -27,19 +26,28 @@ from fedct_flwr.learners.catalog import LEARNER_FOLDER, named_in, package
 from fedct_flwr.runs.run_folder import check_new, dated
 from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.comparing import (
+    Comparison,
     LeftOut,
-    Standings,
     compared,
     groups_of,
     pairs_of,
     settings_for,
     verdict,
 )
-from fedct_flwr.simulation.repeats import at_once, planned_seeds, run_one, run_seeds, seed_folder, seeds_in, settings_of
-from fedct_flwr.simulation.simulation import Simulation
+from fedct_flwr.simulation.repeats import (
+    Repeats,
+    at_once,
+    planned_seeds,
+    run_one,
+    run_seeds,
+    seed_folder,
+    seeds_in,
+    settings_of,
+)
+from fedct_flwr.simulation.run import Run, read_run
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.printable import from_here, in_shell
-from fedct_flwr.types import ConfigError, FedctError, RunError
+from fedct_flwr.types import ConfigError, FedctError
 
 _METHOD: Final = "Methods"
 _INSTEAD: Final = {
@@ -103,7 +111,8 @@ def compare(
     out = Output(as_json=json_)
     if runs:
         refuse_options(context, allowed={"runs", "test", "json_"}, why="on runs that are there")
-        _show(out, compared(groups_of(runs), test=test))
+        several = [[*Repeats(path).runs] if seeds_in(path) else [read_run(path)] for path in runs]
+        _show(out, compared(groups_of([run for found in several for run in found]), test=test))
         return
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
     # As on the engine, silos have a thread each.
@@ -117,36 +126,30 @@ def compare(
     folder = (run_dir or dated(Path("runs"), f"{settings['study']}-compared")).resolve()
     if not any(map(seeds_in, folder.glob("*"))):
         check_new(folder)
-    kept, left_out = [], []
+    out.say(f"{len(pairs)} methods, {len(seeds)} seeds each, in {from_here(folder)}")
+    groups: dict[str, list[Run]] = {}
+    left_out: list[LeftOut] = []
+    trained: set[str] = set()
     for pair in pairs:
+        path, chosen = folder / pair.folder, settings_for(settings, pair, alone=pair.learner not in trained)
+        if begun := seeds_in(path):
+            every = RunConfig.from_flower({**chosen, "seed": begun[0]}).to_flower()
+            if settings_of(seed_folder(path, begun[0])).items() - every.items():
+                raise ConfigError(f"{path} holds runs with other settings: choose another --run-dir")
+        # A learner named by an earlier folder is imported only if this command names it too.
+        begin = partial(run_one, chosen, "loopback", named, [package(name) for name in named_in(chosen)])
         try:
-            chosen = {**settings_for(settings, pair, [pair]), "seed": seeds[0]}
-            Simulation.checked(chosen, folder / pair.folder / "checked", named=named)
-            kept.append(pair)
+            with bar(pair.folder, len(seeds)) as advance:
+                run_seeds(path, seeds, begin, lambda run: advance(1), at_once("loopback"))
+            groups[str(pair)] = [read_run(seed_folder(path, seed)) for seed in seeds]
+            trained.add(pair.learner)
         except FedctError as error:
             left_out.append(LeftOut(str(pair), str(error)))
-    if not kept:
-        raise ConfigError(f"no method can be run; {left_out[0].name}: {left_out[0].reason}")
-    chosen_of = {pair: settings_for(settings, pair, kept) for pair in kept}
-    for pair, own in chosen_of.items():
-        path = folder / pair.folder
-        every = RunConfig.from_flower({**own, "seed": seeds[0]}).to_flower()
-        if any(settings_of(seed_folder(path, done)).items() - every.items() for done in seeds_in(path)[:1]):
-            raise ConfigError(f"{path} holds runs with other settings: choose another --run-dir")
-    out.say(f"{len(kept)} methods, {len(seeds)} seeds each, in {from_here(folder)}")
-    groups: dict[str, list[Path]] = {}
-    try:
-        for pair, own in chosen_of.items():
-            try:
-                _run(folder / pair.folder, own, seeds, named)
-                groups[str(pair)] = [seed_folder(folder / pair.folder, seed) for seed in seeds]
-            except FedctError as error:
-                left_out.append(LeftOut(str(pair), str(error)))
-    except BaseException:
-        out.say(f"stopped; to go on: the same command with --run-dir {in_shell(from_here(folder))}")
-        raise
-    if not groups:
-        raise RunError(f"no method could be run; {left_out[0].name}: {left_out[0].reason}")
+            if len(left_out) == len(pairs):
+                raise type(error)(f"no method can be run; {left_out[0].name}: {left_out[0].reason}") from None
+        except BaseException:
+            out.say(f"stopped; to go on: the same command with --run-dir {in_shell(from_here(folder))}")
+            raise
     _show(out, compared(groups, left_out, test))
     out.say(f"runs: {from_here(folder)}")
 
@@ -155,15 +158,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _run(folder: Path, settings: Mapping[str, Any], seeds: Sequence[int], named: Mapping[str, Any]) -> None:
-    # A learner named by an earlier folder is imported only if this command names it too.
-    trusted = [package(name) for name in named_in(settings)]
-    begin = partial(run_one, settings, "loopback", named, trusted)
-    with bar(folder.name, len(seeds)) as advance:
-        run_seeds(folder, seeds, begin, lambda run: advance(1), at_once("loopback"))
-
-
-def _show(out: Output, found: Standings) -> None:
+def _show(out: Output, found: Comparison) -> None:
     document: dict[str, Any] = {
         "measure": found.measure,
         "test": found.test,

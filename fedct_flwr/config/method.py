@@ -1,6 +1,6 @@
 """An algorithm as a run config holds it: its own settings, and its part in what follows from those of the run.
 
-``config`` names no algorithm. ``algorithms/table.py`` finds them all, each in a file of its own.
+``config`` names no algorithm. ``algorithms/table.py`` does, each with its class, which is imported on use.
 """
 
 from collections.abc import Collection, Mapping, MutableMapping

@@ -1,4 +1,4 @@
-"""What an integration may see of a run, and how it follows the rounds."""
+"""A run for integrations: the files that they may see, and a monitor that follows the rounds."""
 
 import json
 import math

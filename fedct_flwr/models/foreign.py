@@ -21,7 +21,7 @@ from fedct_flwr import models
 from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.text.printable import escape_warnings
-from fedct_flwr.types import Answers, DataError, Features, FedctError
+from fedct_flwr.types import Answers, ConfigError, DataError, Features, FedctError
 
 LIMIT: Final = 600.0
 """Seconds for reading a file, for exporting it, and for each piece of the records."""
@@ -126,4 +126,9 @@ def _predict(X: Features, raw: bool) -> tuple[Answers, NDArray[np.float64] | Non
 
 
 def _to_onnx() -> bytes:
-    return models.to_onnx(_model)
+    try:
+        return models.to_onnx(_model)
+    except ImportError as error:
+        raise ConfigError(
+            f"ONNX files need {error.name}, the extra 'onnx': pip install -c constraints.txt -e '.[onnx]'"
+        ) from error

@@ -9,17 +9,20 @@ model that reads text has no such file, as its tokenizer is no graph. Needs the 
 import copy
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.compose import merge_models
+from skl2onnx import convert_sklearn, update_registered_converter
+from skl2onnx.common.data_types import FloatTensorType
+from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
 
 from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner
 from fedct_flwr.models.model_file import Model, blank
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.types import ConfigError, Features
-
-if TYPE_CHECKING:
-    import onnx
 
 FEATURES: Final = "features"
 LABEL: Final = "label"
@@ -31,15 +34,11 @@ _PREPARED: Final = "prepared"
 
 
 def to_onnx(model: Model) -> bytes:
-    """The model in ONNX format. Raises ConfigError where there is no converter for it, or an extra is missing."""
+    """The model in ONNX format. Raises ConfigError where there is no converter for it."""
     if model.description.text:
         raise ConfigError("a model that reads text has no ONNX form, as its tokenizer is no graph: use 'fedct predict'")
     try:
         whole = _converted(model)
-    except ImportError as error:
-        raise ConfigError(
-            f"ONNX files need {error.name}, the extra 'onnx': pip install -c constraints.txt -e '.[onnx]'"
-        ) from error
     except Exception as error:  # converters raise many types
         raise ConfigError(
             f"no converter makes ONNX of this model, a {_kind(model)} ({type(error).__name__}): use it with 'fedct "
@@ -57,9 +56,6 @@ def _kind(model: Model) -> str:
 
 
 def _converted(model: Model) -> "onnx.ModelProto":
-    import onnx
-    from onnx.compose import merge_models
-
     learner: Any = model.learner
     example = blank(model.description)
     if isinstance(learner, SklearnLearner):
@@ -93,9 +89,6 @@ def _renamed(network: "onnx.ModelProto") -> "onnx.ModelProto":
 
 def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":
     """Scikit-learn's classifiers, XGBoost's and LightGBM's, on features in single precision."""
-    from skl2onnx import convert_sklearn
-    from skl2onnx.common.data_types import FloatTensorType
-
     numbers: Any = getattr(classifier, "classes_", None)
     relabeled = isinstance(classifier, Relabeled)
     classifier = classifier.estimator_ if relabeled else classifier
@@ -126,8 +119,6 @@ def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":
 
 def _place(graph: "onnx.GraphProto", places: Any) -> None:
     """Give the probabilities of the classes that the model knows their columns ``(known, classes)`` among all."""
-    from onnx import helper, numpy_helper
-
     _rename(graph, PROBABILITIES, "known")
     graph.initializer.append(numpy_helper.from_array(places, "places"))
     graph.node.append(helper.make_node("MatMul", ["known", "places"], [PROBABILITIES]))
@@ -142,8 +133,6 @@ def _rename(graph: "onnx.GraphProto", old: str, new: str) -> None:
 
 def _recalibrate(graph: "onnx.GraphProto", how: Recalibration) -> None:
     """Make chances of the probabilities, as ``Recalibration.apply`` does, in their own precision."""
-    from onnx import helper, numpy_helper
-
     _rename(graph, PROBABILITIES, "ranks")
     n, slope, intercepts = how.records, how.slope, how.intercepts
     steps = ("Mul", n), ("Add", 1), ("Div", n + len(intercepts)), ("Log", None), ("Mul", slope), ("Add", intercepts)
@@ -157,9 +146,6 @@ def _recalibrate(graph: "onnx.GraphProto", how: Recalibration) -> None:
 
 def _register(classifier: Any, name: str, convert: Callable[..., Any]) -> None:
     """Have scikit-learn's converter use another package's for classifiers of this type."""
-    from skl2onnx import update_registered_converter
-    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
-
     update_registered_converter(
         type(classifier),
         name,
@@ -171,8 +157,6 @@ def _register(classifier: Any, name: str, convert: Callable[..., Any]) -> None:
 
 def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelProto":
     """The transformer of ``preprocessing.standard``, in its own arithmetic, up to the cast that learners begin with."""
-    from onnx import TensorProto, helper, numpy_helper
-
     nodes, constants = [], []
 
     def constant(name: str, value: Any) -> str:

@@ -14,7 +14,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,8 +25,8 @@ from scipy import stats
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.datasets import loading
 from fedct_flwr.runs.scores import Test
-from fedct_flwr.simulation.repeats import Repeats, seeds_in, settings_of
-from fedct_flwr.simulation.run import Comparison, RichRepr, Run, read_run
+from fedct_flwr.simulation.run import DataFrame, RichRepr, Run, frame
+from fedct_flwr.text.printable import cut
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 LEVEL: Final = 0.95
@@ -125,6 +124,11 @@ _OF_DATA: Final = frozenset(key for used in loading.SETTINGS.values() for key in
 }
 """Settings that decide what records silos have: runs that differ in them were not asked the same."""
 
+_SAME: Final = frozenset({"run-dir", "resume", "baselines", "seed", "study"})
+"""Settings that do not make another method of a run."""
+_LONGEST: Final = 40
+"""Characters of a setting that a name shows."""
+
 _Scores: TypeAlias = dict[int, dict[SiloName, float]]
 """Of one method: by seed and silo."""
 
@@ -160,7 +164,7 @@ def pairs_of(algorithms: Sequence[str], learners: Sequence[str]) -> list[Pair]:
 
 
 @dataclass(frozen=True, repr=False)
-class Standings(RichRepr):
+class Comparison(RichRepr):
     """Methods from the best to the worst, by the mean over silos of a score on their own or the pooled test set.
 
     ``rounds``: the mean over the seeds, by the method's name; silos alone have none.
@@ -172,6 +176,11 @@ class Standings(RichRepr):
     measure: str
     seeds: Sequence[int]
     rounds: Mapping[str, float]
+
+    @property
+    def scores(self) -> DataFrame:
+        """One row for each method, from the best mean. Needs pandas."""
+        return frame([one._asdict() for one in self.standings], "name")
 
     def _headline(self) -> str:
         return verdict(self.standings)
@@ -200,16 +209,15 @@ class Standings(RichRepr):
 
 
 def compared(
-    groups: Mapping[str, Sequence[Path]], left_out: Sequence[LeftOut] = (), test: Test | None = None
-) -> Standings:
-    """The standing of groups of run folders by name, which differ in their seeds within a group.
+    runs: Mapping[str, Sequence[Run]], left_out: Sequence[LeftOut] = (), test: Test | None = None
+) -> Comparison:
+    """The standing of groups of runs by name, which differ in their seeds within a group.
 
     Silos that train alone are a group of their own for each learner, if its runs have that baseline. Each seed counts
     if all groups have it, and in it each silo that all groups have a score of. Without ``test`` it is the own test set,
     or the pooled one where no silo has records of its own to test with. Raises ConfigError for runs about other data,
     or if nothing is left to compare.
     """
-    runs = {name: [read_run(path) for path in paths] for name, paths in groups.items()}
     everything = [run for of_group in runs.values() for run in of_group]
     _check_data(everything)
     out = list(left_out)
@@ -232,21 +240,25 @@ def compared(
     }
     standings = ranked(means, _test_per_train(everything[0]))
     rounds = {name: sum(len(run.records) for run in of_group) / len(of_group) for name, of_group in runs.items()}
-    return Standings(standings, out, chosen, everything[0].measure, [*common], rounds)
+    return Comparison(standings, out, chosen, everything[0].measure, [*common], rounds)
 
 
-def groups_of(paths: Sequence[Path]) -> dict[str, list[Path]]:
-    """Run folders, or folders of repeats, by what their settings differ in; the seed alone makes no group.
+def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs by what their settings differ in; the seed alone makes no group."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(repr([*_settings(run).items()]), []).append(run)
+    every = [_settings(of_group[0]) for of_group in found.values()]
+    # Settings of one algorithm alone are none of another's.
+    differing = [key for key in every[0] if len({repr(values[key]) for values in every if key in values}) > 1]
+    names = [
+        ", ".join(f"{key}={cut(str(of[key]), _LONGEST)}" for key in differing if of.get(key, "") != "") for of in every
+    ]
+    return {name or f"run {place}": found[key] for place, (name, key) in enumerate(zip(names, found, strict=True), 1)}
 
-    Raises RunError for a folder that holds no run.
-    """
-    found: dict[str, list[Path]] = {}
-    for path in paths:
-        for run in [one.path for one in Repeats(path).runs] if seeds_in(path) else [path]:
-            settings = {key: value for key, value in settings_of(run).items() if key not in ("baselines", "study")}
-            found.setdefault(repr(sorted(settings.items())), []).append(run)
-    names = Comparison([read_run(of_group[0]) for of_group in found.values()]).names
-    return dict(zip(names, found.values(), strict=True))
+
+def _settings(run: Run) -> dict[str, Any]:
+    return {key: value for key, value in run.config.to_flower().items() if key not in _SAME}
 
 
 def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _Scores]:
@@ -290,13 +302,12 @@ def _test_per_train(run: Run) -> float:
         return share / (1 - share)
 
 
-def settings_for(settings: Mapping[str, Any], pair: Pair, kept: Sequence[Pair]) -> dict[str, Any]:
-    """The run-config values of a pair, of which silos alone are trained once for each learner of those ``kept``.
+def settings_for(settings: Mapping[str, Any], pair: Pair, *, alone: bool) -> dict[str, Any]:
+    """The run-config values of a pair; ``alone``: silos alone are trained too.
 
     How many rounds there are is said to the algorithms that have several. Where silos end with no model of their own,
     the student is of the pair's learner, unless one is set.
     """
-    first = next(other for other in kept if other.learner == pair.learner)
     how = ALGORITHMS.get(pair.algorithm)
     asks_once = how is not None and how.asks_once
     student = {"student": pair.learner, "student-params": settings.get("learner-params", "{}")}
@@ -305,5 +316,5 @@ def settings_for(settings: Mapping[str, Any], pair: Pair, kept: Sequence[Pair]) 
         **{key: value for key, value in settings.items() if not (asks_once and key == "num-server-rounds")},
         "algorithm": pair.algorithm,
         "learner": pair.learner,
-        "baselines": "local" if pair == first else "none",
+        "baselines": "local" if alone else "none",
     }

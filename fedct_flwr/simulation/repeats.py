@@ -32,7 +32,7 @@ from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame
 from fedct_flwr.simulation.silos import divided
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.simulation.simulation import Engine, Simulation
-from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
+from fedct_flwr.types import ConfigError, FedctError, LearnerError, RunError, SiloName
 
 TESTS: Final = {"pooled": "pooled test", "own": "own test"}
 """The pooled test first: it has more records."""
@@ -159,6 +159,8 @@ def _begin(path: Path, seed: int, begin: Begin, search: list[str]) -> Path:
         shutil.rmtree(path)
     try:
         begin(path, seed, can_go_on)
+    except (ConfigError, LearnerError):
+        raise  # of the settings, which all seeds have
     except FedctError as error:
         raise type(error)(f"with seed {seed}: {error}") from error
     return path

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 from sklearn.metrics import accuracy_score, r2_score
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.schema import Schema
     from fedct_flwr.learners.base import Learner
     from fedct_flwr.scoring.recalibration import Recalibration
+    from fedct_flwr.simulation.comparing import Comparison
 
 _WIDTH = 160
 _AS_IT_IS = '<pre style="white-space:pre;overflow-x:auto;line-height:normal;font-family:monospace">{code}</pre>'
@@ -80,10 +79,6 @@ class RichRepr(ABC):
 DataFrame: TypeAlias = Any
 """One of pandas, which nothing else here needs."""
 _UNFINISHED: Final = "unfinished"
-_SAME_RUN: Final = frozenset({"run-dir", "resume", "baselines"})
-"""Settings that do not make another run of it."""
-_LONGEST: Final = 40
-"""Characters of a setting that a comparison shows."""
 
 
 class SiloModel:
@@ -332,8 +327,10 @@ class Run(RichRepr):
         return target
 
     def compare(self, *others: "Run") -> "Comparison":
-        """Put others next to this run, one line each."""
-        return Comparison([self, *others])
+        """Rank others and this run by their means over the silos. Raises ConfigError for runs about other data."""
+        from fedct_flwr.simulation.comparing import compared, groups_of
+
+        return compared(groups_of([self, *others]))
 
     def _models(self) -> Iterator[tuple[SiloName, SiloModel]]:
         if self._packages is not None:
@@ -360,52 +357,6 @@ class Run(RichRepr):
     def _table(self) -> Table | None:
         rows = self.rows
         return scoreboard.table(rows, self.config, self._folder) if rows else None
-
-
-class Comparison(RichRepr):
-    """Runs next to each other: what their settings differ in, and their mean scores."""
-
-    def __init__(self, runs: Sequence[Run]) -> None:
-        self.runs = tuple(runs)
-
-    @property
-    def names(self) -> list[str]:
-        """Settings that tell each run from the others."""
-        settings = [run.config.to_flower() for run in self.runs]
-        differing = [
-            key
-            for key in settings[0]
-            if key not in _SAME_RUN and len({repr(values.get(key)) for values in settings if key in values}) > 1
-        ]
-        found = [
-            ", ".join(f"{key}={_short(str(values[key]))}" for key in differing if values.get(key, "") != "")
-            for values in settings
-        ]
-        return [name or f"run {number}" for number, name in enumerate(found, start=1)]
-
-    @property
-    def scores(self) -> DataFrame:
-        """One row for each run. Needs pandas."""
-        return frame([{"run": name, **means} for name, means in self._means()], "run")
-
-    def _means(self) -> Iterator[tuple[str, dict[str, int | float]]]:
-        for name, run in zip(self.names, self.runs, strict=True):
-            rows = run.rows
-            by_test = {test: scores.means(rows, test) for test in TESTS}
-            means = {f"{test}_{method}": mean for test, found in by_test.items() for method, mean in found.items()}
-            yield name, {**means, "rounds": len(run.records), "bytes_sent": sum(row.bytes_sent for row in rows)}
-
-    def _headline(self) -> str:
-        return f"{len(self.runs)} runs"
-
-    def _table(self) -> Table | None:
-        found = list(self._means())
-        table = Table("run", box=SIMPLE_HEAD, pad_edge=False)
-        for name in found[0][1]:
-            table.add_column(name.replace("_", "\n"), justify="right")
-        for name, means in found:
-            table.add_row(escape(name), *(f"{v:.3f}" if isinstance(v, float) else f"{v:,}" for v in means.values()))
-        return table
 
 
 def read_run(path: Path | str, packages: Collection[str] = ()) -> Run:
@@ -441,7 +392,3 @@ class OwnFolder:
     def remove(self) -> None:
         """Remove it now."""
         self._end()
-
-
-def _short(value: str) -> str:
-    return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"

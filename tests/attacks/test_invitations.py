@@ -65,13 +65,17 @@ def test_an_address_is_a_host_and_a_port(tmp_path: Path, address: str) -> None:
     assert refused(made(tmp_path, SAID.model_copy(update={"superlink": address}))).startswith("superlink = ")
 
 
-def test_nothing_is_unpacked_before_the_fingerprint_was_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go."""
+    folder = tmp_path / "room"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_nothing_is_unpacked_before_the_fingerprint_was_compared(tmp_path: Path, room: Path) -> None:
     """Anybody signs with a key of their own, and a few megabytes may unpack to more than the disk holds."""
-    room = tmp_path / "room"
-    room.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(room))
 
     def declined(said: Invitation) -> None:
         assert [path for path in room.rglob("*") if path.is_file()] == []
@@ -82,11 +86,8 @@ def test_nothing_is_unpacked_before_the_fingerprint_was_compared(
 
 
 def test_what_unpacks_to_more_than_there_is_room_for_is_not_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, room: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = tmp_path / "room"
-    room.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(room))
     path = made(tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 3_999}))
     assert "4,000 bytes" in refused(path)

@@ -5,7 +5,7 @@ import pytest
 from numpy.random import Generator
 from sklearn.metrics import recall_score
 
-from fedct_flwr.consensus.counting import plurality, tally
+from fedct_flwr.consensus.counting import State, plurality, tally
 from fedct_flwr.consensus.dawid_skene import dawid_skene, estimate
 from fedct_flwr.consensus.label_matrix import LabelMatrix, rows_of
 from fedct_flwr.types import ABSTAIN, HardLabels
@@ -27,15 +27,15 @@ def matrix(votes: np.ndarray, num_classes: int) -> LabelMatrix:
     )
 
 
-def decided(votes: np.ndarray, num_classes: int, incumbent: HardLabels | None = None) -> HardLabels:
-    consensus = dawid_skene(num_classes)
-    silos = [f"silo-{n}" for n in range(len(votes))]
-    nothing = np.full(votes.shape[1], ABSTAIN, np.int16)
+def applied(votes: np.ndarray, num_classes: int, incumbent: HardLabels | None = None) -> tuple[HardLabels, State]:
+    consensus, silos = dawid_skene(num_classes), [f"silo-{n}" for n in range(len(votes))]
+    before = np.full(votes.shape[1], ABSTAIN, np.int16) if incumbent is None else incumbent
     ballots = zip(silos, votes.astype(np.int16), strict=True)
-    labels, _ = consensus.apply(
-        ballots, nothing if incumbent is None else incumbent, consensus.init(silos), np.random.default_rng(0)
-    )
-    return labels
+    return consensus.apply(ballots, before, consensus.init(silos), np.random.default_rng(0))
+
+
+def decided(votes: np.ndarray, num_classes: int, incumbent: HardLabels | None = None) -> HardLabels:
+    return applied(votes, num_classes, incumbent)[0]
 
 
 class TestOneStep:
@@ -100,12 +100,10 @@ class TestCrowds:
 
     def test_finds_the_confusion_matrices_and_reports_their_diagonals(self, rng: Generator) -> None:
         truth, votes = crowd(rng, self.POOR, examples=20_000)
-        consensus = dawid_skene(2)
-        silos = [f"silo-{n}" for n in range(5)]
-        _, state = consensus.apply(zip(silos, votes, strict=True), truth * 0, consensus.init(silos), rng)
-        for silo, expected in zip(silos, self.POOR, strict=True):
+        _, state = applied(votes, 2, truth * 0)
+        for silo, expected in zip((f"silo-{n}" for n in range(5)), self.POOR, strict=True):
             np.testing.assert_allclose(np.diagonal(rows_of(state, "confusion")[silo]), expected, atol=0.03)
-            told = consensus.report(state)[silo]
+            told = dawid_skene(2).report(state)[silo]
             np.testing.assert_allclose(told["recall"], expected, atol=0.03)
             assert told["balanced_accuracy"] == pytest.approx(expected.mean(), abs=0.03)
 
@@ -175,14 +173,9 @@ class TestWhatIsDefined:
         votes[0, :30] = 1
         votes[1, 20:40] = 1
         votes = np.concatenate([votes, np.full((abstaining, 100), ABSTAIN, np.int16)])
-        assert decided(votes, 2).tolist() == votes[:2].max(axis=0).tolist()
-        consensus = dawid_skene(2)
-        silos = [f"silo-{n}" for n in range(len(votes))]
-        nothing = np.full(100, ABSTAIN, np.int16)
-        _, state = consensus.apply(
-            zip(silos, votes, strict=True), nothing, consensus.init(silos), np.random.default_rng(0)
-        )
-        assert consensus.report(state) == {}
+        labels, state = applied(votes, 2)
+        assert labels.tolist() == votes[:2].max(axis=0).tolist()
+        assert dawid_skene(2).report(state) == {}
 
     @pytest.mark.parametrize("classes", [[1, 0], [1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1, 2]])
     @pytest.mark.parametrize("examples", [100, 5000])

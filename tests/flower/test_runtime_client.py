@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.flower import runtime_client
-from fedct_flwr.flower.runtime_client import SuperNode, SuperNodeError, TaskLostError
+from fedct_flwr.flower.runtime_client import SuperNode, SuperNodeError, Task, TaskLostError
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.messages import from_record, to_record
 from tests.hospital.runtime_api import CODE, NODE_ID, RuntimeApi, secret_file
@@ -82,13 +82,17 @@ def test_a_secret_that_is_not_there_is_said(tmp_path: Path, content: bytes | Non
         SuperNode("127.0.0.1:1", tmp_path / "secret")
 
 
-def test_a_message_of_too_many_objects_is_not_fetched_but_can_be_answered(api: RuntimeApi, link: SuperNode) -> None:
-    api.ask(RecordDict({f"record-{number}": ConfigRecord({"number": number}) for number in range(100)}))
-    task = link.acquire()
+def refuse(api: RuntimeApi, link: SuperNode, task: Task | None) -> None:
+    """Answer a task whose message was not fetched."""
     assert task is not None
     assert not task.message.content
     link.push(task, to_record(b"refusal"))
     assert from_record(api.reply().content) == b"refusal"
+
+
+def test_a_message_of_too_many_objects_is_not_fetched_but_can_be_answered(api: RuntimeApi, link: SuperNode) -> None:
+    api.ask(RecordDict({f"record-{number}": ConfigRecord({"number": number}) for number in range(100)}))
+    refuse(api, link, link.acquire())
 
 
 @pytest.mark.parametrize("size", [8 * 2**20, 65 * 2**20], ids=["many large objects", "a huge object"])
@@ -111,11 +115,8 @@ def test_a_message_of_too_many_bytes_is_not_fetched_to_its_end_but_can_be_answer
         assert tracemalloc.get_traced_memory()[1] < 64 * 2**20 + 6 * size
     finally:
         tracemalloc.stop()
-    assert task is not None
-    assert not task.message.content
     assert sum(pulled) <= 64 * 2**20 + size
-    link.push(task, to_record(b"refusal"))
-    assert from_record(api.reply().content) == b"refusal"
+    refuse(api, link, task)
 
 
 @pytest.mark.parametrize("content", [b"", b"Message,,1\x00\xff", b"ConfigRecord,,0\x00"])
@@ -125,11 +126,7 @@ def test_a_message_that_is_none_can_be_answered(
     monkeypatch.setattr(runtime_client, "_PULL_SECONDS", 0.2)
     monkeypatch.setattr(api.state, "get_object", lambda *_: content)
     api.ask(to_record(b"question"))
-    task = link.acquire()
-    assert task is not None
-    assert not task.message.content
-    link.push(task, to_record(b"refusal"))
-    assert from_record(api.reply().content) == b"refusal"
+    refuse(api, link, link.acquire())
 
 
 def test_a_task_of_a_supernode_that_was_restarted_is_lost(
