@@ -96,7 +96,7 @@ def simulate(
         str,
         typer.Option(
             help=f"One of {', '.join(_SIMULATED)}; fedct counts votes as its paper does, fedct-dawid-skene weighs them "
-            "by how good each silo is at each class; fedkt and pate take one round, and from fedavg on they are "
+            "by how good each silo is at each class; fedkt and pate take one round, and from fedprox on they are "
             "baselines for networks.",
             rich_help_panel=_METHOD,
         ),

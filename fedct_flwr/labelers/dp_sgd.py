@@ -3,6 +3,7 @@
 Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, with momentum, and a rate that declines.
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
@@ -11,7 +12,6 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import torch
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
-from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
@@ -27,6 +27,13 @@ from fedct_flwr.privacy.mechanisms import repeated
 from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli, gaussians
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, TrainingError
+
+# Importing Opacus gives the root logger a handler, unless it has one: every line of the log would then come twice.
+_HANDLER: Final = logging.NullHandler()
+logging.root.addHandler(_HANDLER)
+from opacus.grad_sample import GradSampleModuleFastGradientClipping  # noqa: E402
+
+logging.root.removeHandler(_HANDLER)
 
 _LEAST_NOISE: Final = 0.2
 _MOST_NOISE: Final = 1e6

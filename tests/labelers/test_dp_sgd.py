@@ -1,6 +1,9 @@
 """DP-SGD: clipping, noise and sampling as the event says, and a planted leak that is caught."""
 
+import logging
 import math
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -368,3 +371,9 @@ def test_norms_alone_clip_as_each_records_own_gradient_does(
 )
 def test_layers_that_may_mix_records_get_a_gradient_for_each(layer: nn.Module) -> None:
     assert not dp_sgd._keeps_records_apart(nn.Sequential(nn.Linear(4, 4), layer))
+
+
+def test_its_import_leaves_the_root_logger_as_it_was() -> None:
+    code = "import logging, fedct_flwr.labelers.dp_sgd; print(logging.root.handlers, logging.root.level)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == f"[] {logging.WARNING}\n"
