@@ -28,7 +28,7 @@ from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli, gaussians
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, TrainingError
 
-# Importing Opacus gives the root logger a handler, unless it has one: every line of the log would then come twice.
+# Importing Opacus gives the root logger a handler where it has none, which would print lines of Flower's log.
 _HANDLER: Final = logging.NullHandler()
 logging.root.addHandler(_HANDLER)
 from opacus.grad_sample import GradSampleModuleFastGradientClipping  # noqa: E402
@@ -309,7 +309,7 @@ class DpSgdLabeler(TrainedNetwork):
         An example adds nothing where its gradient is no number or the network raises an exception. There may be none.
         """
         sums = [torch.zeros_like(weight) for weight in self._trained]
-        at_once = at_once or (_BY_NORMS_AT_ONCE if _keeps_records_apart(self._network) else _AT_ONCE)
+        at_once = at_once or (_BY_NORMS_AT_ONCE if _can_clip_by_norms(self._network) else _AT_ONCE)
         for start in range(0, len(X), at_once):
             rows = slice(start, start + at_once)
             try:
@@ -324,7 +324,7 @@ class DpSgdLabeler(TrainedNetwork):
 
     def _clipped(self, X: Tensor, y: Tensor, weights: Tensor) -> list[Tensor]:
         """The same in one pass, of at least one example."""
-        if _keeps_records_apart(self._network):
+        if _can_clip_by_norms(self._network):
             return self._clipped_by_norms(X, y, weights)
         trained = {name: weight.detach() for name, weight in self._network.named_parameters() if weight.requires_grad}
         found = vmap(grad(self._loss), in_dims=(None, 0, 0))(trained, X, y)
@@ -337,7 +337,7 @@ class DpSgdLabeler(TrainedNetwork):
         """The same without a gradient for each example: one pass for their norms, and one for the sum.
 
         Ghost clipping: X. Li et al., "Large language models can be strong differentially private learners", ICLR 2022
-        (arXiv:2110.05679, section 4), as Opacus has it. Right only where no layer mixes examples.
+        (arXiv:2110.05679, section 4), as Opacus has it. See ``_can_clip_by_norms``.
         """
         hooked = GradSampleModuleFastGradientClipping(
             self._network, max_grad_norm=self._clipping_norm, use_ghost_clipping=True, loss_reduction="sum"
@@ -391,11 +391,19 @@ class DpSgdLabeler(TrainedNetwork):
         return torch.from_numpy(y.astype(np.int64)).to(self._device)
 
 
-def _keeps_records_apart(network: nn.Module) -> bool:
-    """Whether it is a sequence of layers that are known to treat each record of a batch by itself."""
+def _can_clip_by_norms(network: nn.Module) -> bool:
+    """Whether it is a sequence of layers for which the norms are known to be those of each record's own gradient.
+
+    Not where a layer may mix records or weights stand in two places. Nor where a convolution pads with other values
+    than zeros: Opacus 1.6 computes its norms as with zeros.
+    """
+    weights = [id(weight) for _, weight in network.named_parameters(remove_duplicate=False)]
+    if len({*weights}) < len(weights):
+        return False
     for layer in network.modules():
         flat = (type(layer) is nn.Flatten and layer.start_dim > 0) or (type(layer) is nn.Unflatten and layer.dim != 0)
-        if not (flat or type(layer) in (nn.Sequential, *_OWN_RECORD)):
+        known = flat or type(layer) in (nn.Sequential, *_OWN_RECORD)
+        if not known or getattr(layer, "padding_mode", "zeros") != "zeros":
             return False
     return True
 

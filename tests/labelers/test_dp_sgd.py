@@ -353,14 +353,14 @@ def test_norms_alone_clip_as_each_records_own_gradient_does(
     monkeypatch: pytest.MonkeyPatch, make: Any, shape: tuple[int, ...]
 ) -> None:
     model = labeler(make, clipping_norm=0.1)
-    assert dp_sgd._keeps_records_apart(model._network)
+    assert dp_sgd._can_clip_by_norms(model._network)
     model._ready_to_train()
     rng = torch.Generator().manual_seed(0)
     X, weights = torch.randn((70, *shape), generator=rng), torch.rand(70, generator=rng)
     y = torch.randint(2, (70,), generator=rng)
     X[3] = math.nan
     found = model._clipped_sum(X, y, weights)
-    monkeypatch.setattr(dp_sgd, "_keeps_records_apart", lambda network: False)
+    monkeypatch.setattr(dp_sgd, "_can_clip_by_norms", lambda network: False)
     for one, other in zip(found, model._clipped_sum(X, y, weights), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     assert not any(parameter.grad is not None for parameter in model._network.parameters())
@@ -370,7 +370,27 @@ def test_norms_alone_clip_as_each_records_own_gradient_does(
     "layer", [nn.Flatten(0), nn.Unflatten(0, (1, -1)), nn.LSTM(4, 2), nn.Softmax(dim=0), nn.MultiheadAttention(4, 1)]
 )
 def test_layers_that_may_mix_records_get_a_gradient_for_each(layer: nn.Module) -> None:
-    assert not dp_sgd._keeps_records_apart(nn.Sequential(nn.Linear(4, 4), layer))
+    assert not dp_sgd._can_clip_by_norms(nn.Sequential(nn.Linear(4, 4), layer))
+
+
+def twice() -> nn.Module:
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(4, 2))
+
+
+def padded() -> nn.Module:
+    images = nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular")
+    return nn.Sequential(nn.Unflatten(1, (1, 2, 2)), images, nn.Flatten(), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("make", [twice, padded])
+def test_weights_in_two_places_and_other_padding_are_clipped_as_any_others(make: Any) -> None:
+    model = labeler(make, clipping_norm=0.1)
+    plain = same_network(model, make)
+    for x, y in zip(PRIVATE.X[:5], PRIVATE.y, strict=False):
+        own = plain_gradient(plain, x[None], [y])
+        expected = own * min(1.0, 0.1 / float(own.norm()))
+        torch.testing.assert_close(gradient(model, x[None], [y]), expected, rtol=1e-3, atol=1e-6)
 
 
 def test_its_import_leaves_the_root_logger_as_it_was() -> None:
