@@ -35,7 +35,7 @@ test: $(VENV)/.dev check ## Run the tests of every change (minutes)
 test-all: $(VENV)/.dev check ## Run all tests but those with containers, before a release
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not deploy and not cluster" $(ARGS)
 
-mutate: $(VENV)/.dev ## Plant 40 faults, one at a time, and require that the tests find each
+mutate: $(VENV)/.dev ## Plant 100 faults, one at a time, and require that the tests find each
 	@$(BIN)/python tests/mutate.py $(ARGS)
 
 # Flower of another version, over what is installed in $(VENV).

@@ -79,9 +79,7 @@ def _subject(config: RunConfig) -> tuple["FederatedDataset | None", Subject, Seq
         silos = [silo.name for silo in dataset.silos]
         return dataset, Subject.simulated(dataset), silos
     config.check_real()
-    from fedct_flwr.datasets.study_folder import read_study  # loads all readers of tables
-
-    study = read_study(Path(config.data_dir))
+    study = datasets.read_study(Path(config.data_dir))
     if study.name != config.study:
         raise ConfigError(
             f"the run is of study {config.study!r} but {config.data_dir} is the folder of {study.name!r}: set study to "

@@ -73,7 +73,7 @@ def _write_crate(run: Path, target: Path, *, models: bool) -> None:
 def write_meanwhile(folder: RunFolder, *, ended: bool = False) -> None:
     """Write the report of a run that goes on, where the extra is installed; the page loads itself again.
 
-    No failure is told: the page is not worth the run, and the next round or the end writes it.
+    A failure is not an error: the next round, or the end of the run, writes the page.
     """
     with suppress(FedctError, OSError):
         check_extra()

@@ -38,6 +38,9 @@ _SUPERLINK: Final = 1
 _FIRST_NODE_ID: Final = 100
 _LOOK_SECONDS: Final = 0.2
 """Seconds until a request to stop is noticed."""
+_ONE_RUN: Final = threading.RLock()
+"""Held by the run of this process: learners, Flower's log and torch's threads are there once."""
+_THREAD_STOP_SECONDS: Final = 30.0
 _LAST_ANSWER_SECONDS: Final = 25.0
 """Seconds that a stopped run waits for silos at work."""
 _NO_FILTERS: Final = "`sklearn.utils.parallel.delayed` should be used with `sklearn.utils.parallel.Parallel`"
@@ -255,12 +258,6 @@ def _task_identity(run_id: int) -> Iterator[None]:
         TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = before
 
 
-_WATCH_SECONDS: Final = 0.2
-_ONE_RUN: Final = threading.RLock()
-"""Held by the run of this process: learners, Flower's log and torch's threads are there once."""
-_THREAD_STOP_SECONDS: Final = 30.0
-
-
 def run_in_process(
     settings: Mapping[str, Any],
     num_silos: int,
@@ -291,7 +288,7 @@ def run_in_process(
         try:
             while run.is_alive():
                 watch()
-                run.join(_WATCH_SECONDS)
+                run.join(_LOOK_SECONDS)
         except BaseException:
             if outlives:
                 stopped.set()

@@ -249,7 +249,7 @@ def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for run in runs:
         found.setdefault(repr([*_settings(run).items()]), []).append(run)
     every = [_settings(of_group[0]) for of_group in found.values()]
-    # Settings of one algorithm alone are none of another's.
+    # Leave out settings that belong to another algorithm.
     differing = [key for key in every[0] if len({repr(values[key]) for values in every if key in values}) > 1]
     names = [
         ", ".join(f"{key}={cut(str(of[key]), _LONGEST)}" for key in differing if of.get(key, "") != "") for of in every
