@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
+from fedct_flwr import datasets
 from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
 from fedct_flwr.datasets.folder import TableFolder, read_folder
@@ -173,7 +174,7 @@ def inspect_records(
         mapping=data.mapping,
         words=words,
     )
-    findings = _for_silo(found.findings)
+    findings = _for_silo(found.findings) + (datasets.said_of_opt_out(records, silo, words) if data.opt_out else [])
     columns = study.schema.columns
     if not found.refused and {column.name for column in columns} <= {*records.column_names}:
         X = encode(records.select([column.name for column in columns]), columns, data.source)

@@ -204,7 +204,7 @@ def read_grouped(
             raise ConfigError(
                 "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
             )
-        return _labeled_images(datasets.LabeledImages.of(path), data, study)
+        return _labeled_images(_images_in(path, data), data, study)
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if data.mapping and study.schema.outcome.number:
@@ -214,6 +214,14 @@ def read_grouped(
     if path != data.query:
         _check_named(data.tables, [path])
     return _read_table(path, data.label, study, data, table if path == data.source else None)
+
+
+def _images_in(path: Path, data: "DataSettings", *, each: bool = False) -> "LabeledImages":
+    """The labeled images in a folder, without those of patients who have opted out."""
+    images = datasets.LabeledImages.of(path)
+    if data.opt_out is None:
+        return images
+    return images.take(datasets.images_left(images.group_names(data.images.group_pattern), data, path, each=each))
 
 
 def _labeled_images(
@@ -273,7 +281,8 @@ def _table_in(
     held = datasets.read_query(data, _names(study)) if data and path == data.query else None
     if held is not None:
         check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
-    return read_table(path, _spelled(label, study), tables, held)
+    table = read_table(path, _spelled(label, study), tables, held)
+    return datasets.records_left(table, data, path) if data and data.opt_out else table
 
 
 def _spelled(label: str, study: StudyFolder) -> list[str]:
@@ -338,9 +347,10 @@ def read_each(data: "DataSettings", study: StudyFolder, path: Path | None = None
     """
     path = path or data.source
     if study.schema.images:
-        images = datasets.LabeledImages.of(path)
+        images = _images_in(path, data, each=True)
         blocks = _readable(lambda rows: _labeled_images(images.take(rows), data, study), len(images.paths))
         return _labeled_images(images.take(np.concatenate(blocks)), data, study)
+    out = datasets.ids_opted_out(data) if data.opt_out else None
     form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
     names |= {data.label, *events_of(study.schema)} if study.schema.outcome.number else set()
     raw = datasets.read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
@@ -356,7 +366,8 @@ def read_each(data: "DataSettings", study: StudyFolder, path: Path | None = None
             columns[group] = column_of_groups(table, group, path)
             if columns[group].null_count:
                 raise DataError("it may be any patient's")
-        return pa.table(columns)
+        table = pa.table(columns)
+        return table if out is None else datasets.each_left(table, out, data.tables.group)
 
     blocks = _readable(lambda rows: _labeled(plain(rows), path, data.label, study, data), raw.num_rows)
     return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)

@@ -42,8 +42,8 @@ STILL: Final = (
 )
 """Of an agent whose process is there and says nothing, in words, and what to do."""
 STALE: Final = (
-    "the records' file was written or removed since the agent read it, and the agent goes on with the records of "
-    "before: start the agent again"
+    "the file of the records, or of those who opted out, was written or removed since the agent read it, and the agent "
+    "goes on with the records of before: start the agent again"
 )
 """Of an agent whose answers do not follow from the records as they are now, in words, and what to do."""
 _SENTENCES: Final[Mapping[str, str]] = {
