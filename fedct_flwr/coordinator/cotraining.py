@@ -18,6 +18,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
+from fedct_flwr.consensus.counting import tally
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.facts import Decision, Facts, empty_table, facts_of
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
@@ -105,6 +106,8 @@ class CoTraining(Strategy):
         self._grid: Grid | None = None
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
+        self.certificate: dict[str, int] = {}
+        """Labels of the last round, and how many of them 1 and 2 lying silos cannot change; empty if unknown."""
         if folder and checkpoint:
             self._remember(folder.rounds())
 
@@ -203,11 +206,14 @@ class CoTraining(Strategy):
                 logger.warning("Round %s: without %s: %s", server_round, silo, coordinator.NOT_IN_SUM)
             valid, votes = added, dict.fromkeys(added, total)
             decided, self._state = self._consensus.of_sum(total, incumbent, before, rng)
+            self._certify(total)
         else:
             votes = {silo: answer.votes for silo, (answer, _) in valid.items()}
             against = self._opposed(server_round, votes, len(positions))
             counted = {silo: own for silo, own in votes.items() if silo not in against}
             decided, self._state = self._consensus.apply(counted.items(), incumbent, before, rng)
+            if self._consensus.certify:
+                self._certify(tally(counted.values(), len(positions), self._terms.num_classes))
         targets = self._table.copy()
         targets[positions] = decided
         # Targets that are numbers may move where labels stay.
@@ -245,6 +251,11 @@ class CoTraining(Strategy):
         measures = {name: facts.of_round[name] for name in facts.metrics}
         metrics = MetricRecord({"silos": len(valid), **measures, "bytes-sent": record["bytes_sent"]})
         return targets_to_arrays(targets), metrics
+
+    def _certify(self, counts: VoteCounts) -> None:
+        if certify := self._consensus.certify:
+            self.certificate = {str(liars): int(certify(counts, liars).sum()) for liars in (1, 2)}
+            self.certificate["labels"] = len(counts)
 
     def _added(
         self, sums: "Sums", ready: Mapping[SiloName, tuple[Answer, float]], server_round: int
