@@ -135,6 +135,7 @@ class Page:
             *classes,
             more > 0 and f"And {more:,} more classes, which stand in {STUDY_FILE} in the study's folder",
             holds,
+            (optional := study.config.may_be_missing) and f"Silos may lack these columns: {listed(optional)}",
             f"Public set: {len(study.public):,} examples without labels, which every silo and the coordinator have",
             f"Its SHA-256: {study.public.fingerprint.hex()}",
             model and f"SHA-256 of the language model in the learner's folder: {model}",
