@@ -20,7 +20,7 @@ from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.federated import column_of_groups
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.datasets.table_files import column_names, read_table
-from fedct_flwr.datasets.values import without_blanks
+from fedct_flwr.datasets.values import LEFT_OUT, without_blanks
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import ConfigError, DataError
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _OF_IMAGES: Final = "id"
 """Header of a list for images, whose ids stand in the names of files."""
-_LEFT_OUT: Final = b"opted-out"
 _SEVERAL: Final = r"[,;\t\n]"
 """Signs between fields: several ids stand in one."""
 _SIGNS: Final = ("", ";", "\t")
@@ -95,7 +94,7 @@ def records_left(table: pa.Table, data: "DataSettings", path: Path) -> pa.Table:
     if not number and path == data.source:
         _check_form(ids, own, data)
     left = table.filter(pc.invert(out))
-    return left.replace_schema_metadata({**(table.schema.metadata or {}), _LEFT_OUT: str(number).encode()})
+    return left.replace_schema_metadata({**(table.schema.metadata or {}), LEFT_OUT: str(number).encode()})
 
 
 def each_left(table: pa.Table, ids: pa.Array, group: str) -> pa.Table:
@@ -132,7 +131,7 @@ def _forms(ids: pa.Array) -> set[str]:
 
 def said_of_opt_out(table: pa.Table, silo: str, words: Redaction) -> list[Finding]:
     """How many records were left out, to tens; nothing without a list."""
-    number = (table.schema.metadata or {}).get(_LEFT_OUT)
+    number = (table.schema.metadata or {}).get(LEFT_OUT)
     if number is None:
         return []
     what, fix = f"{words.number(int(number), 'record')} left out, of patients who have opted out", ""

@@ -30,7 +30,7 @@ import pyarrow.csv
 from fedct_flwr.config.silo import MOST_SQL, DataSettings, is_server
 from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
-from fedct_flwr.datasets.values import LARGEST, as_names, is_number, is_text, repeated_names, usual
+from fedct_flwr.datasets.values import LARGEST, LEFT_OUT, as_names, is_number, is_text, repeated_names, usual
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import DataError
 
@@ -131,7 +131,9 @@ def result_of(data: DataSettings, table: pa.Table | None) -> dict[str, Any]:
     for batch in table.combine_chunks().to_batches(_ROWS):
         pyarrow.csv.write_csv(batch, written := pa.BufferOutputStream())
         digest.update(written.getvalue())
-    return {"query": query_digest(data), "result": digest.hexdigest(), "records": table.num_rows}
+    # With those of patients who have opted out: two lines of a log must not tell how many they are.
+    records = table.num_rows + int((table.schema.metadata or {}).get(LEFT_OUT, 0))
+    return {"query": query_digest(data), "result": digest.hexdigest(), "records": records}
 
 
 def _is_named(name: str, sql: str, known: Collection[str] = ()) -> bool:

@@ -18,6 +18,8 @@ from fedct_flwr.types import DataError
 NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 """A number as a file may have it in a cell."""
 NO_HEADER: Final = "the first line of {} holds {}: write the columns' names there, and take titles above it out"
+LEFT_OUT: Final = b"opted-out"
+"""In a table's metadata: how many records of its source are left out, as patients have opted out."""
 LARGEST: Final = 2.0**53
 """Floats from here on each stand for several whole numbers."""
 _ROUNDED: Final = r"^\s*[+-]?[0-9]+([.,][0-9]+)?[eE]\+[0-9]+\s*$"

@@ -1,5 +1,7 @@
 """Records of patients who have opted out are left out, however the list is written; a wrong list is refused."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from fedct_flwr.datasets.image_folder import LabeledImages
 from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.opt_out import images_left
+from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.study_folder import read_each, read_grouped, read_study, table_of
 from fedct_flwr.types import ConfigError, DataError
 from tests.hospitals import write_silo_folder
@@ -136,6 +139,22 @@ def test_ids_need_a_column(clinic: Clinic) -> None:
     for read in (read_grouped, read_each):
         with pytest.raises(ConfigError, match="needs the patients' ids"):
             read(clinic.data, clinic.study)
+
+
+def test_the_log_of_a_query_does_not_tell_how_many_opted_out(clinic: Clinic) -> None:
+    folder = clinic.file.parent
+    with closing(sqlite3.connect(folder / "records.sqlite")) as database:
+        pd.read_csv(folder / "data.csv").to_sql("records", database, index=False)
+    (folder / "cohort.sql").write_text("SELECT * FROM records", "utf-8")
+    query = 'query = "cohort.sql"\ndatabase = "records.sqlite"'
+    clinic.file.write_text(clinic.file.read_text("utf-8").replace('file = "data.csv"', query), "utf-8")
+    told = set()
+    for text in ("patient\n", "patient\n2\n7\n"):
+        clinic.list.write_text(text, "utf-8")
+        table = table_of(clinic.data, clinic.study)
+        assert table is not None
+        told.add((table.num_rows, result_of(clinic.data, table)["records"]))
+    assert told == {(clinic.size, clinic.size), (clinic.size - 6, clinic.size)}
 
 
 def test_images_are_left_out_by_their_names(tmp_path: Path) -> None:
