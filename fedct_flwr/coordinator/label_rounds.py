@@ -50,6 +50,7 @@ def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
         answer=method.kind.name if method.kind.by_name else "",
         sums=coordinator.Sums(coordinator.sum_terms(study), study.roster) if method.in_sums else None,
         noise=noise,
+        excludes=method.noise is None,
         learning=method.learning,
         stop_at_fixed_point=config.stop_at_fixed_point and not trained_on,
         seed=config.seed,
