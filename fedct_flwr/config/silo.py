@@ -35,6 +35,7 @@ from fedct_flwr.config.settings import (
     OptionalRelativePath,
     RelativePath,
     Settings,
+    VisibleName,
     either,
     kebab,
     uses,
@@ -237,6 +238,19 @@ class RecordsSettings(Settings):
         return self
 
 
+class SiloGovernance(Settings):
+    """``[governance]``: what the hospital answers in its impact assessment (fedct silo dpia). Decides nothing."""
+
+    purpose: VisibleName = ""
+    """Why the records are processed."""
+    lawful_basis: VisibleName = ""
+    """The article that allows it, such as 'GDPR Art. 6(1)(e), 9(2)(j)'."""
+    ethics_number: VisibleName = ""
+    """Number of the ethics committee's vote."""
+    processors: VisibleName = ""
+    """Others who process records on the hospital's behalf."""
+
+
 _NOISY: Final = ("joint", "draw")
 """Kinds that stand alone, as their guarantee covers no other."""
 _WITH_NOISE: Final = ("sum", "count-sum")
@@ -299,6 +313,7 @@ class SiloConfig(Settings):
     privacy: PrivacySettings = PrivacySettings()
     transfer: TransferSettings = TransferSettings()
     records: RecordsSettings = RecordsSettings()
+    governance: SiloGovernance = SiloGovernance()
     connection: Connection
 
     @field_validator("approvers")
