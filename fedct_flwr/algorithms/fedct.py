@@ -28,6 +28,7 @@ from fedct_flwr.consensus.counting import (
     Consensus,
     Decide,
     State,
+    certified,
     counting,
     plurality,
     qualified,
@@ -166,7 +167,7 @@ class Plurality(Summable):
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Every silo's hard label counts, the plurality wins (Abourayya et al., arXiv:2310.05696, Alg. 1)."""
-        return counting(num_classes, plurality)
+        return counting(num_classes, plurality, certified)
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ class Qualified(Summable):
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """A qualified majority: labels below the quorum are dropped for the round (arXiv:2310.05696, §5)."""
-        return counting(num_classes, partial(qualified, quorum=self.quorum))
+        return counting(num_classes, partial(qualified, quorum=self.quorum), partial(certified, quorum=self.quorum))
 
 
 _COUNTING: Final = f"{Plurality.name!r} or {Qualified.name!r}"

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
+from fedct_flwr.consensus.counting import tally
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.facts import Decision, Facts, empty_table, facts_of
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
@@ -35,7 +36,7 @@ from fedct_flwr.wire.kinds import Summed
 from fedct_flwr.wire.messages import to_record
 
 if TYPE_CHECKING:
-    from fedct_flwr.consensus.counting import Consensus, State
+    from fedct_flwr.consensus.counting import Ballot, Consensus, State
     from fedct_flwr.coordinator.summing import Sums
 
 _TARGETS: Final = "targets"
@@ -78,9 +79,13 @@ class Heard:
         if rule.of_sum and self.total is not None:
             labels[self.positions], state = rule.of_sum(self.total, before, state, self.rng)
         else:
-            counted = ((silo, own) for silo, own in self.votes.items() if silo not in self.excluded)
-            labels[self.positions], state = rule.apply(counted, before, state, self.rng)
+            labels[self.positions], state = rule.apply(self.ballots, before, state, self.rng)
         return labels, state
+
+    @property
+    def ballots(self) -> "Iterator[Ballot]":
+        """Votes that count, by silo."""
+        return ((silo, own) for silo, own in self.votes.items() if silo not in self.excluded)
 
 
 class CoTraining(Strategy):
@@ -152,6 +157,8 @@ class CoTraining(Strategy):
         self._metrics = MetricRecord()
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
+        self.certificate: dict[str, int] = {}
+        """Labels of the last round, and how many of them 1 and 2 lying silos cannot change; empty if unknown."""
         if folder and checkpoint:
             self._remember(folder.rounds())
 
@@ -277,6 +284,7 @@ class CoTraining(Strategy):
         numbers = self._consensus.targets or self._consensus.alike
         moved = (decided != incumbent).any() or not (numbers is None or _same(self._state, state))
         self._note_fixed_point(heard.round, bool(moved), frozenset(heard.answers), len(decided))
+        self._certify(heard)
         self._table, self._state = labels, state
 
         scores = [answer.scores for answer, _ in heard.answers.values()]
@@ -310,6 +318,15 @@ class CoTraining(Strategy):
         measures = {name: facts.of_round[name] for name in facts.metrics}
         self._metrics = MetricRecord({"silos": len(heard.answers), **measures, "bytes-sent": record["bytes_sent"]})
         return done
+
+    def _certify(self, heard: Heard) -> None:
+        if certify := self._consensus.certify:
+            counts = heard.total
+            if counts is None:
+                votes = (own for _, own in heard.ballots)
+                counts = tally(votes, len(heard.positions), self._terms.num_classes)
+            self.certificate = {str(liars): int(certify(counts, liars).sum()) for liars in (1, 2)}
+            self.certificate["labels"] = len(counts)
 
     def _added(
         self, sums: "Sums", ready: Mapping[SiloName, tuple[Answer, float]], server_round: int

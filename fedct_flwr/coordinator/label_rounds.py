@@ -73,7 +73,8 @@ def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
         asked = config.asked_about(terms.num_public)
         raise RunError(f"no label was agreed upon for any of {asked} public examples: {advice}")
     study.folder.save_labels(targets, terms.classes)
-    facts = {"fixed_point": strategy.fixed_point, **({"privacy": spent.to_result()} if spent else {})}
+    facts: dict[str, Any] = {"fixed_point": strategy.fixed_point, **({"privacy": spent.to_result()} if spent else {})}
+    facts |= {"certificate": strategy.certificate} if strategy.certificate else {}
     if not config.student:
         return facts
     promise = models.promised_by_noise(spent) if spent else models.promised(config, method.kind)

@@ -15,6 +15,7 @@ CODES: Final = (
     *("missing-as-number", "value-spellings", "tells-the-label", "label-in-public", "reversed-labels"),
     "labels-do-not-fit",
     *("one-class", "missing-as-class", "class-at-one-silo", "few-records", "shared-records", "repeated-records"),
+    *("opted-out", "column-missing", "column-left-out"),
 )
 """Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""
 
